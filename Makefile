@@ -1,0 +1,34 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+OLDEST_PYTEST := 9.0.0
+
+.PHONY: demo test test-oldest-pytest lint clean
+
+demo: $(VENV)/.ready
+	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
+
+test: $(VENV)/.ready
+	$(BIN)/pytest
+
+# The plugin's own tests again, on the oldest pytest that pyproject.toml allows.
+test-oldest-pytest: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --target $(VENV)/oldest --upgrade --no-deps \
+		pytest==$(OLDEST_PYTEST)
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest tests/plugin
+
+lint: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# torch goes first and pinned: without the pin a later one comes with gigabytes of CUDA.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .grb_check .pytest_cache .hypothesis

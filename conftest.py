@@ -1,0 +1,22 @@
+"""Shared by all tests of the project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real graphs; tests that need it skip where there is none."""
+    default = Path(__file__).resolve().parent.parent / "shared" / "data"
+    folder = Path(os.environ.get(REAL_DATA_VARIABLE, default))
+    if not folder.is_dir():
+        pytest.skip(f"no real graphs: {REAL_DATA_VARIABLE} names no folder ({folder})")
+    return folder

@@ -1,0 +1,96 @@
+"""How much an attack may do to a dataset."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from grb_check.attacks.threat import Scenario, Threat
+from grb_check.datasets.dataset import Dataset
+from grb_check.errors import UsageError
+
+EDGE_SHARE = 0.05
+
+
+def threat_for(dataset: Dataset, difficulty: str, scenario: Scenario) -> Threat:
+    r"""The threat to the test nodes of one difficulty.
+
+    Injection, on GRB's five datasets as published (same name, numbers of nodes and features):
+    Table 12 of `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_.
+
+    Injection, on any other dataset: nodes and edges scaled from the row of grb-cora. For N nodes
+    and t targets, with :math:`c = \max(1, (N / 2680)^{0.4})`,
+
+    .. math:: \text{nodes} = \tfrac{20}{268} \cdot t / c, \qquad
+        \text{edges per node} = 20 \cdot c,
+
+    rounded, at least 1 node, at most t edges; features stay in the range of the dataset. A larger
+    graph thus gets fewer nodes for each target with more edges each, and always 1.5 injected edges
+    a target. The rule gives grb-cora's row exactly (20 x 20, full 60 x 20); for easy it gives
+    grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
+    (500 x 200), grb-aminer 544 x 181 (500 x 100): each figure within a factor of 1.9.
+
+    Modification: 5 % of the graph's undirected edges, rounded down, at least 1 where there is one
+    (as in the paper's modification experiments); no features.
+
+    Raises:
+        UsageError: unknown difficulty or scenario.
+    """
+    if difficulty not in dataset.test:
+        known = ", ".join(dataset.test)
+        msg = f"difficulty is {difficulty!r}, dataset {dataset.name} has {known}"
+        raise UsageError(msg)
+    if scenario == "modification":
+        edges = dataset.num_edges
+        budget = max(int(EDGE_SHARE * edges), min(1, edges))
+        targets = dataset.test[difficulty]
+        return Threat(
+            scenario=scenario,
+            targets=targets,
+            edge_budget=budget,
+            feature_range=dataset.feature_range,
+        )
+    if scenario == "injection":
+        return _published_injection(dataset, difficulty) or _scaled_injection(dataset, difficulty)
+    raise UsageError(f"scenario is {scenario!r}, allowed are 'modification' and 'injection'")
+
+
+def _published_injection(dataset: Dataset, difficulty: str) -> Threat | None:
+    row = _table()["datasets"].get(dataset.name)
+    if row is None:
+        return None
+    sizes = (row["num_nodes"], row["num_features"])
+    if sizes != (dataset.num_nodes, dataset.num_features):
+        return None
+    low, high = row["feature_range"]
+    return Threat(
+        scenario="injection",
+        targets=dataset.test[difficulty],
+        injected_nodes=row["injected_nodes"][difficulty],
+        edges_per_injected_node=row["edges_per_injected_node"],
+        feature_range=(low, high),
+    )
+
+
+def _scaled_injection(dataset: Dataset, difficulty: str) -> Threat:
+    cora = _table()["datasets"]["grb-cora"]
+    cora_targets = cora["num_nodes"] // 10
+    targets = dataset.test[difficulty]
+    growth = max(1.0, (dataset.num_nodes / cora["num_nodes"]) ** 0.4)
+    nodes = targets.numel() * cora["injected_nodes"]["easy"] / cora_targets / growth
+    return Threat(
+        scenario="injection",
+        targets=targets,
+        injected_nodes=max(1, round(nodes)),
+        edges_per_injected_node=min(
+            targets.numel(), round(cora["edges_per_injected_node"] * growth)
+        ),
+        feature_range=dataset.feature_range,
+    )
+
+
+def _table() -> dict[str, Any]:
+    text = (files("grb_check") / "published" / "injection_budgets.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table

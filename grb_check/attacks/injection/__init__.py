@@ -1,0 +1,1 @@
+"""Attacks that inject nodes and leave the existing ones as they are."""

@@ -1,0 +1,49 @@
+"""RND: what injected nodes do when nothing about them is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch_geometric.data import Data
+
+from grb_check.attacks.injection.links import random_links
+from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class InjectionRnd:
+    r"""Random links and random features, the floor for every injection attack.
+
+    `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_ (Zheng et al. 2021, appendix
+    A.4.2), attack RND. Each injected node is linked to uniformly chosen distinct targets; its
+    features are
+
+    .. math:: x \sim \mathcal{N}\left(\tfrac{l + h}{2}, \tfrac{h - l}{2}\right),
+
+    clipped to the range [l, h]. The paper says Gaussian and no more. With this mean and standard
+    deviation the features fill the range, about a third of them on its ends, whatever the range is.
+    """
+
+    name: ClassVar[str] = "rnd"
+    scenario: ClassVar[Scenario] = "injection"
+    knowledge: ClassVar[Knowledge] = "black-box"
+    version: ClassVar[int] = 1
+
+    def perturb(
+        self,
+        graph: Data,
+        threat: Threat,
+        model: DifferentiableModel,
+        generator: torch.Generator,
+    ) -> Perturbation:
+        """Inject random nodes; the model is not used."""
+        links, notes = random_links(threat, generator)
+        if not links.shape[1]:
+            return Perturbation(notes=notes)
+        low, high = threat.feature_range
+        normal = torch.randn((threat.injected_nodes, graph.x.shape[1]), generator=generator)
+        features = ((low + high) / 2 + normal * (high - low) / 2).clamp(low, high)
+        return Perturbation(injected_x=features, injected_edges=links, notes=notes)

@@ -1,0 +1,1 @@
+"""Attacks that change edges or features of existing nodes."""

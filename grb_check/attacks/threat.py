@@ -1,0 +1,287 @@
+"""The referee: what an attack may do, what it did, and the proof that the two agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.errors import BudgetError
+
+Scenario = Literal["modification", "injection"]
+Knowledge = Literal["black-box", "white-box"]
+
+
+def _no_pairs() -> Tensor:
+    return torch.empty((2, 0), dtype=torch.int64)
+
+
+def _no_rows() -> Tensor:
+    return torch.empty((0, 0), dtype=torch.float32)
+
+
+def _no_nodes() -> Tensor:
+    return torch.empty(0, dtype=torch.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Threat:
+    """What one attack may do.
+
+    Attributes:
+        scenario: `modification` or `injection`; the budgets of the other one are 0.
+        targets: int64 [t], the nodes whose predictions the attack wants to change.
+        edge_budget: modification: undirected edges that may be added or removed, together.
+        injected_nodes: injection: nodes that may be added.
+        edges_per_injected_node: injection: edges at each of them; an edge between two injected
+            nodes counts for both.
+        feature_range: lowest and highest value allowed for a changed or injected feature.
+        modified_nodes: modification: target nodes whose features may change.
+    """
+
+    scenario: Scenario
+    targets: Tensor
+    edge_budget: int = 0
+    injected_nodes: int = 0
+    edges_per_injected_node: int = 0
+    feature_range: tuple[float, float] = (0.0, 0.0)
+    modified_nodes: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Perturbation:
+    """What an attack did, as a difference to a clean graph of N nodes; tensors on the CPU.
+
+    Attributes:
+        added_edges: int64 [2, a], undirected pairs, each once, first < second.
+        removed_edges: int64 [2, r], likewise.
+        injected_x: float32 [n, d], features of the nodes N .. N + n - 1.
+        injected_edges: int64 [2, e], first row: which injected node, 0 .. n - 1; second row: an
+            existing node 0 .. N - 1 or another injected node N .. N + n - 1. An edge between two
+            injected nodes stands once, with first row + N < second row.
+        modified_nodes: int64 [m], existing nodes, each once.
+        modified_x: float32 [m, d], their new features.
+        notes: what the attack wants reported, such as a reason for unused budget.
+    """
+
+    added_edges: Tensor = field(default_factory=_no_pairs)
+    removed_edges: Tensor = field(default_factory=_no_pairs)
+    injected_x: Tensor = field(default_factory=_no_rows)
+    injected_edges: Tensor = field(default_factory=_no_pairs)
+    modified_nodes: Tensor = field(default_factory=_no_nodes)
+    modified_x: Tensor = field(default_factory=_no_rows)
+    notes: tuple[str, ...] = ()
+
+
+def apply(graph: Data, perturbation: Perturbation) -> Data:
+    """The attacked graph; the clean one stays as it is.
+
+    Args:
+        graph: clean graph of N nodes with `x` [N, d], `edge_index` [2, 2E] and `y` [N].
+        perturbation: one that `verify` accepts for this graph.
+
+    Returns:
+        `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
+        `edge_index` [2, .] with both directions of each edge: first the original edges that are
+        kept, in their order, then the added ones, then those of the injected nodes.
+    """
+    device, num_nodes = graph.x.device, graph.num_nodes
+    x = graph.x.clone()
+    x[perturbation.modified_nodes.to(device)] = _rows(perturbation.modified_x, graph.x)
+    x = torch.cat([x, _rows(perturbation.injected_x, graph.x)])
+
+    kept = graph.edge_index
+    removed = perturbation.removed_edges.to(device)
+    if removed.shape[1]:
+        codes = kept[0] * num_nodes + kept[1]
+        both = torch.cat([removed, removed.flip(0)], dim=1)
+        kept = kept[:, ~torch.isin(codes, both[0] * num_nodes + both[1])]
+    added = perturbation.added_edges.to(device)
+    links = perturbation.injected_edges.to(device)
+    links = torch.stack([links[0] + num_nodes, links[1]])
+    edge_index = torch.cat([kept, added, added.flip(0), links, links.flip(0)], dim=1)
+
+    unknown = graph.y.new_full((perturbation.injected_x.shape[0],), -1)
+    return Data(x=x, edge_index=edge_index, y=torch.cat([graph.y, unknown]))
+
+
+def _rows(rows: Tensor, like: Tensor) -> Tensor:
+    """`rows` [m, d] in the device, dtype and width of `like`, also when m is 0."""
+    return rows.to(like).reshape(rows.shape[0], like.shape[1])
+
+
+def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
+    """Raise if a perturbation is malformed or does more than its threat allows.
+
+    Everything is counted again from the perturbation; nothing is taken from the attack.
+
+    Args:
+        perturbation: what an attack, or a file, claims to have done.
+        graph: the clean graph, `x` [N, d] and `edge_index` [2, 2E].
+        threat: what was allowed.
+
+    Raises:
+        BudgetError: with the field, the figure found and the limit.
+    """
+    num_nodes, num_features = graph.x.shape
+    _verify_form(perturbation, num_features)
+    _verify_scenario(perturbation, threat)
+    _verify_edge_changes(perturbation, graph, threat)
+    _verify_injection(perturbation, num_nodes, threat)
+    _verify_modified_nodes(perturbation, num_nodes, threat)
+    _verify_features("injected_x", perturbation.injected_x, threat)
+    _verify_features("modified_x", perturbation.modified_x, threat)
+
+
+_PAIRS: Final = ("added_edges", "removed_edges", "injected_edges")
+_ROWS: Final = ("injected_x", "modified_x")
+
+
+def _verify_form(perturbation: Perturbation, num_features: int) -> None:
+    dimensions = dict.fromkeys((*_PAIRS, *_ROWS), 2) | {"modified_nodes": 1}
+    for name, dimension in dimensions.items():
+        tensor = getattr(perturbation, name)
+        if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+            raise BudgetError(f"{name}: a {type(tensor).__name__}, expected a dense tensor")
+        if tensor.device.type != "cpu":
+            raise BudgetError(f"{name}: on device {tensor.device}, expected cpu")
+        dtype = torch.float32 if name in _ROWS else torch.int64
+        if tensor.dtype != dtype:
+            raise BudgetError(f"{name}: dtype {tensor.dtype}, expected {dtype}")
+        shape = tuple(tensor.shape)
+        if len(shape) != dimension:
+            raise BudgetError(f"{name}: shape {shape}, expected {dimension} dimension(s)")
+        if name in _PAIRS and shape[0] != 2:
+            raise BudgetError(f"{name}: shape {shape}, expected (2, number of edges)")
+        if name in _ROWS and shape[0] and shape[1] != num_features:
+            raise BudgetError(f"{name}: {shape[1]} features a row, the graph has {num_features}")
+    nodes, rows = perturbation.modified_nodes.numel(), perturbation.modified_x.shape[0]
+    if nodes != rows:
+        raise BudgetError(f"modified_x: {rows} rows for {nodes} modified_nodes")
+
+
+def _verify_scenario(perturbation: Perturbation, threat: Threat) -> None:
+    of_modification = {
+        "added_edges": perturbation.added_edges.shape[1],
+        "removed_edges": perturbation.removed_edges.shape[1],
+        "modified_nodes": perturbation.modified_nodes.numel(),
+    }
+    of_injection = {
+        "injected_x": perturbation.injected_x.shape[0],
+        "injected_edges": perturbation.injected_edges.shape[1],
+    }
+    forbidden = of_modification if threat.scenario == "injection" else of_injection
+    for name, size in forbidden.items():
+        if size:
+            raise BudgetError(f"{name}: {size} in a threat of {threat.scenario}, allowed 0")
+
+
+def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
+    added, removed = perturbation.added_edges, perturbation.removed_edges
+    changes = added.shape[1] + removed.shape[1]
+    if changes > threat.edge_budget:
+        raise BudgetError(
+            f"added_edges and removed_edges: {changes} edges changed, edge_budget is "
+            f"{threat.edge_budget}"
+        )
+    if not changes:
+        return
+    num_nodes = graph.x.shape[0]
+    ends = graph.edge_index.cpu()
+    present = ends.amin(0) * num_nodes + ends.amax(0)
+    for name, pairs, expected in (("added_edges", added, False), ("removed_edges", removed, True)):
+        _verify_ids(name, pairs, num_nodes)
+        codes = _verify_pairs(name, pairs, num_nodes)
+        wrong = int((torch.isin(codes, present) != expected).sum())
+        if wrong:
+            fact = "are not edges of the graph" if expected else "are edges of the graph already"
+            raise BudgetError(f"{name}: {wrong} pairs {fact}, allowed 0")
+
+
+def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat) -> None:
+    injected = perturbation.injected_x.shape[0]
+    if injected > threat.injected_nodes:
+        raise BudgetError(
+            f"injected_x: {injected} nodes injected, the limit is {threat.injected_nodes}"
+        )
+    first, second = perturbation.injected_edges
+    if not first.numel():
+        return
+    _verify_ids("injected_edges, first row", first, injected)
+    _verify_ids("injected_edges, second row", second, num_nodes + injected)
+    # Seen from an injected node, an existing neighbour has the smaller id.
+    from_new = first + num_nodes
+    to_old = second < num_nodes
+    ordered = torch.stack(
+        [torch.where(to_old, second, from_new), torch.where(to_old, from_new, second)]
+    )
+    _verify_pairs("injected_edges", ordered, num_nodes + injected)
+    degrees = torch.bincount(first, minlength=injected)
+    degrees += torch.bincount(second[~to_old] - num_nodes, minlength=injected)
+    most = int(degrees.max())
+    if most > threat.edges_per_injected_node:
+        raise BudgetError(
+            f"injected_edges: {most} edges at injected node {int(degrees.argmax())}, the limit is "
+            f"{threat.edges_per_injected_node}"
+        )
+
+
+def _verify_modified_nodes(perturbation: Perturbation, num_nodes: int, threat: Threat) -> None:
+    nodes = perturbation.modified_nodes
+    if nodes.numel() > threat.modified_nodes:
+        raise BudgetError(
+            f"modified_nodes: {nodes.numel()} nodes, the limit is {threat.modified_nodes}"
+        )
+    _verify_ids("modified_nodes", nodes, num_nodes)
+    repeated = _repeated(nodes)
+    if repeated:
+        raise BudgetError(f"modified_nodes: {repeated} repeated nodes, allowed 0")
+    outside = int((~torch.isin(nodes, threat.targets.cpu())).sum())
+    if outside:
+        raise BudgetError(f"modified_nodes: {outside} nodes that are no targets, allowed 0")
+
+
+def _verify_features(name: str, rows: Tensor, threat: Threat) -> None:
+    if not rows.numel():
+        return
+    wrong = int((~rows.isfinite()).sum())
+    if wrong:
+        raise BudgetError(f"{name}: {wrong} values are not finite, allowed 0")
+    # Features are float32, and so is the limit that an attack clamps them to.
+    low, high = torch.tensor(threat.feature_range, dtype=torch.float32).tolist()
+    lowest, highest = float(rows.min()), float(rows.max())
+    if not (low <= lowest and highest <= high):
+        raise BudgetError(
+            f"{name}: values from {lowest:.9g} to {highest:.9g}, the limits are {low:.9g} and "
+            f"{high:.9g}"
+        )
+
+
+def _verify_ids(name: str, ids: Tensor, end: int) -> None:
+    if not ids.numel():
+        return
+    lowest, highest = int(ids.min()), int(ids.max())
+    if lowest < 0 or highest >= end:
+        raise BudgetError(f"{name}: ids from {lowest} to {highest}, allowed are 0 to {end - 1}")
+
+
+def _repeated(values: Tensor) -> int:
+    return int((values.sort().values.diff() == 0).sum())
+
+
+def _verify_pairs(name: str, pairs: Tensor, num_nodes: int) -> Tensor:
+    """The codes first * num_nodes + second [m] of pairs [2, m], each in order and once."""
+    loops = int((pairs[0] == pairs[1]).sum())
+    if loops:
+        raise BudgetError(f"{name}: {loops} self-loops, allowed 0")
+    reversed_pairs = int((pairs[0] > pairs[1]).sum())
+    if reversed_pairs:
+        raise BudgetError(f"{name}: {reversed_pairs} pairs with first > second, allowed 0")
+    codes = pairs[0] * num_nodes + pairs[1]
+    repeated = _repeated(codes)
+    if repeated:
+        raise BudgetError(f"{name}: {repeated} repeated pairs, allowed 0")
+    return codes

@@ -1,0 +1,76 @@
+"""GRB's feature normalisation and its inverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK_VALUES: Final = 1 << 22  # float64 scratch of 32 MiB at a time
+_BELOW_ONE: Final = float(np.nextafter(np.float32(1), np.float32(0)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """Mean and standard deviation of a whole feature matrix; `std` is 0 if it is constant."""
+
+    mean: float
+    std: float
+
+
+def normalise(x: NDArray[Any]) -> tuple[NDArray[np.float32], Moments]:
+    r"""The features in GRB's range, and the moments that undo it.
+
+    .. math::
+        F' = \frac{2}{\pi} \arctan\left(\frac{F - \mathrm{mean}(F)}{\mathrm{std}(F)}\right)
+
+    with the mean and the population standard deviation of all entries of the matrix (GRB,
+    section 4.1, "Feature Normalization"). No entry of n lies further than sqrt(n - 1) deviations
+    from the mean, so the result rounds to 1.0 for no matrix that fits into memory. A constant
+    matrix gives zeros.
+
+    Args:
+        x: real [num_nodes, num_features], finite as float32; not changed.
+
+    Returns:
+        float32 [num_nodes, num_features] in (-1, 1), and the moments; computed in float64.
+    """
+    result = np.zeros(x.shape, dtype=np.float32)
+    low = float(x.min())
+    if low == float(x.max()):
+        return result, Moments(mean=low, std=0.0)
+    mean = sum(float(x[rows].sum(dtype=np.float64)) for rows in _blocks(x)) / x.size
+    squares = sum(float(np.square(x[rows] - np.float64(mean)).sum()) for rows in _blocks(x))
+    moments = Moments(mean=mean, std=float(np.sqrt(squares / x.size)))
+    for rows in _blocks(x):
+        deviation = (x[rows].astype(np.float64) - moments.mean) / moments.std
+        result[rows] = np.arctan(deviation) * (2 / np.pi)
+    return result, moments
+
+
+def denormalise(x: NDArray[Any], moments: Moments) -> NDArray[np.float32]:
+    """The raw features that `normalise` maps to `x`.
+
+    Values of 1 and more, which `normalise` never gives, are taken for the largest float32 below
+    1 (about 10 million deviations), so that the result is finite; likewise at -1.
+
+    Args:
+        x: real [num_nodes, num_features] in GRB's range.
+        moments: as `normalise` returned them.
+
+    Returns:
+        float32 [num_nodes, num_features], exact up to the rounding of `x` to float32.
+    """
+    result = np.empty(x.shape, dtype=np.float32)
+    for rows in _blocks(x):
+        inside = np.clip(x[rows].astype(np.float64), -_BELOW_ONE, _BELOW_ONE)
+        result[rows] = np.tan(inside * (np.pi / 2)) * moments.std + moments.mean
+    return result
+
+
+def _blocks(x: NDArray[Any]) -> Iterator[slice]:
+    step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
+    return (slice(start, start + step) for start in range(0, x.shape[0], step))

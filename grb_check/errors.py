@@ -1,0 +1,26 @@
+"""The errors that grb_check raises on purpose.
+
+Each message names what was given, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+
+class GrbCheckError(Exception):
+    """Base of all errors that grb_check raises on purpose."""
+
+
+class UsageError(GrbCheckError):
+    """An option, an argument or a setting is wrong."""
+
+
+class DataError(GrbCheckError):
+    """A dataset cannot be found, read or trusted."""
+
+
+class ModelError(GrbCheckError):
+    """The model under test cannot be built, trained or called."""
+
+
+class BudgetError(GrbCheckError):
+    """A perturbation does more than its threat allows."""

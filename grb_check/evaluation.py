@@ -1,0 +1,461 @@
+"""Attack a model and measure it: model + case -> Outcome. Knows no pytest."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check import datasets, factories
+from grb_check.attacks import describe, load_attack
+from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.protocol import Attack
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.cases import DIFFICULTIES, SCENARIOS, Case, choose, select_attacks
+from grb_check.datasets.dataset import Dataset, training_view
+from grb_check.errors import BudgetError, DataError, UsageError
+from grb_check.outcomes import Outcome, Repeat, Scores
+from grb_check.randomness import derive_seed, isolated_randomness
+from grb_check.store import Store
+from grb_check.surrogates import from_arrays, recipe, surrogate, to_arrays
+from grb_check.victims import Encoder, Trained, Victim, build_victim
+
+Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
+Model: TypeAlias = "str | Callable[..., object] | Trained | Encoder"
+
+SURROGATE = ("surrogate", 0)  # one for all repeats, as in GRB
+SMALL = 20_000  # nodes; below it one thread is as fast as many
+ARENAS_KEPT = 2  # datasets held in memory with what was trained on them
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model to test, before it is built: a factory or a finished model, with a name.
+
+    `key` says which subjects are the same, so that one is trained once for many cases.
+    """
+
+    key: object
+    name: str
+    source: Callable[..., object] | Trained | Encoder
+    args: Mapping[str, object] = field(default_factory=dict)
+
+    def build(self, dataset: Dataset, seed: int, device: torch.device) -> object:
+        """What the factory returns for this dataset and seed."""
+        if not callable(self.source):
+            return self.source
+        offered = {
+            "data": training_view(dataset),
+            "num_features": dataset.num_features,
+            "num_classes": dataset.num_classes,
+            "dataset": dataset.name,
+            "seed": seed,
+            "device": device,
+        }
+        with isolated_randomness(seed):
+            return factories.call_factory(self.source, offered=offered, given=self.args)
+
+
+def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str = "") -> Subject:
+    """Name the model to test.
+
+    Args:
+        model: `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
+        args: keyword arguments for the factory.
+        name: for reports.
+
+    Raises:
+        UsageError: nothing of the kind; a bare module says what to wrap it in.
+    """
+    given = dict(args or {})
+    if isinstance(model, str):
+        factory = factories.load_factory(model)
+        return Subject((model, repr(sorted(given.items()))), name or model, factory, given)
+    if isinstance(model, torch.nn.Module):
+        raise UsageError(
+            f"the model is a module of class {type(model).__name__}; give "
+            f"grb_check.Trained(module) if it is trained, else the factory that makes it"
+        )
+    if not isinstance(model, (Trained, Encoder)) and not callable(model):
+        raise UsageError(
+            f"the model is a {type(model).__name__}; give 'pkg.module:attr', a factory, "
+            f"grb_check.Trained(module) or grb_check.Encoder(module)"
+        )
+    return Subject(model, name or getattr(model, "__name__", type(model).__name__), model, given)
+
+
+def evaluate(
+    model: Model,
+    *,
+    dataset: str = "synthetic-cora",
+    difficulty: str = "full",
+    attack: str = "injection/pgd",
+    repeats: int = 3,
+    model_args: Mapping[str, object] | None = None,
+    data: Sequence[Path | str] = (),
+    store: Path | str | None = None,
+    device: str = "auto",
+) -> Outcome:
+    """Attack a model in one case, without pytest.
+
+    >>> import grb_check
+    >>> grb_check.evaluate("mypkg:build", difficulty="easy").drop  # doctest: +SKIP
+    0.41
+
+    Args:
+        model: `pkg.module:attr`, a factory, `Trained(module)` or `Encoder(module)`.
+        dataset: a known name or a folder in GRB's four-file format.
+        difficulty: easy, medium, hard or full.
+        attack: `scenario/name`, or a name that only one scenario has.
+        repeats: each with its own training and attack seed.
+        model_args: keyword arguments for the factory.
+        data: folders that hold datasets.
+        store: folder of perturbations to reuse; None keeps nothing.
+        device: a torch device, or auto.
+
+    Raises:
+        UsageError, DataError, ModelError: see `grb_check.errors`.
+    """
+    choose("difficulty", difficulty, DIFFICULTIES)
+    pairs = select_attacks([attack], SCENARIOS)
+    if len(pairs) > 1:
+        raise UsageError(
+            f"attack {attack!r} is ambiguous; give one of "
+            f"{', '.join('/'.join(pair) for pair in pairs)}"
+        )
+    if repeats < 1:
+        raise UsageError(f"repeats={repeats!r}: give 1 or more")
+    source = datasets.find(dataset, [Path(folder) for folder in data])
+    evaluator = Evaluator(store=Store(None if store is None else Path(store)), device=device)
+    case = Case(source.name, difficulty, *pairs[0])
+    return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A victim, what it predicts on the clean graph, and what building it warned of."""
+
+    victim: Victim
+    predicted: Tensor  # int64 [num_nodes]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class _Arena:
+    """One dataset on the device, with the models trained on it so far."""
+
+    dataset: Dataset
+    fingerprint: str
+    built: dict[tuple[object, int], object] = field(default_factory=dict)
+    victims: dict[tuple[object, int], _Ready] = field(default_factory=dict)
+    gcns: dict[int, _Ready] = field(default_factory=dict)
+
+
+class Evaluator:
+    """Evaluates cases and keeps what they share: datasets, trained victims, the reference.
+
+    Args:
+        store: of perturbations and of the harness's own models.
+        device: a torch device, or auto.
+        progress: called with what begins; the context it returns ends with it.
+    """
+
+    def __init__(self, *, store: Store, device: str, progress: Progress | None = None) -> None:
+        self.store = store
+        self.device = resolve_device(device)
+        self._progress = progress or _silent
+        self._arenas: dict[datasets.Source, _Arena] = {}
+
+    def check(self, subject: Subject, source: datasets.Source) -> None:
+        """Load the dataset and build the untrained model once, so that errors come early.
+
+        Raises:
+            DataError, ModelError, UsageError: the data or the factory is at fault.
+        """
+        arena = self._arena(source)
+        with _threads(arena.dataset):
+            self._build(subject, arena, 0)
+
+    def outcome(
+        self, subject: Subject, source: datasets.Source, case: Case, repeats: int
+    ) -> Outcome:
+        """Run one case.
+
+        Raises:
+            ModelError: the model cannot be trained or called, or answers nonsense.
+            BudgetError: an attack did more than its threat allows.
+        """
+        arena = self._arena(source)
+        attack = load_attack(case.scenario, case.attack)
+        threat = threat_for(arena.dataset, case.difficulty, attack.scenario)
+        with _threads(arena.dataset):
+            done = [
+                self._repeat(subject, arena, case, attack, threat, seed, f"{seed + 1}/{repeats}")
+                for seed in range(repeats)
+            ]
+        messages = [text for each, texts in done for text in texts]
+        return Outcome(
+            case=case,
+            model=subject.name,
+            targets=int(threat.targets.numel()),
+            dataset=arena.fingerprint,
+            origin=arena.dataset.origin,
+            repeats=tuple(each for each, _ in done),
+            warnings=tuple(dict.fromkeys(messages)),
+        )
+
+    def _repeat(
+        self,
+        subject: Subject,
+        arena: _Arena,
+        case: Case,
+        attack: Attack,
+        threat: Threat,
+        seed: int,
+        label: str,
+    ) -> tuple[Repeat, tuple[str, ...]]:
+        start = time.perf_counter()
+        with self._progress(f"{case.id}: repeat {label}, training {subject.name}"):
+            ready = self._victim(subject, arena, seed)
+        trained = time.perf_counter()
+        with self._progress(f"{case.id}: repeat {label}, attacking"):
+            key = self._perturbation_key(arena, attack, threat, case, seed)
+            perturbation, from_store = self._perturbation(key, arena, attack, threat, case, seed)
+            attacked = apply(arena.dataset.graph, perturbation)
+            victim = _scores(arena, ready, attacked, threat, seed)
+            reference = self._reference(key, arena, attacked, threat, seed)
+        repeat = Repeat(
+            seed=seed,
+            victim=victim,
+            reference=reference,
+            spent=_spent(perturbation),
+            from_store=from_store,
+            seconds=time.perf_counter() - start,
+            training_seconds=trained - start,
+            notes=perturbation.notes,
+        )
+        return repeat, ready.warnings
+
+    def _arena(self, source: datasets.Source) -> _Arena:
+        arena = self._arenas.pop(source, None)
+        if arena is None:
+            with self._progress(f"loading {source.name}"):
+                dataset = datasets.load(source)
+                on_device = replace(dataset, graph=dataset.graph.to(self.device))
+                arena = _Arena(on_device, dataset.fingerprint())
+        while len(self._arenas) >= ARENAS_KEPT:
+            self._arenas.pop(next(iter(self._arenas)))
+        self._arenas[source] = arena  # last = most recently used
+        return arena
+
+    def _build(self, subject: Subject, arena: _Arena, seed: int) -> object:
+        key = (subject.key, seed)
+        if key not in arena.built:
+            arena.built[key] = subject.build(arena.dataset, seed, self.device)
+        return arena.built[key]
+
+    def _victim(self, subject: Subject, arena: _Arena, seed: int) -> _Ready:
+        if isinstance(arena.built.get((subject.key, 0)), Trained):
+            seed = 0  # what is trained does not change with the seed
+        key = (subject.key, seed)
+        if key not in arena.victims:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                built = self._build(subject, arena, seed)
+                victim = build_victim(
+                    built, arena.dataset, name=subject.name, seed=seed, device=self.device
+                )
+                predicted = _predict(victim, arena.dataset.graph, seed)
+            for warning in caught:
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
+            ours = [w for w in caught if w.category.__module__.startswith("grb_check")]
+            arena.victims[key] = _Ready(victim, predicted, tuple(str(w.message) for w in ours))
+        return arena.victims[key]
+
+    def _gcn(self, arena: _Arena, role: str, number: int) -> _Ready:
+        """A GCN trained by the harness: the surrogate, or the reference of one repeat."""
+        seed = derive_seed(role, number)
+        if seed not in arena.gcns:
+            key = self.store.key(
+                kind="gcn", dataset=arena.fingerprint, recipe=recipe(arena.dataset), seed=seed
+            )
+            with self.store.lock(key):
+                gcn = self._stored_gcn(key, arena)
+                if gcn is None:
+                    gcn = surrogate(arena.dataset, seed=seed, device=self.device)
+                    self.store.save_arrays(key, to_arrays(gcn))
+            arena.gcns[seed] = _Ready(gcn, _predict(gcn, arena.dataset.graph, seed))
+        return arena.gcns[seed]
+
+    def _stored_gcn(self, key: str, arena: _Arena) -> Victim | None:
+        arrays = self.store.load_arrays(key)
+        if arrays is None:
+            return None
+        try:
+            return from_arrays(arena.dataset, arrays, self.device)
+        except DataError as error:
+            self.store.discard(key, str(error))
+            return None
+
+    def _perturbation_key(
+        self, arena: _Arena, attack: Attack, threat: Threat, case: Case, seed: int
+    ) -> str:
+        return self.store.key(
+            kind="perturbation",
+            dataset=arena.fingerprint,
+            surrogate=f"{recipe(arena.dataset)} seed {derive_seed(*SURROGATE)}",
+            attack=describe(attack),
+            threat=_describe_threat(threat),
+            difficulty=case.difficulty,
+            seed=seed,
+        )
+
+    def _perturbation(
+        self, key: str, arena: _Arena, attack: Attack, threat: Threat, case: Case, seed: int
+    ) -> tuple[Perturbation, bool]:
+        """The verified perturbation, and whether the store had it."""
+        with self.store.lock(key):
+            stored = self.store.load_perturbation(key)
+            if stored is not None:
+                try:
+                    verify(stored, arena.dataset.graph, threat)
+                    return stored, True
+                except BudgetError as error:
+                    self.store.discard(key, str(error))
+            perturbation = self._attack(arena, attack, threat, case, seed)
+            self.store.save_perturbation(key, perturbation)
+        return perturbation, False
+
+    def _attack(
+        self, arena: _Arena, attack: Attack, threat: Threat, case: Case, seed: int
+    ) -> Perturbation:
+        ready = self._gcn(arena, *SURROGATE)
+        dataset = arena.dataset
+        known = dataset.graph.clone()
+        test = dataset.test["full"].to(known.y.device)
+        known.y = known.y.clone()
+        known.y[test] = ready.predicted.to(known.y.device)[test]
+        generator = torch.Generator().manual_seed(derive_seed("attack", case.cell, seed))
+        on_device = replace(threat, targets=threat.targets.to(self.device))
+        perturbation = attack.perturb(known, on_device, ready.victim, generator)
+        verify(perturbation, dataset.graph, threat)
+        return perturbation
+
+    def _reference(
+        self, key: str, arena: _Arena, attacked: Data, threat: Threat, seed: int
+    ) -> Scores:
+        """How the reference GCN of this repeat fares; kept beside the perturbation."""
+        own_key = self.store.key(kind="reference", perturbation=key, seed=seed)
+        arrays = self.store.load_arrays(own_key)
+        count = int(threat.targets.numel())
+        if arrays is not None and arrays["right"].shape == (2, count):
+            return _from_bits(*arrays["right"])
+        ready = self._gcn(arena, "reference", seed)
+        before, after = _right(arena, ready, attacked, threat, seed)
+        self.store.save_arrays(own_key, {"right": np.stack([before, after])})
+        return _from_bits(before, after)
+
+
+def resolve_device(text: str) -> torch.device:
+    """The torch device; `auto` is the first GPU, else the CPU.
+
+    Raises:
+        UsageError: the device does not exist here.
+    """
+    if text == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(text)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        first = str(error).splitlines()[0]
+        raise UsageError(f"device {text!r} cannot be used here: {first}") from None
+    return device
+
+
+@contextmanager
+def _threads(dataset: Dataset) -> Iterator[None]:
+    """One torch thread for small graphs, the usual number for large ones.
+
+    Sums depend on the number of threads in their last bits, and training amplifies them: with one
+    thread the outcome is the same on machines with other numbers of cores. And xdist workers that
+    each use all cores wait for each other most of the time.
+    """
+    before = torch.get_num_threads()
+    if dataset.num_nodes < SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _predict(victim: Victim, graph: Data, seed: int) -> Tensor:
+    """Predicted classes int64 [num_nodes], on the CPU; the same seed gives the same."""
+    with isolated_randomness(seed), torch.no_grad():
+        return victim(graph.x, graph.edge_index).argmax(dim=1).cpu()
+
+
+def _right(
+    arena: _Arena, ready: _Ready, attacked: Data, threat: Threat, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which targets were right before and after: bool [t] each."""
+    targets = threat.targets.cpu()
+    truth = arena.dataset.graph.y.cpu()[targets]
+    after = _predict(ready.victim, attacked, seed)
+    return (
+        (ready.predicted[targets] == truth).numpy(),
+        (after[targets] == truth).numpy(),
+    )
+
+
+def _scores(arena: _Arena, ready: _Ready, attacked: Data, threat: Threat, seed: int) -> Scores:
+    return _from_bits(*_right(arena, ready, attacked, threat, seed))
+
+
+def _from_bits(before: np.ndarray, after: np.ndarray) -> Scores:
+    return Scores(
+        clean=float(before.mean()),
+        attacked=float(after.mean()),
+        right_before=np.packbits(before).tobytes(),
+        right_after=np.packbits(after).tobytes(),
+    )
+
+
+def _spent(perturbation: Perturbation) -> dict[str, int]:
+    return {
+        "added_edges": perturbation.added_edges.shape[1],
+        "removed_edges": perturbation.removed_edges.shape[1],
+        "injected_nodes": perturbation.injected_x.shape[0],
+        "injected_edges": perturbation.injected_edges.shape[1],
+        "modified_nodes": perturbation.modified_nodes.shape[0],
+    }
+
+
+def _describe_threat(threat: Threat) -> str:
+    """Everything of the threat but the targets, which follow from dataset and difficulty."""
+    return repr(
+        (
+            threat.scenario,
+            threat.edge_budget,
+            threat.injected_nodes,
+            threat.edges_per_injected_node,
+            threat.feature_range,
+            threat.modified_nodes,
+        )
+    )
+
+
+def _silent(_: str) -> AbstractContextManager[None]:
+    return nullcontext()

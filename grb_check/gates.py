@@ -1,0 +1,171 @@
+"""The rule that turns an outcome into pass or fail. Sees outcomes only; no torch, no pytest."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.cases import Case
+from grb_check.errors import UsageError
+from grb_check.outcomes import Outcome
+
+MARGIN: Final = 0.05  # relative drop beyond the reference that nobody would call a regression
+CONFIDENCE: Final = 0.95  # one-sided
+FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Cases that match `pattern` may drop by `limit` at most."""
+
+    pattern: str
+    limit: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What the user asks of a model.
+
+    Attributes:
+        thresholds: patterns over case ids; the last match wins.
+        max_drop: for cases that no threshold matches; None: compare with the reference.
+        min_clean: the floor of the clean accuracy; None: `FLOOR_SHARE` of the reference's.
+    """
+
+    thresholds: tuple[Threshold, ...] = ()
+    max_drop: float | None = None
+    min_clean: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a case passed, against which limit, and in whose name.
+
+    Attributes:
+        limit: the largest relative drop that passes.
+        floor: the smallest clean accuracy that passes.
+        rule: where the limit comes from, for people.
+        message: one line that begins with the figures.
+    """
+
+    passed: bool
+    limit: float
+    floor: float
+    rule: str
+    message: str
+
+
+def parse_fraction(text: str, name: str) -> float:
+    """A fraction from `0.2` or `20%`.
+
+    Raises:
+        UsageError: not a number, or outside -1 .. 1.
+    """
+    body, percent = text.strip(), 1.0
+    if body.endswith("%"):
+        body, percent = body[:-1], 100.0
+    try:
+        value = float(body) / percent
+    except ValueError:
+        value = math.nan
+    if not -1.0 <= value <= 1.0:
+        raise UsageError(
+            f"{name}: {text!r} is no fraction; give a number such as 0.2 or 20%, at most 1 or 100%"
+        )
+    return value
+
+
+def parse_threshold(line: str) -> Threshold:
+    """Read `dataset/difficulty/scenario/attack = value`, with shell wildcards on the left.
+
+    Raises:
+        UsageError: no `=`, nothing on the left, or no fraction on the right.
+    """
+    pattern, separator, value = line.rpartition("=")
+    if not separator or not pattern.strip():
+        raise UsageError(
+            f"threshold {line!r} has not the form 'pattern = value', "
+            f"such as 'grb-cora/*/injection/* = 0.3'"
+        )
+    return Threshold(pattern.strip(), parse_fraction(value, f"threshold {line!r}"))
+
+
+def check_patterns(thresholds: Sequence[Threshold], known: Sequence[Case]) -> None:
+    """Refuse a threshold that can never apply.
+
+    Raises:
+        UsageError: its pattern matches none of the known cases.
+    """
+    for threshold in thresholds:
+        if not any(case.matches(threshold.pattern) for case in known):
+            raise UsageError(
+                f"threshold pattern {threshold.pattern!r} matches no known case; ids look like "
+                f"{known[0].id!r}: dataset/difficulty/scenario/attack"
+            )
+
+
+def judge(outcome: Outcome, gate: Gate) -> Verdict:
+    """Hold an outcome against the gate.
+
+    An absolute limit (a threshold, or `max_drop`) is compared with the mean drop. Without one the
+    limit is the drop of the reference GCN under the same perturbations, plus `MARGIN`, plus the
+    half-width of the one-sided 95 % interval of the excess over the reference: a case fails only
+    when the repeats show that the model is worse than the reference by more than the margin.
+    The clean floor comes first: a constant predictor has no drop and is not robust.
+    """
+    limit, rule = _limit(outcome, gate)
+    if gate.min_clean is None:
+        floor = FLOOR_SHARE * outcome.reference_clean
+        floor_rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
+    else:
+        floor, floor_rule = gate.min_clean, "min clean accuracy"
+    figures = f"clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}"
+    if outcome.clean < floor:
+        message = (
+            f"clean accuracy {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
+            f"the drop of {outcome.drop:.1%} means nothing. {outcome.case.id}"
+        )
+        return Verdict(passed=False, limit=limit, floor=floor, rule=rule, message=message)
+    passed = outcome.drop <= limit
+    sign = "<=" if passed else ">"
+    message = (
+        f"drop {outcome.drop:.1%} {sign} limit {limit:.1%} ({figures}; {rule}). {outcome.case.id}"
+    )
+    return Verdict(passed=passed, limit=limit, floor=floor, rule=rule, message=message)
+
+
+def _limit(outcome: Outcome, gate: Gate) -> tuple[float, str]:
+    matching = [each for each in gate.thresholds if outcome.case.matches(each.pattern)]
+    if matching:
+        return matching[-1].limit, f"threshold {matching[-1].pattern!r}"
+    if gate.max_drop is not None:
+        return gate.max_drop, "max drop"
+    width = _half_width(outcome)
+    rule = (
+        f"reference GCN {outcome.reference_drop:.1%} + margin {MARGIN:.0%} + interval {width:.1%}"
+    )
+    return outcome.reference_drop + MARGIN + width, rule
+
+
+def _half_width(outcome: Outcome) -> float:
+    """Of the one-sided interval of the mean excess of the victim's drop over the reference's.
+
+    Student's t over the repeats. One repeat has no spread: then the binomial deviation of the two
+    attacked accuracies over the targets stands in, which is too small where retraining varies.
+    """
+    from scipy.special import ndtri, stdtrit  # not scipy.stats, which takes a second to import
+
+    count = len(outcome.repeats)
+    if count > 1:
+        pairs = zip(outcome.drops, outcome.reference_drops, strict=True)
+        spread = statistics.stdev(own - reference for own, reference in pairs)
+        return float(stdtrit(count - 1, CONFIDENCE)) * spread / math.sqrt(count)
+    only = outcome.repeats[0]
+    variance = sum(
+        side.attacked * (1 - side.attacked) / max(side.clean, 1e-9) ** 2
+        for side in (only.victim, only.reference)
+    )
+    return float(ndtri(CONFIDENCE)) * math.sqrt(variance / max(outcome.targets, 1))

@@ -1,0 +1,57 @@
+"""What was expected of a run and what came back: the controller's book of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from grb_check.cases import NODE_PREFIX
+from grb_check.outcomes import Outcome
+
+Result = Literal["pass", "fail", "error", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One case as it came back from wherever it ran.
+
+    `verdict` holds the gate's figures where the gate was asked.
+    """
+
+    node_id: str
+    id: str
+    result: Result
+    outcome: Outcome | None
+    verdict: Mapping[str, Any] | None
+    message: str
+
+
+@dataclass
+class Ledger:
+    """Rows by node id, in the order in which they came; and the node ids that must come."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    expected: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
+
+    def expect(self, node_ids: Iterable[str]) -> None:
+        """Note the built-in cases among these node ids."""
+        self.expected.update(each for each in node_ids if each.startswith(f"{NODE_PREFIX}::"))
+
+    @property
+    def missing(self) -> list[str]:
+        """Cases that were to run and never came back."""
+        return sorted(self.expected - self.reported)
+
+    def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> None:
+        """Book a case from the builtin types that travelled with its report."""
+        outcome = record.get("outcome")
+        self.rows[node_id] = Row(
+            node_id=node_id,
+            id=record["id"],
+            result=result,
+            outcome=None if outcome is None else Outcome.from_dict(outcome),
+            verdict=record.get("verdict"),
+            message=message,
+        )

@@ -1,0 +1,181 @@
+"""What must hold of a model before its figures mean anything: one function a fact."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+
+from grb_check.conventions import Adapter
+from grb_check.errors import ModelError
+from grb_check.randomness import isolated_randomness
+
+
+class ModelWarning(UserWarning):
+    """A model may not mean what its figures seem to say."""
+
+
+class TrainingModeWarning(ModelWarning):
+    """A trained model was handed over in training mode."""
+
+
+class RandomForwardWarning(ModelWarning):
+    """Two calls on the same graph differ in evaluation mode."""
+
+
+class StateUncheckedWarning(ModelWarning):
+    """The model cannot be copied, so it is not known whether calls influence each other."""
+
+
+class StructureIgnoredWarning(ModelWarning):
+    """The output is the same whatever the edges are."""
+
+
+def check_output(
+    output: object, *, name: str, called: object, rows: int, columns: int | None
+) -> Tensor:
+    """The output itself, a finite float tensor [rows, columns].
+
+    Args:
+        output: what the model returned.
+        name: of the model.
+        called: how it was called, for the message.
+        columns: None allows any number, for embeddings.
+
+    Raises:
+        ModelError: it is anything else.
+    """
+    width = "any" if columns is None else columns
+    expected = f"called as {called} it must return a float tensor [{rows}, {width}]"
+    if not isinstance(output, Tensor):
+        raise ModelError(f"model {name}: {expected}, got a {type(output).__name__}")
+    shape = list(output.shape)
+    if len(shape) != 2 or shape[0] != rows or columns not in (None, shape[1]):
+        raise ModelError(f"model {name}: {expected}, one row a node, got shape {shape}")
+    if not output.is_floating_point():
+        raise ModelError(
+            f"model {name}: {expected}, got {output.dtype}; return logits, not predicted classes"
+        )
+    finite = torch.isfinite(output)
+    if not finite.all():
+        bad = int((~finite).any(dim=1).sum())
+        raise ModelError(f"model {name}: {expected}, got NaN or infinity in {bad} of {rows} rows")
+    return output
+
+
+def check_nothing_cached(module: nn.Module, name: str) -> None:
+    """No PyG layer keeps the normalised graph of its first call.
+
+    Raises:
+        ModelError: one does.
+    """
+    for path, layer in module.named_modules():
+        if isinstance(layer, MessagePassing) and getattr(layer, "cached", False) is True:
+            raise ModelError(
+                f"model {name}: layer {path or type(layer).__name__} has cached=True and would "
+                f"answer for its first graph on every other; set cached=False"
+            )
+
+
+def check_no_state_kept(adapter: Adapter, view: Data, seed: int) -> None:
+    """A call does not depend on the calls before; tried on copies, so nothing is left behind.
+
+    A model whose calls differ for randomness alone is not judged here.
+
+    Raises:
+        ModelError: after another graph the answer is another one, or none.
+    """
+    try:
+        fresh, used = copy.deepcopy(adapter), copy.deepcopy(adapter)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        _warn(
+            StateUncheckedWarning,
+            f"model {adapter.name} cannot be copied ({reason}), so it was not checked whether "
+            f"it keeps state between calls",
+        )
+        return
+    fresh.module.eval()
+    used.module.eval()
+    alone = _answer(fresh, view, view.edge_index, seed)
+    if not _same(alone, _answer(fresh, view, view.edge_index, seed)):
+        return
+    _answer(used, view, _other_edges(view), seed)
+    try:
+        after_another = _answer(used, view, view.edge_index, seed)
+    except ModelError as error:
+        raise ModelError(
+            f"{_KEEPS_STATE.format(adapter.name)}; after one it fails:\n{error}"
+        ) from error
+    if not _same(alone, after_another):
+        raise ModelError(
+            f"{_KEEPS_STATE.format(adapter.name)}; compute what depends on the graph in every call"
+        )
+
+
+_KEEPS_STATE = (
+    "model {} keeps state between calls: its answer on a graph depends on the graph it saw before"
+)
+
+
+def warn_of_training_mode(module: nn.Module, name: str) -> None:
+    """Say so when any part of a finished model is in training mode."""
+    if any(part.training for part in module.modules()):
+        _warn(
+            TrainingModeWarning,
+            f"model {name} was handed over in training mode and is put into evaluation mode; "
+            f"call .eval() when it is trained",
+        )
+
+
+def warn_of_random_forward(adapter: Adapter, view: Data, seed: int) -> bool:
+    """Whether two calls in a row differ; if so, say it."""
+    with isolated_randomness(seed), torch.no_grad():
+        first, second = (adapter(view.x, view.edge_index) for _ in range(2))
+    random = not _same(first, second)
+    if random:
+        _warn(
+            RandomForwardWarning,
+            f"model {adapter.name} is random in evaluation mode: two calls on the same graph "
+            f"differ, which blurs its figures and hides its gradients",
+        )
+    return random
+
+
+def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
+    """Say so when other edges give the same output, as of an MLP or a cached graph."""
+    if view.edge_index.shape[1] == 0:
+        return
+    here, there = (
+        _answer(adapter, view, edges, seed) for edges in (view.edge_index, _other_edges(view))
+    )
+    if torch.equal(here, there):
+        _warn(
+            StructureIgnoredWarning,
+            f"model {adapter.name} answers the same whatever the edges are: it uses no graph, or "
+            f"one it has kept, and no change of edges can be seen in its figures",
+        )
+
+
+def _answer(adapter: Adapter, view: Data, edge_index: Tensor, seed: int) -> Tensor:
+    with isolated_randomness(seed), torch.no_grad():
+        return adapter(view.x, edge_index)
+
+
+def _other_edges(view: Data) -> Tensor:
+    """As many edges among the same nodes, but others: what is kept by size alone is found too."""
+    edges: Tensor = (view.edge_index + 1) % view.x.shape[0]
+    return edges
+
+
+def _same(first: Tensor, second: Tensor) -> bool:
+    # Sums on a GPU come in any order.
+    return first.shape == second.shape and torch.allclose(first, second, rtol=1e-4, atol=1e-5)
+
+
+def _warn(category: type[ModelWarning], message: str) -> None:
+    warnings.warn(message, category, stacklevel=2)

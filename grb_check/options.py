@@ -1,0 +1,225 @@
+"""The options and their twins in the ini file: one definition for both. Imports pytest only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import pytest
+
+IniType = Literal["string", "linelist", "int", "float"]
+COMMAND_LINE: Final = "command line"
+INI: Final = "ini"
+DEFAULT: Final = "default"
+MISSING: Final = object()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One setting: its flag, its twin in the ini file, and its help."""
+
+    flag: str
+    ini: str
+    help: str
+    metavar: str
+    type: IniType = "string"
+    repeatable: bool = False
+
+    @property
+    def dest(self) -> str:
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+def _options(*rows: tuple[str, str, str, IniType, bool, str]) -> tuple[Option, ...]:
+    return tuple(
+        Option(flag=flag, ini=ini, metavar=metavar, type=type_, repeatable=many, help=text)
+        for flag, ini, metavar, type_, many, text in rows
+    )
+
+
+OPTIONS: Final = _options(
+    (
+        "--grb-model",
+        "grb_model",
+        "[LABEL=]PKG.MODULE:ATTR",
+        "string",
+        True,
+        "factory of the model to attack; repeat it to compare several",
+    ),
+    (
+        "--grb-model-args",
+        "grb_model_args",
+        "NAME=VALUE,...",
+        "string",
+        True,
+        "keyword arguments for the factory; once for all models, or once for each in their order",
+    ),
+    (
+        "--grb-suite",
+        "grb_suite",
+        "smoke|standard|paper",
+        "string",
+        False,
+        "what runs where nothing else is selected (default: smoke)",
+    ),
+    (
+        "--grb-dataset",
+        "grb_datasets",
+        "NAME|FOLDER|NAME=FOLDER",
+        "linelist",
+        True,
+        "dataset to run on; a folder in GRB's four-file format is one too",
+    ),
+    (
+        "--grb-difficulty",
+        "grb_difficulties",
+        "easy|medium|hard|full",
+        "linelist",
+        True,
+        "test nodes to attack, by degree",
+    ),
+    (
+        "--grb-scenario",
+        "grb_scenarios",
+        "injection|modification",
+        "linelist",
+        True,
+        "kind of attack",
+    ),
+    (
+        "--grb-attack",
+        "grb_attacks",
+        "[SCENARIO/]NAME",
+        "linelist",
+        True,
+        "attack to run",
+    ),
+    (
+        "--grb-case",
+        "grb_cases",
+        "PATTERN",
+        "linelist",
+        True,
+        "keep the cases whose id (dataset/difficulty/scenario/attack) matches the shell pattern",
+    ),
+    (
+        "--grb-repeats",
+        "grb_repeats",
+        "N",
+        "int",
+        False,
+        "repeats of a case, each with its own training and attack seed (default: the suite's)",
+    ),
+    (
+        "--grb-max-drop",
+        "grb_max_drop",
+        "FRACTION",
+        "float",
+        False,
+        "largest relative accuracy drop that passes, as 0.2 or 20%% (default: not clearly more "
+        "than the reference GCN's)",
+    ),
+    (
+        "--grb-min-clean",
+        "grb_min_clean",
+        "FRACTION",
+        "float",
+        False,
+        "smallest clean accuracy that passes (default: 75%% of the reference GCN's)",
+    ),
+    (
+        "--grb-threshold",
+        "grb_thresholds",
+        "PATTERN=FRACTION",
+        "linelist",
+        True,
+        "largest drop for the cases that match; the last match wins",
+    ),
+    (
+        "--grb-data",
+        "grb_data",
+        "DIR",
+        "linelist",
+        True,
+        "folder that holds datasets; the environment variable GRB_CHECK_DATA adds one",
+    ),
+    (
+        "--grb-store",
+        "grb_store",
+        "DIR|off",
+        "string",
+        False,
+        "where perturbations are kept (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
+    ),
+    (
+        "--grb-device",
+        "grb_device",
+        "DEVICE",
+        "string",
+        False,
+        "torch device (default: auto, the first GPU or else the CPU)",
+    ),
+    (
+        "--grb-json",
+        "grb_json",
+        "PATH",
+        "string",
+        False,
+        "write everything about every outcome there",
+    ),
+)
+
+
+def register(parser: pytest.Parser) -> None:
+    """Add every option and ini value to pytest's."""
+    group = parser.getgroup("grb", "robustness of a graph neural network (grb_check)")
+    for option in OPTIONS:
+        group.addoption(
+            option.flag,
+            action="append" if option.repeatable else "store",
+            default=None,
+            metavar=option.metavar,
+            help=f"{option.help} (ini: {option.ini})",
+        )
+        parser.addini(option.ini, option.help.replace("%%", "%"), type=option.type, default=None)
+    group.addoption(
+        "--grb-only",
+        action="store_true",
+        help="leave the repository's own tests out",
+    )
+
+
+def in_use(config: pytest.Config) -> bool:
+    """Whether anything on the command line, or a model in the ini file, asks for the plugin."""
+    if config.getoption("grb_only") or any(arg.startswith("grb::") for arg in config.args):
+        return True
+    named = any(config.getoption(option.dest) is not None for option in OPTIONS)
+    return named or bool(config.getini("grb_model"))
+
+
+def selecting(config: pytest.Config) -> str | None:
+    """The first option on the command line that makes sense with a model only."""
+    if config.getoption("grb_only"):
+        return "--grb-only"
+    flags = ("--grb-suite", "--grb-dataset", "--grb-difficulty", "--grb-scenario", "--grb-attack")
+    for option in OPTIONS:
+        if option.flag in (*flags, "--grb-case") and config.getoption(option.dest) is not None:
+            return option.flag
+    return None
+
+
+def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
+    """A function that tells an option's raw value (`MISSING` where none) and its origin."""
+
+    def find(option: Option) -> tuple[Any, str]:
+        given = config.getoption(option.dest)
+        if given is not None:
+            return given, COMMAND_LINE
+        try:
+            from_ini = config.getini(option.ini)
+        except (TypeError, ValueError) as error:  # pytest 9.2 makes it a usage error itself
+            raise pytest.UsageError(str(error)) from None
+        return (MISSING, DEFAULT) if from_ini is None else (from_ini, INI)
+
+    return find

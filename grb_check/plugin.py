@@ -1,0 +1,213 @@
+"""pytest hooks and fixtures, and nothing else.
+
+Nothing heavy is imported before a test needs it: an installed but unused plugin costs next to
+nothing, and collecting imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from grb_check import options
+
+if TYPE_CHECKING:
+    from grb_check.cases import Case
+    from grb_check.gates import Verdict
+    from grb_check.outcomes import Outcome
+    from grb_check.session import Run
+    from grb_check.settings import Settings
+
+RUN = pytest.StashKey["Run"]()
+RECORD = pytest.StashKey[dict[str, Any]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    options.register(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "grb(dataset, difficulty, attack, scenario, repeats): attack the model in this case; "
+        "the fixture grb_outcome holds the figures",
+    )
+    if options.in_use(config):
+        with _usage_errors():
+            _run(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    run = session.config.stash.get(RUN, None)
+    if run is not None:
+        with _usage_errors():
+            run.start()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    run = config.stash.get(RUN, None)
+    return run.header() if run is not None else []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "grb_case" in metafunc.fixturenames:
+        from grb_check.collection import parametrize
+        from grb_check.errors import UsageError
+
+        try:
+            parametrize(metafunc, _run(metafunc.config).name_of)
+        except UsageError as error:
+            pytest.fail(str(error), pytrace=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    run = session.config.stash.get(RUN, None)
+    if run is not None:
+        run.add_items(session, items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    run = session.config.stash.get(RUN, None)
+    if run is not None:
+        run.ledger.expect(item.nodeid for item in session.items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    run = node.config.stash.get(RUN, None)
+    if run is not None:
+        run.ledger.expect(ids)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if RECORD in item.stash:
+        report.grb = item.stash[RECORD]  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_report_teststatus(
+    report: pytest.CollectReport | pytest.TestReport,
+) -> tuple[str, str, str] | None:
+    outcome = getattr(report, "grb", {}).get("outcome")
+    if report.when != "call" or outcome is None or report.outcome == "skipped":
+        return None
+    word = {"passed": "PASSED", "failed": "FAILED"}[report.outcome]
+    letter = {"passed": ".", "failed": "F"}[report.outcome]
+    return report.outcome, letter, f"{word} (drop {outcome['drop']:.1%})"
+
+
+class Controller:
+    """Hooks that need the run: registered where it exists, and not in workers."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._run.book(report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._run.finish(session)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._run.summarise(terminalreporter)
+
+    def pytest_unconfigure(self) -> None:
+        self._run.close()
+
+
+@pytest.fixture(scope="session")
+def grb_settings(request: pytest.FixtureRequest) -> Settings:
+    """The settings in force: options, ini values and defaults."""
+    return _run(request.config).settings
+
+
+@pytest.fixture
+def grb_case(request: pytest.FixtureRequest) -> Case:
+    """The case of this test: from the built-in suite, or from `@pytest.mark.grb(...)`."""
+    with _short_errors():
+        case = _run(request.config).case_of(request)
+    request.node.stash[RECORD] = {"id": case.id}
+    return case
+
+
+@pytest.fixture
+def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
+    """The model to attack; override it in a conftest.py.
+
+    An override returns `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
+    """
+    with _short_errors():
+        return _run(request.config).subject(grb_case.model)
+
+
+@pytest.fixture
+def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
+    """The figures of this test's case: the model is built, trained and attacked."""
+    from grb_check.reports.junit import case_properties
+
+    with _short_errors():
+        outcome = _run(request.config).evaluate(grb_case, grb_model, request.node)
+    request.node.stash[RECORD]["outcome"] = outcome.to_dict()
+    request.node.user_properties.extend(case_properties(outcome))
+    return outcome
+
+
+@pytest.fixture
+def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
+    """What the gate (`--grb-max-drop`, `grb_thresholds`, ...) says of this test's outcome."""
+    from grb_check.gates import judge
+    from grb_check.reports.junit import verdict_properties
+
+    verdict = judge(grb_outcome, _run(request.config).settings.gate)
+    request.node.stash[RECORD]["verdict"] = asdict(verdict)
+    request.node.user_properties.extend(verdict_properties(verdict))
+    return verdict
+
+
+def _run(config: pytest.Config) -> Run:
+    """The run of this session, made on first use."""
+    if RUN not in config.stash:
+        from grb_check.compat import is_worker
+        from grb_check.session import Run
+
+        run = Run(config)
+        config.stash[RUN] = run
+        if not is_worker(config):
+            config.pluginmanager.register(Controller(run), "grb_check_controller")
+    return config.stash[RUN]
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Our errors before the run are usage errors of pytest's: one line, exit code 4."""
+    from grb_check.errors import GrbCheckError
+
+    try:
+        yield
+    except GrbCheckError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    """Our errors inside a fixture end the test as an error, without frames of ours."""
+    from grb_check.errors import GrbCheckError
+
+    try:
+        yield
+    except GrbCheckError as error:
+        message = str(error)
+    else:
+        return
+    pytest.fail(message, pytrace=False)

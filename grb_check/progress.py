@@ -1,0 +1,59 @@
+"""Shows on a terminal what a long case is doing, on a line of its own below pytest's."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+FIRST: Final = 1.0  # seconds before anything is shown: short steps stay quiet
+EVERY: Final = 0.5
+
+
+class Ticker:
+    """Writes `text (12 s)` below the current line and goes back to where the cursor was.
+
+    Args:
+        descriptor: of the terminal itself; pytest captures the usual one during tests. The
+            ticker owns it.
+        column: where the cursor stands in pytest's current line.
+        width: columns of the terminal.
+    """
+
+    def __init__(self, descriptor: int, column: Callable[[], int], width: int) -> None:
+        self._descriptor = descriptor
+        self._column = column
+        self._width = width
+
+    @contextmanager
+    def __call__(self, text: str) -> Iterator[None]:
+        """Show the text and its age until the context ends."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._tick, args=(text, done), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _tick(self, text: str, done: threading.Event) -> None:
+        start = time.monotonic()
+        if done.wait(FIRST):
+            return
+        while True:
+            self._show(f"{text} ({time.monotonic() - start:.0f} s)")
+            if done.wait(EVERY):
+                break
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        line = text[: self._width - 1]
+        back = f"\x1b[1A\x1b[{self._column() + 1}G"
+        os.write(self._descriptor, f"\n\r{line}\x1b[K{back}".encode())

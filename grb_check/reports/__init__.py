@@ -1,0 +1,1 @@
+"""Reports: terminal, JUnit, JSON. They read rows of the ledger and nothing else."""

@@ -1,0 +1,85 @@
+"""Everything about every outcome, as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import grb_check
+from grb_check.errors import UsageError
+from grb_check.ledger import Row
+from grb_check.reports.ranking import by_effect, by_robustness
+from grb_check.settings import Settings
+
+FORMAT: Final = 1
+
+
+def prepare(path: Path) -> None:
+    """Make sure that the report can be written, before any work.
+
+    Raises:
+        UsageError: the path is a folder, or its folder cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--grb-json {str(path)!r}: {error.strerror}: {error.filename}") from None
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"--grb-json {str(path)!r} cannot be written; give the path of a file")
+
+
+def write(path: Path, settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> None:
+    """Write the run record in one step, so that a reader never sees half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(record(settings, rows, missing), indent=1) + "\n")
+    os.replace(temporary, path)
+
+
+def record(settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
+    """The run as builtin types."""
+    return {
+        "format": FORMAT,
+        "grb_check": grb_check.__version__,
+        "environment": {
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            **{name: version(name) for name in ("torch", "torch-geometric", "numpy", "pytest")},
+        },
+        "settings": {
+            "models": [asdict(model) | {"args": repr(model.args)} for model in settings.models],
+            "suite": settings.suite,
+            "datasets": [source.name for source in settings.datasets],
+            "difficulties": list(settings.difficulties),
+            "attacks": ["/".join(pair) for pair in settings.attacks],
+            "repeats": settings.repeats,
+            "gate": asdict(settings.gate),
+            "device": settings.device,
+            "origins": dict(settings.origins),
+        },
+        "cases": [_case(row) for row in rows],
+        "missing": list(missing),
+        "ranks": {
+            "attacks": {
+                f"{model}@{group}" if model else group: ranked
+                for (model, group), ranked in by_effect(rows).items()
+            },
+            "models": by_robustness(rows),
+        },
+    }
+
+
+def _case(row: Row) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "node_id": row.node_id,
+        "result": row.result,
+        "message": row.message,
+        "verdict": dict(row.verdict) if row.verdict else None,
+        "outcome": row.outcome.to_dict() if row.outcome else None,
+    }

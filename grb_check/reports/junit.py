@@ -1,0 +1,71 @@
+"""Figures for pytest's JUnit report: properties of a case and of the suite.
+
+Plain `float`, `int` and `str` only: a numpy scalar among `user_properties` makes pytest-xdist end
+green without having run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grb_check.gates import Verdict
+from grb_check.ledger import Row
+from grb_check.outcomes import Outcome
+from grb_check.reports.ranking import by_effect, by_robustness
+from grb_check.settings import Settings
+
+Property = tuple[str, float | int | str]
+
+
+def case_properties(outcome: Outcome) -> list[Property]:
+    """The figures of one case, under `grb.*`."""
+    properties: list[Property] = [
+        ("grb.case", outcome.case.id),
+        ("grb.model", outcome.model),
+        ("grb.dataset", outcome.case.dataset),
+        ("grb.difficulty", outcome.case.difficulty),
+        ("grb.scenario", outcome.case.scenario),
+        ("grb.attack", outcome.case.attack),
+        ("grb.targets", outcome.targets),
+        ("grb.repeats", len(outcome.repeats)),
+        ("grb.clean_accuracy", round(outcome.clean, 6)),
+        ("grb.attacked_accuracy", round(outcome.attacked, 6)),
+        ("grb.relative_drop", round(outcome.drop, 6)),
+        ("grb.relative_drop_deviation", round(outcome.drop_deviation, 6)),
+        ("grb.reference_drop", round(outcome.reference_drop, 6)),
+        ("grb.seconds", round(outcome.seconds, 3)),
+    ]
+    properties += [("grb.warning", text) for text in outcome.warnings]
+    return properties
+
+
+def verdict_properties(verdict: Verdict) -> list[Property]:
+    """What the gate said of one case."""
+    return [
+        ("grb.limit", round(verdict.limit, 6)),
+        ("grb.clean_floor", round(verdict.floor, 6)),
+        ("grb.rule", verdict.rule),
+        ("grb.verdict", "pass" if verdict.passed else "fail"),
+    ]
+
+
+def suite_properties(settings: Settings, rows: Sequence[Row]) -> dict[str, str]:
+    """What holds for the whole run: model, settings, ranks of attacks and of models."""
+    properties = {
+        "grb.models": ", ".join(f"{each.label}={each.target}" for each in settings.models),
+        "grb.suite": settings.suite,
+        "grb.repeats": str(settings.repeats),
+    }
+    for (model, group), attacks in by_effect(rows).items():
+        name = f"grb.attack_rank.{f'{model}@' if model else ''}{group}"
+        properties[name] = _ranked(attacks)
+    models = by_robustness(rows)
+    if len(models) > 1:
+        properties["grb.model_rank"] = _ranked(models)
+    return properties
+
+
+def _ranked(entries: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(
+        f"{rank} {name} {drop:.4f}" for rank, (name, drop) in enumerate(entries, start=1)
+    )

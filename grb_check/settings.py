@@ -1,0 +1,282 @@
+"""Options and ini values, read once into one frozen `Settings`. Imports neither torch nor numpy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from grb_check import datasets
+from grb_check.attacks import attack_names
+from grb_check.cases import (
+    DIFFICULTIES,
+    SCENARIOS,
+    SUITES,
+    Case,
+    NodeId,
+    choose,
+    expand,
+    keep_matching,
+    select_attacks,
+)
+from grb_check.datasets import Source
+from grb_check.errors import UsageError
+from grb_check.factories import parse_model_args
+from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
+from grb_check.options import COMMAND_LINE, MISSING, OPTIONS, Option
+
+STORE_VARIABLE: Final = "GRB_CHECK_STORE"
+DATA_VARIABLE: Final = "GRB_CHECK_DATA"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A model named on the command line: `pkg.module:attr`, its arguments and its label."""
+
+    label: str
+    target: str
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What is in force. `origins` tells for each option where its value came from."""
+
+    models: tuple[ModelSpec, ...]
+    suite: str
+    datasets: tuple[Source, ...]
+    difficulties: tuple[str, ...]
+    attacks: tuple[tuple[str, str], ...]
+    patterns: tuple[str, ...]
+    repeats: int
+    gate: Gate
+    folders: tuple[Path, ...]
+    store: Path | None
+    device: str
+    json: Path | None
+    origins: Mapping[str, str]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Model labels in case ids: none where there is one model."""
+        return tuple(model.label for model in self.models) if len(self.models) > 1 else ("",)
+
+    def cases(self) -> list[Case]:
+        """The selected cases in order."""
+        names = [source.name for source in self.datasets]
+        return keep_matching(
+            expand(self.labels, names, self.difficulties, self.attacks), self.patterns
+        )
+
+    def source(self, dataset: str) -> Source:
+        """Where the dataset of that name comes from; unselected ones are looked up."""
+        for source in self.datasets:
+            if source.name == dataset:
+                return source
+        return datasets.find(dataset, self.folders)
+
+    def model(self, label: str) -> ModelSpec:
+        return next((each for each in self.models if each.label == label), self.models[0])
+
+    def for_node_ids(self, node_ids: Sequence[NodeId]) -> Settings:
+        """These settings, widened so that every case named by a printed node id exists."""
+        names = [source.name for source in self.datasets]
+        wanted = [part for each in node_ids for part in each.parts if part not in self.labels]
+        added = [datasets.find(name, self.folders) for name in wanted if name not in names]
+        cells = [each.cell.split("/") for each in node_ids if each.cell]
+        levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
+        attacks = [pair for cell in cells for pair in select_attacks(["/".join(cell[1:])])]
+        return replace(
+            self,
+            datasets=(*self.datasets, *_unique(added)),
+            difficulties=_in_order(DIFFICULTIES, {*self.difficulties, *levels}),
+            attacks=_in_order(attack_names(), {*self.attacks, *attacks}),
+        )
+
+
+def read(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path) -> Settings:
+    """Make the settings out of raw values.
+
+    Args:
+        lookup: raw value of an option (`MISSING` where not given) and its origin.
+        rootdir: pytest's; relative paths of the ini file start there.
+        here: the working folder; relative paths of the command line start there.
+
+    Raises:
+        UsageError: names the option, the value given and what is allowed.
+    """
+    raw = {option.dest: lookup(option) for option in OPTIONS}
+    origins = {dest: origin for dest, (_, origin) in raw.items()}
+
+    def many(dest: str) -> list[str]:
+        value = raw[dest][0]
+        return [] if value is MISSING else _split(value)
+
+    def one(dest: str, default: Any) -> Any:
+        return default if raw[dest][0] is MISSING else raw[dest][0]
+
+    def path(dest: str, text: str) -> Path:
+        return (here if origins[dest] == COMMAND_LINE else rootdir) / Path(text).expanduser()
+
+    suite_name = choose("suite", one("grb_suite", "smoke"), tuple(SUITES))
+    suite = SUITES[suite_name]
+    folders = [path("grb_data", text) for text in many("grb_data")]
+    if os.environ.get(DATA_VARIABLE):
+        folders.append(Path(os.environ[DATA_VARIABLE]))
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
+    scenarios = [choose("scenario", name, SCENARIOS) for name in many("grb_scenario")]
+    levels = {choose("difficulty", name, DIFFICULTIES) for name in many("grb_difficulty")}
+    base = here if origins["grb_dataset"] == COMMAND_LINE else rootdir
+    names = [anchored(name, base) for name in many("grb_dataset")]
+    json_path = one("grb_json", None)
+    return Settings(
+        models=_models(many("grb_model"), _texts(one("grb_model_args", ()))),
+        suite=suite_name,
+        datasets=_sources(names or suite.datasets, folders, suite_name if not names else ""),
+        difficulties=_in_order(DIFFICULTIES, levels) or suite.difficulties,
+        attacks=select_attacks(
+            many("grb_attack"),
+            scenarios or (SCENARIOS if many("grb_attack") else suite.scenarios),
+        ),
+        patterns=tuple(many("grb_case")),
+        repeats=_count("--grb-repeats", one("grb_repeats", suite.repeats)),
+        gate=_gate(raw),
+        folders=tuple(folders),
+        store=_store(one("grb_store", None), lambda text: path("grb_store", text), rootdir),
+        device=_device(one("grb_device", "auto")),
+        json=None if json_path is None else path("grb_json", json_path),
+        origins=origins,
+    )
+
+
+def check_thresholds(settings: Settings) -> None:
+    """Refuse threshold patterns that match no case of any known dataset, attack and model.
+
+    Raises:
+        UsageError: see `gates.check_patterns`.
+    """
+    names = [source.name for source in settings.datasets]
+    every = [*names, *(name for name in datasets.known_names() if name not in names)]
+    known = expand(settings.labels, every, DIFFICULTIES, attack_names())
+    check_patterns(settings.gate.thresholds, known)
+
+
+def anchored(dataset: str, base: Path) -> str:
+    """A dataset given as `FOLDER` or `NAME=FOLDER`, with the folder made absolute."""
+    name, equals, folder = dataset.rpartition("=")
+    if "/" not in folder and os.sep not in folder:
+        return dataset
+    return f"{name}{equals}{base / Path(folder).expanduser()}"
+
+
+def _models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
+    if len(args) not in (0, 1, len(specs)):
+        raise UsageError(
+            f"--grb-model-args was given {len(args)} times for {len(specs)} models; give it once "
+            f"for all or once for each"
+        )
+    models: list[ModelSpec] = []
+    for index, spec in enumerate(specs):
+        label, _, target = spec.rpartition("=")
+        given = _arguments(args[index if len(args) > 1 else 0]) if args else {}
+        module, colon, attribute = target.partition(":")
+        if not (module and colon and attribute):
+            raise UsageError(
+                f"--grb-model {spec!r} has not the form 'pkg.module:attr', such as 'mypkg:build'"
+            )
+        label = label or _free_label(attribute, [each.label for each in models])
+        if any(each.label == label for each in models):
+            raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
+        if set(label) & set(":/[]@* "):
+            raise UsageError(f"--grb-model: label {label!r} may not contain any of ':/[]@* '")
+        models.append(ModelSpec(label=label, target=target, args=given))
+    return tuple(models)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        return parse_model_args(text)
+    except UsageError as error:
+        raise UsageError(f"--grb-model-args: {error}") from None
+
+
+def _free_label(label: str, taken: Sequence[str]) -> str:
+    numbered = (f"{label}-{number}" for number in range(2, len(taken) + 3))
+    return label if label not in taken else next(name for name in numbered if name not in taken)
+
+
+def _sources(names: Sequence[str], folders: Sequence[Path], suite: str) -> tuple[Source, ...]:
+    try:
+        sources = _unique([datasets.find(name, folders) for name in names])
+    except UsageError as error:
+        if not suite:
+            raise
+        raise UsageError(f"suite {suite!r}: {error}") from None
+    for source in sources:
+        if sum(each.name == source.name for each in sources) > 1:
+            raise UsageError(
+                f"two datasets have the name {source.name!r}: "
+                f"{', '.join(str(each.path) for each in sources if each.name == source.name)}; "
+                f"give one of them another with NAME=FOLDER"
+            )
+    return sources
+
+
+def _gate(raw: Mapping[str, tuple[Any, str]]) -> Gate:
+    def fraction(dest: str, flag: str) -> float | None:
+        value = raw[dest][0]
+        return None if value is MISSING else parse_fraction(str(value), flag)
+
+    lines = raw["grb_threshold"][0]
+    thresholds: tuple[Threshold, ...] = ()
+    if lines is not MISSING:
+        thresholds = tuple(parse_threshold(line) for line in _split(lines))
+    return Gate(
+        thresholds=thresholds,
+        max_drop=fraction("grb_max_drop", "--grb-max-drop"),
+        min_clean=fraction("grb_min_clean", "--grb-min-clean"),
+    )
+
+
+def _store(value: str | None, resolve: Callable[[str], Path], rootdir: Path) -> Path | None:
+    if value == "off":
+        return None
+    if value is not None:
+        return resolve(value)
+    return Path(os.environ.get(STORE_VARIABLE) or rootdir / ".grb_check")
+
+
+def _device(text: str) -> str:
+    kind, _, index = text.partition(":")
+    choose("device", kind, ("auto", "cpu", "cuda", "mps", "xpu"))
+    if index and not index.isdecimal():
+        raise UsageError(f"--grb-device {text!r}: the part after ':' is no number, as in 'cuda:0'")
+    return text
+
+
+def _count(flag: str, value: Any) -> int:
+    text = str(value).strip()
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"{flag}: {text!r} is no number of repeats; give 1 or more")
+    return int(text)
+
+
+def _texts(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _split(value: str | Sequence[str]) -> list[str]:
+    pieces = [piece.strip() for text in _texts(value) for piece in text.split(",")]
+    return [piece for piece in pieces if piece]
+
+
+def _unique(items: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _in_order(order: Sequence[Any], chosen: set[Any]) -> tuple[Any, ...]:
+    return tuple(item for item in order if item in chosen)

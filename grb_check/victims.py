@@ -1,0 +1,266 @@
+"""From what a factory returned to a victim: trained or probed, frozen, checked, differentiable."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from grb_check.conventions import Adapter, Convention, detect_convention, parse_convention
+from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.errors import ModelError
+from grb_check.model_checks import (
+    check_no_state_kept,
+    check_nothing_cached,
+    check_output,
+    warn_of_ignored_structure,
+    warn_of_random_forward,
+    warn_of_training_mode,
+)
+from grb_check.probing import probe
+from grb_check.randomness import isolated_randomness
+from grb_check.tracebacks import short_traceback
+from grb_check.training import TrainingSettings, train
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """A module with its calling convention settled; made by `wrap`."""
+
+    module: nn.Module
+    convention: Convention
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A finished model, used as it is; the harness works on a copy where it can be copied."""
+
+    module: nn.Module | Wrapped
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A model whose outputs are embeddings; the harness freezes it and fits a linear probe.
+
+    Attributes:
+        module: embeddings come from its `encode`, or from its `forward` where it has none.
+        pretrain: called once with the training view before the probe, such as `module.fit`; None
+            for an encoder that is trained already.
+    """
+
+    module: nn.Module | Wrapped
+    pretrain: Callable[..., object] | None = None
+
+
+def wrap(module: nn.Module, *, forward: str) -> Wrapped:
+    """Settle how a module is called, where the names of its parameters do not tell.
+
+    Args:
+        module: what the factory would return, or what `Trained` and `Encoder` would hold.
+        forward: the arguments by position, such as `"x, adj_t"`.
+
+    Raises:
+        UsageError: `forward` names what the harness cannot pass.
+        ModelError: `module` is no module.
+    """
+    if not isinstance(module, nn.Module):
+        raise ModelError(f"wrap() takes a torch.nn.Module, got a {type(module).__name__}")
+    return Wrapped(module, parse_convention(forward))
+
+
+@dataclass(frozen=True, eq=False)
+class Victim:
+    """A model in evaluation mode with frozen parameters, as attacks and evaluation see it.
+
+    Every output is checked to be finite floats [num_nodes, num_classes]; a `ModelError` says what
+    is wrong.
+    """
+
+    adapter: Adapter
+    num_classes: int
+
+    @property
+    def module(self) -> nn.Module:
+        return self.adapter.module
+
+    @property
+    def name(self) -> str:
+        return self.adapter.name
+
+    @property
+    def takes_edge_weight(self) -> bool:
+        """Whether it can be called, and differentiated, with edge weights."""
+        return self.adapter.convention.takes_edge_weight
+
+    def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits float [num_nodes, num_classes]."""
+        return self._checked(x, self.adapter(x, edge_index, edge_weight))
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        """The map from features to logits with the graph fixed."""
+        forward = self.adapter.on_topology(edge_index, num_nodes)
+        return lambda x: self._checked(x, forward(x))
+
+    def _checked(self, x: Tensor, output: object) -> Tensor:
+        logits = check_output(
+            output,
+            name=self.name,
+            called=self.adapter.convention,
+            rows=x.shape[0],
+            columns=self.num_classes,
+        )
+        if x.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
+            raise ModelError(
+                f"model {self.name}: no gradient leads from its logits to its features; see that "
+                f"its forward does not use torch.no_grad, detach or numpy"
+            )
+        return logits
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What there is to do with what a factory returned."""
+
+    module: nn.Module
+    convention: Convention | None  # None: to be detected
+    method: str
+    finished: bool  # handed over trained
+    fit: Callable[..., object] | None  # the model's own training
+
+
+def build_victim(
+    built: object,
+    dataset: Dataset,
+    *,
+    name: str,
+    seed: int,
+    device: torch.device,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Victim:
+    """Train or probe what a factory returned, freeze it and check it.
+
+    Args:
+        built: a module, `Trained`, `Encoder`, or what `wrap` made of a module.
+        name: of the model, for messages.
+        seed: of the global random states while code of the user runs.
+        progress: is told what begins.
+
+    Raises:
+        ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, or
+            keeps state between calls.
+    """
+    plan = _plan(built, name)
+    view = training_view(dataset).to(device)
+    with isolated_randomness(seed):
+        module = plan.module.to(device)
+        check_nothing_cached(module, name)
+        convention = plan.convention or detect_convention(module, plan.method, name)
+        adapter = Adapter(module, name, convention, plan.method)
+        progress(f"{name}: checking the model")
+        check_no_state_kept(adapter, view, seed)
+        encodes = isinstance(built, Encoder) or plan.method == "encode"
+        _dry_run(adapter, view, seed, columns=None if encodes else dataset.num_classes)
+        if plan.fit is not None:
+            progress(f"{name}: training by its own fit")
+            _fit(plan.fit, dataset, name, device)
+            module.to(device)
+        elif not plan.finished:
+            progress(f"{name}: training")
+            train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
+        freeze(module)
+        if encodes:
+            progress(f"{name}: fitting the linear probe")
+            probed = probe(adapter, dataset, device=device)
+            adapter = Adapter(probed, name, detect_convention(probed, "forward", name))
+            freeze(probed)
+    victim = Victim(adapter, dataset.num_classes)
+    _check_finished(victim, view, seed)
+    return victim
+
+
+def freeze(module: nn.Module) -> None:
+    """Evaluation mode, and no gradient for any parameter."""
+    module.eval()
+    module.requires_grad_(False)
+
+
+def _plan(built: object, name: str) -> _Plan:
+    marked = built.module if isinstance(built, (Trained, Encoder)) else built
+    module = marked.module if isinstance(marked, Wrapped) else marked
+    convention = marked.convention if isinstance(marked, Wrapped) else None
+    if not isinstance(module, nn.Module):
+        inside = f"{type(built).__name__} of a " if built is not marked else ""
+        kind = f"class {module.__name__}" if inspect.isclass(module) else type(module).__name__
+        raise ModelError(
+            f"model {name}: the factory returned a {inside}{kind}; it must return a "
+            f"torch.nn.Module (with fit(data) if it trains itself, with encode(...) if a probe "
+            f"is to be fitted), grb_check.Trained(module), grb_check.Encoder(module) or "
+            f"grb_check.wrap(module, forward=...)"
+        )
+    method = "forward"
+    if not isinstance(built, Trained) and callable(getattr(module, "encode", None)):
+        method = "encode"
+    fit = None
+    if isinstance(built, Encoder):
+        fit = built.pretrain
+    elif not isinstance(built, Trained):
+        own = getattr(module, "fit", None)
+        fit = own if callable(own) else None
+    finished = isinstance(built, (Trained, Encoder)) or method == "encode"
+    if finished and fit is None:
+        warn_of_training_mode(module, name)
+        module = _own_copy(module)
+    return _Plan(module, convention, method, finished, fit)
+
+
+def _own_copy(module: nn.Module) -> nn.Module:
+    """A copy, so that freezing leaves the user's model alone; the model where it has none."""
+    try:
+        return copy.deepcopy(module)
+    except Exception:  # whatever a user's attribute raises; check_no_state_kept reports it
+        return module
+
+
+def _dry_run(adapter: Adapter, view: Data, seed: int, *, columns: int | None) -> None:
+    """One call on the training view, which also gives lazy parameters their shapes."""
+    modes = {part: part.training for part in adapter.module.modules()}
+    adapter.module.eval()
+    with isolated_randomness(seed), torch.no_grad():
+        output = adapter(view.x, view.edge_index)
+    check_output(
+        output,
+        name=adapter.name,
+        called=adapter.convention,
+        rows=view.x.shape[0],
+        columns=columns,
+    )
+    for part, training in modes.items():
+        part.training = training
+
+
+def _fit(fit: Callable[..., object], dataset: Dataset, name: str, device: torch.device) -> None:
+    extra = {}
+    try:
+        declared = inspect.signature(fit).parameters
+    except (TypeError, ValueError):
+        declared = {}  # type: ignore[assignment]
+    if "validation" in declared:
+        extra["validation"] = validation_view(dataset).to(device)
+    try:
+        fit(training_view(dataset).to(device), **extra)
+    except Exception as error:
+        raise ModelError(
+            f"model {name}: its own training raised:\n{short_traceback(error)}"
+        ) from error
+
+
+def _check_finished(victim: Victim, view: Data, seed: int) -> None:
+    with torch.no_grad(), isolated_randomness(seed):
+        victim(view.x, view.edge_index)
+    if not warn_of_random_forward(victim.adapter, view, seed):
+        warn_of_ignored_structure(victim.adapter, view, seed)

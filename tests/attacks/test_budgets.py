@@ -1,0 +1,133 @@
+"""Tests of the budgets: the published table and the rule for other graphs."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import graph_of
+
+from grb_check.attacks.budgets import threat_for
+from grb_check.datasets.dataset import Dataset
+from grb_check.errors import UsageError
+
+# name, nodes, features, injected nodes easy and full, edges at each: Table 12 of the GRB paper.
+PUBLISHED = [
+    ("grb-cora", 2680, 302, 20, 60, 20),
+    ("grb-citeseer", 3191, 768, 30, 90, 20),
+    ("grb-flickr", 89250, 500, 200, 600, 100),
+    ("grb-reddit", 232965, 602, 500, 1500, 200),
+    ("grb-aminer", 659574, 100, 500, 1500, 100),
+]
+
+
+def dataset_of(
+    name: str, num_nodes: int, num_features: int = 1, edges: int = 3, targets: int | None = None
+) -> Dataset:
+    """A dataset with GRB's test sizes; its features take no memory, however many there are."""
+    graph = graph_of(4, [(0, 1), (1, 2), (2, 3)][:edges])
+    graph.x = torch.tensor([-0.3]).expand(num_nodes, num_features)
+    tenth = num_nodes // 10 if targets is None else targets
+    return Dataset(
+        name=name,
+        graph=graph,
+        train=torch.tensor([0]),
+        val=torch.tensor([1]),
+        test={
+            "easy": torch.arange(tenth),
+            "medium": torch.arange(tenth) + tenth,
+            "hard": torch.arange(tenth) + 2 * tenth,
+            "full": torch.arange(3 * tenth),
+        },
+        num_classes=2,
+        origin="test",
+    )
+
+
+@pytest.mark.parametrize(("name", "nodes", "features", "easy", "full", "edges"), PUBLISHED)
+def test_published_datasets_get_the_published_budget(
+    name, nodes, features, easy, full, edges
+) -> None:
+    """All five rows of Table 12, for the four difficulties."""
+    dataset = dataset_of(name, nodes, features)
+    for difficulty in ("easy", "medium", "hard", "full"):
+        threat = threat_for(dataset, difficulty, "injection")
+        assert threat.injected_nodes == (full if difficulty == "full" else easy)
+        assert threat.edges_per_injected_node == edges
+        assert torch.equal(dataset.test[difficulty], threat.targets)
+
+
+def test_published_range_is_that_of_the_table() -> None:
+    """On a GRB dataset the table's range counts, elsewhere the dataset's own."""
+    assert threat_for(dataset_of("grb-cora", 2680, 302), "easy", "injection").feature_range == (
+        -0.94,
+        0.94,
+    )
+    other = dataset_of("grb-cora", 2708, 302)
+    assert threat_for(other, "easy", "injection").feature_range == other.feature_range
+
+
+def test_scaled_rule_gives_cora_exactly_and_the_others_within_a_factor() -> None:
+    """The figures that the docstring states; full has three times the nodes of easy."""
+    expected = {
+        "grb-cora": (20, 20),
+        "grb-citeseer": (22, 21),
+        "grb-flickr": (164, 81),
+        "grb-reddit": (291, 119),
+        "grb-aminer": (544, 181),
+    }
+    for name, nodes, _, easy, full, edges in PUBLISHED:
+        dataset = dataset_of("other", nodes)
+        small, large = (threat_for(dataset, name, "injection") for name in ("easy", "full"))
+        assert (small.injected_nodes, small.edges_per_injected_node) == expected[name]
+        assert abs(large.injected_nodes - 3 * small.injected_nodes) <= 2
+        assert 1 / 1.9 < large.injected_nodes / full < 1.9
+        assert 1 / 1.9 < small.injected_nodes / easy < 1.9
+        assert 1 / 1.9 < small.edges_per_injected_node / edges < 1.9
+
+
+@given(st.integers(4, 3000), st.integers(1, 900))
+def test_small_graphs_get_a_budget_that_can_be_used(num_nodes, targets) -> None:
+    """At least one injected node, and no more edges at it than there are targets."""
+    threat = threat_for(dataset_of("other", num_nodes, targets=targets), "easy", "injection")
+    assert threat.injected_nodes >= 1
+    assert 1 <= threat.edges_per_injected_node <= targets
+    assert (threat.edge_budget, threat.modified_nodes) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("edges", "budget"), [(0, 0), (1, 1), (19, 1), (39, 1), (40, 2), (5148, 257)]
+)
+def test_modification_may_change_five_percent_of_the_edges(edges, budget) -> None:
+    """Rounded down, at least one where there is an edge, and no feature."""
+    dataset = dataset_of("other", 10_000)
+    path = torch.arange(edges)
+    dataset.graph.edge_index = torch.stack(
+        [torch.cat([path, path + 1]), torch.cat([path + 1, path])]
+    )
+    threat = threat_for(dataset, "hard", "modification")
+    assert threat.edge_budget == budget
+    assert (threat.injected_nodes, threat.edges_per_injected_node, threat.modified_nodes) == (
+        0,
+        0,
+        0,
+    )
+
+
+def test_unknown_difficulty_and_scenario_list_the_known() -> None:
+    """Both are usage errors that name what is allowed."""
+    dataset = dataset_of("other", 40)
+    with pytest.raises(UsageError, match="'simple', dataset other has easy, medium, hard, full"):
+        threat_for(dataset, "simple", "injection")
+    with pytest.raises(UsageError, match="'poison', allowed are 'modification' and 'injection'"):
+        threat_for(dataset, "easy", "poison")
+
+
+def test_table_names_its_source() -> None:
+    """Published figures are data with a citation."""
+    text = (files("grb_check") / "published" / "injection_budgets.json").read_text("utf-8")
+    assert "Table 12" in json.loads(text)["source"]["tables"][1]

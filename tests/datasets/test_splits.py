@@ -1,0 +1,122 @@
+"""GRB's split keeps its published laws on any degree sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grb_check.datasets.splits import IntArray, Split, grb_split
+from grb_check.errors import DataError
+
+SEEDS = st.integers(0, 2**32)
+
+
+@st.composite
+def degree_sequences(draw: st.DrawFn) -> IntArray:
+    """Degrees with many ties, or a few hubs, or hardly any tie."""
+    highest = draw(st.sampled_from([1, 6, 1000]))
+    size = draw(st.integers(10, 400))
+    return np.array(draw(st.lists(st.integers(0, highest), min_size=size, max_size=size)))
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> tuple[IntArray, Split]:
+    """Degrees and their split."""
+    degrees = draw(degree_sequences())
+    return degrees, grb_split(degrees, draw(SEEDS))
+
+
+@settings(deadline=None, max_examples=40)
+@given(splits())
+def test_parts_cover_every_node_once(drawn: tuple[IntArray, Split]) -> None:
+    """Train, validation and the three levels are disjoint, and their union is all nodes."""
+    degrees, split = drawn
+    parts = [split.train, split.val, split.easy, split.medium, split.hard]
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(degrees.size))
+
+
+@settings(deadline=None, max_examples=40)
+@given(splits())
+def test_shares_are_the_published_ones(drawn: tuple[IntArray, Split]) -> None:
+    """A tenth of the nodes a level, six tenths for training, rounded down; the rest validates."""
+    degrees, split = drawn
+    tenth = degrees.size // 10
+    assert [tenth] * 3 == [split.easy.size, split.medium.size, split.hard.size]
+    assert 6 * degrees.size // 10 == split.train.size
+    assert split.val.size >= 1
+
+
+@settings(deadline=None, max_examples=40)
+@given(splits())
+def test_full_is_the_union_of_the_levels(drawn: tuple[IntArray, Split]) -> None:
+    """`full` holds each node of the three levels once."""
+    _, split = drawn
+    union = np.concatenate([split.easy, split.medium, split.hard])
+    np.testing.assert_array_equal(split.full, np.sort(union))
+
+
+@settings(deadline=None, max_examples=40)
+@given(splits())
+def test_levels_follow_degree(drawn: tuple[IntArray, Split]) -> None:
+    """No easy node has a higher degree than a medium one, no medium one than a hard one."""
+    degrees, split = drawn
+    assert degrees[split.easy].max() <= degrees[split.medium].min()
+    assert degrees[split.medium].max() <= degrees[split.hard].min()
+
+
+@settings(deadline=None, max_examples=40)
+@given(splits())
+def test_both_ends_are_never_tested(drawn: tuple[IntArray, Split]) -> None:
+    """Test degrees lie inside the ranks that remain when 5 % are cut at either end."""
+    degrees, split = drawn
+    ranked = np.sort(degrees)
+    cut = degrees.size // 20
+    assert ranked[cut] <= degrees[split.full].min()
+    assert degrees[split.full].max() <= ranked[degrees.size - cut - 1]
+
+
+@settings(deadline=None, max_examples=40)
+@given(splits())
+def test_ids_are_sorted(drawn: tuple[IntArray, Split]) -> None:
+    """Each part lists its nodes in rising order."""
+    _, split = drawn
+    for part in vars(split).values():
+        assert (np.diff(part) > 0).all()
+
+
+def test_distinct_degrees_leave_the_ends_out() -> None:
+    """With 100 distinct degrees the five lowest and five highest nodes are never tested."""
+    degrees = np.arange(100)
+    tested = np.concatenate([grb_split(degrees, seed).full for seed in range(50)])
+    assert set(range(5, 95)) == set(tested.tolist())
+
+
+@settings(deadline=None, max_examples=20)
+@given(degrees=degree_sequences(), seed=SEEDS)
+def test_same_seed_gives_same_split(degrees: IntArray, seed: int) -> None:
+    """The seed is the only source of randomness."""
+    one, other = grb_split(degrees, seed), grb_split(degrees, seed)
+    for key, nodes in vars(one).items():
+        np.testing.assert_array_equal(nodes, getattr(other, key))
+
+
+def test_other_seed_gives_other_split() -> None:
+    """Two seeds draw different test nodes."""
+    degrees = np.arange(200) // 10
+    assert set(grb_split(degrees, 0).full.tolist()) != set(grb_split(degrees, 1).full.tolist())
+
+
+def test_ties_are_broken_at_random() -> None:
+    """In a regular graph each node can land in each level."""
+    degrees = np.full(30, 4)
+    easy = np.concatenate([grb_split(degrees, seed).easy for seed in range(100)])
+    assert set(range(30)) == set(easy.tolist())
+
+
+@pytest.mark.parametrize("size", [0, 1, 9])
+def test_too_small_graph_is_refused(size: int) -> None:
+    """Under ten nodes a level would be empty."""
+    with pytest.raises(DataError, match=f"a graph of {size} nodes is too small"):
+        grb_split(np.ones(size, dtype=np.int64), 0)

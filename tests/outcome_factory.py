@@ -1,0 +1,53 @@
+"""Outcomes made of given accuracies, for tests of what reads outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from grb_check.cases import Case
+from grb_check.outcomes import Outcome, Repeat, Scores
+
+CASE = Case("synthetic-cora", "easy", "injection", "pgd")
+TARGETS = 100
+
+
+def scores(clean: float, attacked: float, targets: int = TARGETS) -> Scores:
+    """Scores whose bits agree with the accuracies (multiples of 1 / targets)."""
+    ranks = np.arange(targets)
+    return Scores(
+        clean=clean,
+        attacked=attacked,
+        right_before=np.packbits(ranks < round(clean * targets)).tobytes(),
+        right_after=np.packbits(ranks < round(attacked * targets)).tobytes(),
+    )
+
+
+def outcome(
+    victim: Sequence[tuple[float, float]],
+    reference: Sequence[tuple[float, float]],
+    case: Case = CASE,
+    model: str = "mypkg:build",
+) -> Outcome:
+    """An outcome with one repeat for each pair (clean, attacked)."""
+    repeats = [
+        Repeat(
+            seed=seed,
+            victim=scores(*own),
+            reference=scores(*other),
+            spent={"injected_nodes": 8},
+            from_store=False,
+            seconds=1.5,
+            training_seconds=0.5,
+        )
+        for seed, (own, other) in enumerate(zip(victim, reference, strict=True))
+    ]
+    return Outcome(
+        case=case,
+        model=model,
+        targets=TARGETS,
+        dataset="f" * 64,
+        origin="made for tests",
+        repeats=tuple(repeats),
+    )

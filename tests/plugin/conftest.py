@@ -1,0 +1,80 @@
+"""A tiny dataset and tiny models for runs of the plugin."""
+
+from __future__ import annotations
+
+import pytest
+
+# In-process runs forget the modules that they import; torch cannot be imported twice.
+import scipy.special  # noqa: F401
+import torch  # noqa: F401
+import torch_geometric.nn  # noqa: F401
+from tiny import write_dataset
+
+import grb_check.evaluation
+import grb_check.models
+import grb_check.session
+from grb_check.attacks import attack_names, load_attack
+
+for _pair in attack_names():
+    load_attack(*_pair)
+
+MODELS = """
+import torch
+from torch_geometric.nn import GCNConv
+
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features, num_classes, width=16):
+        super().__init__()
+        self.first = GCNConv(num_features, width)
+        self.second = GCNConv(width, num_classes)
+
+    def forward(self, x, edge_index):
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+class Mlp(torch.nn.Module):
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.linear = torch.nn.Linear(num_features, num_classes)
+
+    def forward(self, x, edge_index):
+        return self.linear(x)
+
+
+class Constant(Mlp):
+    def forward(self, x, edge_index):
+        return torch.zeros(x.shape[0], self.linear.out_features) + 0 * self.linear(x)
+
+
+class Integers(Mlp):
+    def forward(self, x, edge_index):
+        return self.linear(x).round().long()
+
+
+class Raises(Mlp):
+    def forward(self, x, edge_index):
+        raise RuntimeError("the user's own fault")
+
+
+def build(num_features, num_classes):
+    return Net(num_features, num_classes)
+
+
+def broken(num_features):
+    raise ValueError("the factory's own fault")
+
+
+not_callable = 3
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder with `models.py`, a dataset `tiny` and nothing configured."""
+    for name in ("GRB_CHECK_DATA", "GRB_CHECK_STORE", "PYTEST_ADDOPTS"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makepyfile(models=MODELS)
+    write_dataset(pytester.path / "tiny")
+    monkeypatch.syspath_prepend(pytester.path)
+    return pytester

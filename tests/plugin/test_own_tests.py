@@ -1,0 +1,192 @@
+"""The fixtures in a user's own tests, and the ini file."""
+
+from __future__ import annotations
+
+import pytest
+from plugin_names import QUICK, TINY
+
+
+def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> None:
+    """The marker names the case, the fixture holds the figures."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=1)
+        def test_mine(grb_outcome):
+            assert grb_outcome.case.id == "tiny/easy/injection/rnd"
+            assert 0 <= grb_outcome.attacked <= 1
+            assert len(grb_outcome.repeats) == 1
+            assert grb_outcome.drop < 0.9
+
+        @pytest.mark.grb(dataset="./tiny", difficulty=["easy", "hard"], attack="dice", repeats=1)
+        def test_both(grb_verdict):
+            assert grb_verdict.passed, grb_verdict.message
+        """
+    )
+    result = project.runpytest("--grb-model=models:build", "test_own.py", "-k", "own", "-v")
+    result.assert_outcomes(passed=3, deselected=15)
+    result.stdout.fnmatch_lines(["*test_both?tiny/easy/modification/dice? PASSED (drop *%)*"])
+
+
+def test_an_overridden_model_needs_no_option(project: pytest.Pytester) -> None:
+    """`grb_model` in a conftest.py may return a factory or a trained module."""
+    project.makeconftest(
+        """
+        import pytest
+        from models import Net
+
+        @pytest.fixture
+        def grb_model():
+            return Net
+        """
+    )
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=1)
+        def test_mine(grb_outcome):
+            assert grb_outcome.model == "Net"
+        """
+    )
+    project.runpytest().assert_outcomes(passed=1)
+
+
+def test_an_overridden_model_reaches_the_built_in_cases(project: pytest.Pytester) -> None:
+    """Fixture overrides work for the bundled suite too."""
+    project.makeconftest(
+        """
+        import pytest
+        from models import Mlp
+
+        @pytest.fixture
+        def grb_model():
+            return Mlp
+        """
+    )
+    result = project.runpytest(*QUICK)
+    result.stdout.fnmatch_lines(["Mlp on tiny*"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ("difficulty='esay'", "*unknown difficulty 'esay'; did you mean 'easy'*"),
+        ("attack='rnd'", "*attack 'rnd' is ambiguous; give one of injection/rnd, modification/*"),
+        ("budget=3", "*grb takes dataset=, difficulty=*; got budget"),
+    ],
+)
+def test_a_wrong_marker_is_a_short_collection_error(
+    project: pytest.Pytester, mark: str, message: str
+) -> None:
+    """The message says what the marker takes."""
+    project.makepyfile(
+        test_own=f"""
+        import pytest
+
+        @pytest.mark.grb({mark})
+        def test_mine(grb_outcome):
+            pass
+        """
+    )
+    result = project.runpytest("--grb-model=models:build", "--grb-case=*/easy/*")
+    result.stdout.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("*collection.py:*")
+
+
+def test_a_fixture_without_a_case_or_a_model_says_what_to_do(project: pytest.Pytester) -> None:
+    """Both mistakes of a first try."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        def test_no_mark(grb_outcome):
+            pass
+
+        @pytest.mark.grb(dataset="./tiny")
+        def test_no_model(grb_outcome):
+            pass
+
+        @pytest.mark.grb(dataset="./tiny")
+        def test_no_dataset(grb_model):
+            pass
+        """
+    )
+    result = project.runpytest()
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(["*mark it with @pytest.mark.grb*", "*give --grb-model*"])
+
+
+def test_every_option_has_a_twin_in_the_ini_file(project: pytest.Pytester) -> None:
+    """The header says that the value came from there."""
+    project.makefile(
+        ".toml",
+        pytest="""
+        [pytest]
+        grb_model = "models:Net"
+        grb_model_args = "width=8"
+        grb_datasets = ["./tiny"]
+        grb_difficulties = ["easy"]
+        grb_attacks = ["injection/rnd"]
+        grb_repeats = 1
+        grb_max_drop = 0.9
+        grb_min_clean = 0.1
+        grb_thresholds = ["tiny/easy/* = 95%"]
+        grb_store = "kept"
+        """,
+    )
+    result = project.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "grb model: models:Net (ini)",
+            "grb datasets: tiny (ini); 1 cases of suite smoke (default) x 1 repeats (ini)",
+            "grb device: auto = cpu (default); store: kept (ini)",
+            "grb limit: drop 95.0% for tiny/easy/* (ini)",
+            "grb limit: drop 90.0% (ini)",
+            "grb limit: clean accuracy at least 10.0% (ini)",
+        ]
+    )
+    assert (project.path / "kept").is_dir()
+
+
+def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
+    project: pytest.Pytester,
+) -> None:
+    """Someone who works on one test does not wait for the suite; the header says so."""
+    project.makefile(".toml", pytest='[pytest]\ngrb_model = "models:build"\n')
+    project.makepyfile(test_own="def test_own(): pass")
+    result = project.runpytest("test_own.py")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["grb: no cases, because single files were named*"])
+    more = project.runpytest("test_own.py", "--collect-only", "-q", "--grb-model=models:build")
+    more.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
+    whole = project.runpytest(".", "--collect-only", "-q")
+    whole.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
+
+
+def test_strict_markers_know_the_mark(project: pytest.Pytester) -> None:
+    """Users run with strict = true."""
+    project.runpytest(*QUICK, "--strict-markers").assert_outcomes(passed=2)
+
+
+def test_environment_variables_name_data_and_store(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For machines where many projects share them."""
+    (project.path / "data").mkdir()
+    (project.path / "tiny").rename(project.path / "data" / "tiny")
+    monkeypatch.setenv("GRB_CHECK_DATA", str(project.path / "data"))
+    monkeypatch.setenv("GRB_CHECK_STORE", str(project.path / "shared-store"))
+    args = [arg for arg in QUICK if "dataset" not in arg]
+    project.runpytest(*args, "--grb-dataset=tiny").assert_outcomes(passed=2)
+    assert (project.path / "shared-store").is_dir()
+
+
+def test_help_lists_every_option_with_its_twin(project: pytest.Pytester) -> None:
+    """The help is the reference."""
+    text = " ".join(project.runpytest("--help").stdout.str().split())
+    assert text.count("(ini: grb_") == 16
+    assert "--grb-only" in text
+    assert TINY[0].split("=")[0] in text

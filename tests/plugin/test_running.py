@@ -1,0 +1,267 @@
+"""A run of the built-in cases, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from plugin_names import IDS, QUICK, TINY
+
+
+def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> None:
+    """A model and nothing else is enough; the table shows every case."""
+    result = project.runpytest(*QUICK, "-v")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "grb model: models:build (command line)",
+            "grb datasets: tiny (command line); 2 cases of suite smoke (default) x 1 repeats*",
+            "grb device: auto = cpu (default); store: .grb_check (default)",
+            "grb limit: drop of the reference GCN + 5% + its interval (default)",
+            "grb::tiny::test_attack?easy/injection/rnd? PASSED (drop *%)*",
+            "*graph robustness*",
+            "build on tiny (*",
+            "*easy*injection/rnd*pass",
+            "*easy*modification/rnd*pass",
+            "attacks by mean drop: 1. *",
+        ]
+    )
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_the_cases_run_beside_the_repositorys_own_tests(project: pytest.Pytester) -> None:
+    """Own tests come first, and --grb-only leaves them out."""
+    project.makepyfile(test_own="def test_own(): pass")
+    project.runpytest(*QUICK).assert_outcomes(passed=3)
+    project.runpytest(*QUICK, "--grb-only").assert_outcomes(passed=2)
+    project.runpytest(*QUICK, "-m", "grb").assert_outcomes(passed=2, deselected=1)
+    project.runpytest(*QUICK, "-m", "not grb").assert_outcomes(passed=1, deselected=2)
+    project.runpytest(*QUICK, "-k", "injection").assert_outcomes(passed=1, deselected=2)
+
+
+def test_a_run_without_a_model_is_as_if_the_plugin_were_not_there(
+    project: pytest.Pytester,
+) -> None:
+    """No header, no cases, no table."""
+    project.makepyfile(test_own="def test_own(): pass")
+    result = project.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*grb *")
+
+
+def test_torch_is_not_imported_for_collecting_or_without_a_model(
+    project: pytest.Pytester,
+) -> None:
+    """Collecting costs nothing: neither torch nor the model is imported."""
+    project.makeconftest(
+        """
+        import sys
+        def pytest_sessionfinish():
+            heavy = {"torch", "numpy", "scipy", "models"} & set(sys.modules)
+            print("heavy imports:", sorted(heavy))
+        """
+    )
+    project.makepyfile(test_own="def test_own(): pass")
+    for args in (["--collect-only", "-q", *QUICK], []):
+        result = project.runpytest_subprocess("-s", *args)
+        assert "heavy imports: []" in result.stdout.str()
+    assert IDS[0] in project.runpytest_subprocess("--collect-only", "-q", *QUICK).stdout.str()
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester, workers: list[str]) -> None:
+    """Alone it runs alone; the repository's own tests stay out."""
+    project.makepyfile(test_own="def test_own(): pass")
+    run = project.runpytest_subprocess if workers else project.runpytest
+    run(*QUICK, *workers, IDS[1]).assert_outcomes(passed=1)
+    run(*QUICK, *workers, "grb::tiny").assert_outcomes(passed=2)
+    run(*QUICK, *workers, IDS[1], "test_own.py").assert_outcomes(passed=2)
+
+
+def test_a_node_id_reaches_cases_that_the_other_options_leave_out(
+    project: pytest.Pytester,
+) -> None:
+    """An id from yesterday's report runs whatever today's selection is."""
+    result = project.runpytest(*QUICK, "grb::tiny::test_attack[hard/modification/dice]")
+    result.assert_outcomes(passed=1)
+
+
+def test_last_failed_and_stepwise_work_on_cases(project: pytest.Pytester) -> None:
+    """A failed case is run again by --lf; -x and --sw stop at it."""
+    strict = (*QUICK, "--grb-threshold=*/injection/rnd=-100%")
+    project.runpytest(*strict).assert_outcomes(passed=1, failed=1)
+    project.runpytest(*strict, "--lf").assert_outcomes(failed=1)
+    project.runpytest(*strict, "-x").assert_outcomes(failed=1)
+    project.runpytest(*strict, "--sw").assert_outcomes(failed=1)
+
+
+def test_a_failure_is_one_line_that_begins_with_the_figures(project: pytest.Pytester) -> None:
+    """What a JUnit reader shows is the verdict, and no frame of ours follows."""
+    result = project.runpytest(*QUICK, "--grb-max-drop=-100%", "-k", "injection")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.re_match_lines(
+        [r"drop -?\d+\.\d% > limit -100\.0% \(clean \d+\.\d% -> attacked \d+\.\d%; max drop\)"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*suite.py:*")
+
+
+def test_a_model_under_the_clean_floor_fails_for_that_reason(project: pytest.Pytester) -> None:
+    """A constant predictor has no drop and is not robust."""
+    result = project.runpytest(
+        *QUICK, "--grb-model=models:Constant", "--grb-only", "-k", "Constant and injection"
+    )
+    result.assert_outcomes(failed=1, deselected=3)
+    result.stdout.fnmatch_lines(["clean accuracy * < floor * (75% of the reference GCN's *"])
+
+
+def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pytester) -> None:
+    """Errors are not failures; the other model is judged."""
+    result = project.runpytest(*QUICK, "--grb-model=models:Raises", "--grb-model=models:Integers")
+    result.assert_outcomes(passed=2, errors=4)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = result.stdout.str()
+    assert "the user's own fault" in text
+    assert "in forward" in text
+    result.stdout.fnmatch_lines(["*easy*injection/rnd*-*-*-*error"])
+
+
+def test_several_models_are_named_in_ids_and_ranked(project: pytest.Pytester) -> None:
+    """The label stands in every id; the most robust model is named first."""
+    result = project.runpytest(
+        *QUICK, "--grb-model=wide=models:Net", "--grb-model=models:Mlp", "-v"
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "grb::build::tiny::test_attack?easy/injection/rnd? *",
+            "grb::wide::tiny::test_attack?easy/injection/rnd? *",
+            "grb::Mlp::tiny::test_attack?easy/injection/rnd? *",
+            "models by mean drop, most robust first: 1. *",
+        ]
+    )
+
+
+def test_model_arguments_reach_the_factory(project: pytest.Pytester) -> None:
+    """PyG's own classes are factories without a line of glue."""
+    args = ["--grb-model=torch_geometric.nn.models:GraphSAGE", *TINY, "--grb-attack=dice"]
+    given = "--grb-model-args=hidden_channels=8,num_layers=2"
+    result = project.runpytest(*args, given, "--grb-max-drop=1", "--grb-min-clean=0")
+    result.assert_outcomes(passed=3)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_junit_holds_the_figures_of_cases_and_suite(
+    project: pytest.Pytester, workers: list[str]
+) -> None:
+    """Properties survive workers; classname and name are unique."""
+    run = project.runpytest_subprocess if workers else project.runpytest
+    run(*QUICK, *workers, "--junitxml=out.xml")
+    suite = ET.parse(project.path / "out.xml").getroot()[0]
+    wide = {p.get("name"): p.get("value") for p in suite.find("properties")}
+    assert wide["grb.models"] == "build=models:build"
+    assert "injection/rnd" in wide["grb.attack_rank.tiny/easy"]
+    cases = suite.findall("testcase")
+    assert {case.get("name") for case in cases} == {
+        "test_attack[easy/injection/rnd]",
+        "test_attack[easy/modification/rnd]",
+    }
+    assert {case.get("classname") for case in cases} == {"grb.tiny"}
+    for case in cases:
+        own = {p.get("name"): p.get("value") for p in case.find("properties")}
+        assert own["grb.verdict"] == "pass"
+        clean, attacked = float(own["grb.clean_accuracy"]), float(own["grb.attacked_accuracy"])
+        assert float(own["grb.relative_drop"]) == pytest.approx(
+            (clean - attacked) / clean, abs=1e-5
+        )
+
+
+@pytest.mark.slow
+def test_outcomes_are_the_same_twice_and_with_workers_and_from_a_warm_store(
+    project: pytest.Pytester,
+) -> None:
+    """The same seed gives the same outcome, whatever the order, the workers or the store."""
+    args = [*TINY, "--grb-model=models:build", "--grb-difficulty=easy,hard", "--grb-repeats=2"]
+
+    def figures(name: str, *more: str) -> dict[str, object]:
+        project.runpytest_subprocess(*args, f"--grb-json={name}", *more)
+        record = json.loads((project.path / name).read_text())
+        return {
+            case["id"]: [
+                {
+                    k: v
+                    for k, v in each.items()
+                    if k not in ("seconds", "training_seconds", "from_store")
+                }
+                for each in case["outcome"]["repeats"]
+            ]
+            for case in record["cases"]
+        }
+
+    cold = figures("cold.json")
+    assert len(cold) == 10
+    assert figures("warm.json") == cold
+    assert figures("off.json", "--grb-store=off", "-n", "2") == cold
+    (project.path / "one").mkdir()
+    alone = figures("one.json", "--grb-store=one", "-k", "hard and fgsm")
+    assert alone == {name: cold[name] for name in alone}
+    assert len(alone) == 1
+
+
+def test_json_holds_everything_of_every_outcome(project: pytest.Pytester) -> None:
+    """Settings with their origins, versions, outcomes with bits, verdicts, ranks."""
+    project.runpytest(*QUICK, "--grb-json=deep/out.json")
+    record = json.loads((project.path / "deep" / "out.json").read_text())
+    assert record["format"] == 1
+    assert record["settings"]["origins"]["grb_model"] == "command line"
+    assert set(record["environment"]) >= {"python", "torch", "pytest"}
+    assert record["missing"] == []
+    first = record["cases"][0]
+    assert first["result"] == "pass"
+    assert first["verdict"]["passed"] is True
+    assert first["outcome"]["repeats"][0]["spent"]["injected_nodes"] > 0
+    assert record["ranks"]["attacks"]["tiny/easy"]
+
+
+def test_a_second_run_takes_the_perturbations_from_the_store(project: pytest.Pytester) -> None:
+    """Another model, no attack work."""
+    project.runpytest(*QUICK, "--grb-json=a.json")
+    project.runpytest(*QUICK, "--grb-model=models:Net", "--grb-json=b.json")
+    record = json.loads((project.path / "b.json").read_text())
+    flags = [r["from_store"] for c in record["cases"] for r in c["outcome"]["repeats"]]
+    assert flags == [True] * 4
+    assert (project.path / ".grb_check" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pytester) -> None:
+    """A lost report must not end green: exit code 3, and the case is named."""
+    project.makeconftest(
+        """
+        import pytest
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_protocol(item):
+            if "modification" in item.nodeid:
+                return True
+        """
+    )
+    result = project.runpytest(*QUICK)
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    result.stdout.fnmatch_lines(
+        ["grb::tiny::test_attack?easy/modification/rnd?", "1 cases were not judged*"]
+    )
+
+
+def test_a_numpy_scalar_in_a_users_property_does_not_end_green(
+    project: pytest.Pytester,
+) -> None:
+    """xdist dies of it with exit code 0; the ledger sees that cases are missing."""
+    project.makeconftest(
+        """
+        import numpy as np, pytest
+        @pytest.fixture(autouse=True)
+        def poison(request):
+            request.node.user_properties.append(("x", np.float64(1)))
+        """
+    )
+    result = project.runpytest_subprocess(*QUICK, "-n", "2")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR

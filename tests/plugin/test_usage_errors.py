@@ -1,0 +1,109 @@
+"""Bad input ends in one clear line and exit code 4, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from plugin_names import IDS, QUICK, TINY
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--grb-model=nowhere:build"], "*nowhere*"),
+        (["--grb-model=models:biuld"], "*biuld*build*"),
+        (["--grb-model=models"], "*'models' has not the form 'pkg.module:attr'*"),
+        (["--grb-model=models:not_callable"], "*not_callable*"),
+        (["--grb-model=models:broken"], "model models:broken raised when called:"),
+        (["--grb-model=a b=models:build"], "*label 'a b'*"),
+        (["--grb-model-args=width=(", "--grb-model=models:Net"], "*grb-model-args*"),
+        (["--grb-model-args=widht=3", "--grb-model=models:Net"], "*widht*width*"),
+        (["--grb-attack=pdg"], "*unknown attack 'pdg'; did you mean 'pgd'? Allowed: *"),
+        (["--grb-difficulty=esay"], "*unknown difficulty 'esay'; did you mean 'easy'?*"),
+        (["--grb-scenario=poisoning"], "*unknown scenario 'poisoning'*injection, modification*"),
+        (["--grb-suite=smok"], "*unknown suite 'smok'; did you mean 'smoke'?*"),
+        (["--grb-dataset=synthetic-coar"], "*synthetic-coar*synthetic-cora*"),
+        (["--grb-dataset=grb-reddit"], "*grb-reddit*--grb-data*"),
+        (["--grb-dataset=./nowhere"], "*nowhere*"),
+        (["--grb-attack=pgd", "--grb-scenario=modification"], "*pgd does not exist in scenario*"),
+        (["--grb-case=tiny/esay/*"], "*'tiny/esay/*' matches none of the 2 selected cases*"),
+        (["--grb-threshold=tiny/*"], "*'tiny/*' has not the form 'pattern = value'*"),
+        (["--grb-threshold=tniy/*=0.3"], "*'tniy/*' matches no known case*"),
+        (["--grb-threshold=*=30"], "*'30' is no fraction*"),
+        (["--grb-max-drop=much"], "*--grb-max-drop: 'much' is no fraction*"),
+        (["--grb-repeats=0"], "*--grb-repeats: '0' is no number of repeats*"),
+        (["--grb-device=gpu"], "*unknown device 'gpu'*"),
+        (["--grb-device=cuda:x"], "*'cuda:x'*"),
+        (["--grb-data=nowhere"], "*--grb-data: *nowhere' is no folder*"),
+        (["--grb-json=tiny"], "*--grb-json *tiny' cannot be written*"),
+        (["grb::tiny::test_attack[easy]"], "*is no id of a grb case*"),
+        (["grb::tiny::test_attack[easy/injection/pdg]"], "*unknown attack 'injection/pdg'*"),
+        (["grb::other"], "*other*"),
+    ],
+)
+def test_a_usage_error_is_one_line(project: pytest.Pytester, args: list[str], message: str) -> None:
+    """The line names what was given and what is allowed; no case has run."""
+    base = [*QUICK[:2], *QUICK[3:]] if any("grb-model=" in arg for arg in args) else [*QUICK]
+    if any("--grb-dataset" in arg for arg in args):
+        base = base[1:]
+    if any("--grb-attack" in arg for arg in args):
+        base = [arg for arg in base if "--grb-attack" not in arg]
+    result = project.runpytest(*base, *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+    assert "Traceback" not in result.stderr.str()
+    result.stdout.no_fnmatch_line("*test_attack*")
+
+
+def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> None:
+    """A forgotten --grb-model must not end in a green run of nothing."""
+    for args in ([*TINY], ["--grb-only"], ["--grb-suite=smoke"], [IDS[0]]):
+        result = project.runpytest(*args)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: *needs a model; add --grb-model*"])
+
+
+def test_a_usage_error_ends_a_run_with_workers_too(project: pytest.Pytester) -> None:
+    """The controller looks before it starts a worker."""
+    result = project.runpytest_subprocess(*QUICK, "--grb-model=models:broken", "-n", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *", "*the factory's own fault*"])
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("features.npz", lambda a: np.where(a == a.max(), np.nan, a), "*features.npz*NaN*"),
+        ("labels.npz", lambda a: a - 1, "*labels.npz*"),
+        ("labels.npz", lambda a: a[:-1], "*labels.npz*159*160*"),
+        ("features.npz", lambda a: a[:, 0], "*features.npz*"),
+    ],
+)
+def test_a_dataset_at_fault_is_a_usage_error(
+    project: pytest.Pytester, name: str, spoil: object, message: str
+) -> None:
+    """The file and the fault are named before any work."""
+    path = project.path / "tiny" / name
+    with np.load(path) as archive:
+        array = archive["data"]
+    np.savez(path, data=spoil(array))  # type: ignore[operator]
+    result = project.runpytest(*QUICK)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_a_truncated_file_is_a_usage_error(project: pytest.Pytester) -> None:
+    """As after a broken download."""
+    path = project.path / "tiny" / "adj.npz"
+    path.write_bytes(path.read_bytes()[:200])
+    result = project.runpytest(*QUICK)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *adj.npz*"])
+
+
+def test_a_wrong_type_in_the_ini_file_is_a_usage_error(project: pytest.Pytester) -> None:
+    """On every supported pytest, native TOML or not."""
+    project.makefile(".toml", pytest='[pytest]\ngrb_repeats = "three"\n')
+    result = project.runpytest(*QUICK[:1], *QUICK[2:])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *grb_repeats*"])

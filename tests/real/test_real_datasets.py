@@ -1,0 +1,103 @@
+"""Real graphs have their published counts, and the split its published degrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch_geometric.utils import degree
+
+from grb_check.datasets import find, load
+from grb_check.datasets.splits import IntArray, grb_split
+
+pytestmark = pytest.mark.real
+
+FOUR_FILES = Path("grb-format", "planetoid-cora")
+PUBLISHED_DEGREES = {  # GRB, Table 4
+    "refined-cora": {"easy": 1.53, "medium": 2.96, "hard": 5.23, "full": 3.24},
+    # without 1.01 for easy, see below
+    "refined-citeseer": {"medium": 1.74, "hard": 3.82, "full": 2.19},
+}
+
+
+def degrees_of(path: Path) -> IntArray:
+    with np.load(path) as arrays:
+        matrix = sp.csr_matrix(
+            (arrays["adj_data"], arrays["adj_indices"], arrays["adj_indptr"]),
+            shape=arrays["adj_shape"],
+        )
+    both = ((matrix + matrix.T) != 0).astype(np.int64)
+    return np.asarray(both.sum(axis=1)).ravel() - both.diagonal()
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "isolated", "empty_rows"),
+    [
+        ("planetoid-cora", (2708, 5278, 1433, 7), 0, 0),
+        ("planetoid-citeseer", (3327, 4552, 3703, 6), 48, 15),
+    ],
+)
+def test_planetoid_counts(
+    real_data: Path, name: str, counts: tuple[int, ...], isolated: int, empty_rows: int
+) -> None:
+    """Nodes, edges, features, classes, isolated nodes and all-zero rows are the known ones."""
+    dataset = load(find(name, [real_data]))
+    graph = dataset.graph
+    measured = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
+    assert counts == measured
+    assert isolated == int((degree(graph.edge_index[0], dataset.num_nodes) == 0).sum())
+    assert empty_rows == int((graph.x == graph.x.min()).all(dim=1).sum())
+    tenth = dataset.num_nodes // 10
+    assert [tenth] * 3 == [dataset.test[k].numel() for k in ("easy", "medium", "hard")]
+
+
+def test_four_file_cora_is_planetoid_cora(real_data: Path) -> None:
+    """The four-file folder holds the same features, edges and labels as Planetoid's files."""
+    folder = load(find(str(real_data / FOUR_FILES)))
+    planetoid = load(find("planetoid-cora", [real_data]))
+    for key in ("x", "edge_index", "y"):
+        assert torch.equal(folder.graph[key], planetoid.graph[key])
+    assert folder.num_classes == planetoid.num_classes
+
+
+def test_four_file_cora_has_its_documented_split(real_data: Path) -> None:
+    """Sizes and average degrees of the parts are those its description gives."""
+    dataset = load(find(str(real_data / FOUR_FILES)))
+    degrees = degree(dataset.graph.edge_index[0], dataset.num_nodes)
+    parts = {"train": dataset.train, "val": dataset.val, **dataset.test}
+    sizes = {"train": 1624, "val": 274, "easy": 270, "medium": 270, "hard": 270, "full": 810}
+    assert sizes == {name: nodes.numel() for name, nodes in parts.items()}
+    averages = {
+        "train": 4.192,
+        "val": 4.000,
+        "easy": 1.552,
+        "medium": 2.989,
+        "hard": 5.285,
+        "full": 3.275,
+    }
+    measured = {name: float(degrees[nodes].mean()) for name, nodes in parts.items()}
+    assert averages == pytest.approx(measured, abs=5e-4)
+
+
+@pytest.mark.parametrize("name", PUBLISHED_DEGREES)
+def test_split_gives_the_published_average_degrees(real_data: Path, name: str) -> None:
+    """On the graphs that GRB took, each level's average degree is the published one within four
+    standard deviations, measured over 200 seeds, of one draw (and the half unit of rounding)."""
+    degrees = degrees_of(real_data / "structure-only" / f"{name}.npz")
+    splits = [grb_split(degrees, seed) for seed in range(200)]
+    for level, published in PUBLISHED_DEGREES[name].items():
+        means = np.array([degrees[getattr(split, level)].mean() for split in splits])
+        assert abs(means.mean() - published) <= 4 * means.std() + 0.005, (level, means.mean())
+
+
+def test_published_easy_average_of_citeseer_cannot_be_reached(real_data: Path) -> None:
+    """Table 4 gives 1.01 for easy and 1.74 for medium, which no ranking by these degrees can: above
+    1 some easy node has two edges, below 2 some medium node has one. The split gives 1 exactly."""
+    degrees = degrees_of(real_data / "structure-only" / "refined-citeseer.npz")
+    for seed in range(20):
+        split = grb_split(degrees, seed)
+        assert degrees[split.easy].tolist() == [1] * 319
+        assert degrees[split.medium].min() == 1

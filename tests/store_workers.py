@@ -1,0 +1,33 @@
+"""What the processes do that share a store in its tests; imported by them without torch."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from grb_check.store import Store
+
+KEY = Store(None).key(case="test")
+
+
+def write_and_read(folder: Path, number: int) -> int:
+    """How often an array was found missing or mixed from two writers, out of 20."""
+    store, wrong = Store(folder), 0
+    for _ in range(20):
+        store.save_arrays(KEY, {"a": np.full(20_000, number)})
+        found = store.load_arrays(KEY)
+        wrong += found is None or len(set(found["a"].tolist())) != 1
+    return wrong
+
+
+def count_up(folder: Path, times: int) -> None:
+    """Read a counter, wait, and write it back one higher, under the lock."""
+    store = Store(folder)
+    for _ in range(times):
+        with store.lock(KEY):
+            found = store.load_arrays(KEY)
+            count = 0 if found is None else int(found["count"])
+            time.sleep(0.01)
+            store.save_arrays(KEY, {"count": np.array(count + 1)})

@@ -1,0 +1,204 @@
+"""A case from model to outcome, without pytest."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from tiny import write_dataset
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+import grb_check
+from grb_check import datasets, evaluation
+from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.cases import Case
+from grb_check.errors import BudgetError, UsageError
+from grb_check.evaluation import Evaluator, as_subject
+from grb_check.store import Store, StoreWarning
+
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+@dataclass(frozen=True)
+class Spy:
+    """Injects nothing and remembers what it was shown."""
+
+    seen: list[Data]
+    name: ClassVar[str] = "rnd"
+    scenario: ClassVar[str] = "injection"
+    knowledge: ClassVar[str] = "black-box"
+    version: ClassVar[int] = 1
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        self.seen.append(graph)
+        return Perturbation()
+
+
+@dataclass(frozen=True)
+class Greedy(Spy):
+    """Injects one node more than it may."""
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        count = threat.injected_nodes + 1
+        return Perturbation(
+            injected_x=torch.zeros(count, graph.num_features),
+            injected_edges=torch.zeros(2, 0, dtype=torch.int64),
+        )
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return write_dataset(tmp_path / "tiny")
+
+
+def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcome:
+    given = {"difficulty": "easy", "attack": "injection/rnd", "repeats": 1, **more}
+    return grb_check.evaluate(model, dataset=str(tiny), **given)  # type: ignore[arg-type]
+
+
+def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
+    """Which targets were right is kept, and the figures follow from it."""
+    made = outcome(tiny, repeats=2)
+    assert made.case == Case("tiny", "easy", "injection", "rnd")
+    assert made.targets == 16
+    for repeat in made.repeats:
+        for bits, figure in (
+            (repeat.victim.right_before, repeat.victim.clean),
+            (repeat.victim.right_after, repeat.victim.attacked),
+        ):
+            right = np.unpackbits(np.frombuffer(bits, np.uint8), count=made.targets)
+            assert right.mean() == figure
+    assert repeat.spent["injected_nodes"] > 0
+
+
+def test_the_same_call_gives_the_same_outcome(tiny: Path) -> None:
+    """And another seed another training: the repeats differ in their weights."""
+    one, two = outcome(tiny, repeats=2), outcome(tiny, repeats=2)
+    assert [r.victim for r in one.repeats] == [r.victim for r in two.repeats]
+
+
+def test_the_global_random_states_stay_untouched(tiny: Path) -> None:
+    """Whatever the model draws."""
+    states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
+    outcome(tiny)
+    assert random.getstate() == states[0]
+    assert (np.random.get_state()[1] == states[1]).all()
+    assert torch.equal(torch.get_rng_state(), states[2])
+
+
+def test_attacks_never_see_true_labels_of_test_nodes(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other true labels at the test nodes, the attack is shown the same graph."""
+    seen: list[Data] = []
+    monkeypatch.setattr(evaluation, "load_attack", lambda *_: Spy(seen))
+    outcome(tiny)
+    test = np.load(tiny / "index.npz")["index_test"]
+    labels = np.load(tiny / "labels.npz")["data"]
+    labels[test] = (labels[test] + 1) % 3
+    np.savez(tiny / "labels.npz", data=labels)
+    outcome(tiny)
+    assert torch.equal(seen[0].y, seen[1].y)
+    rest = np.setdiff1d(np.arange(len(labels)), test)
+    assert np.array_equal(seen[0].y.numpy()[rest], labels[rest])
+
+
+def test_an_attack_over_its_budget_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figure is reported for a perturbation that does not verify."""
+    monkeypatch.setattr(evaluation, "load_attack", lambda *_: Greedy([]))
+    with pytest.raises(BudgetError):
+        outcome(tiny)
+
+
+def test_a_stored_perturbation_that_does_not_verify_is_made_anew(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that someone tampered with cannot weaken or strengthen an attack."""
+    store = tmp_path / "store"
+    first = outcome(tiny, store=store)
+    monkeypatch.setattr(
+        Store,
+        "load_perturbation",
+        lambda self, key: Perturbation(
+            injected_x=torch.full((1, 8), 9.0), injected_edges=torch.zeros(2, 0, dtype=torch.int64)
+        ),
+    )
+    with pytest.warns(StoreWarning):
+        second = outcome(tiny, store=store)
+    assert not second.repeats[0].from_store
+    assert second.repeats[0].victim == first.repeats[0].victim
+
+
+def test_a_warm_store_gives_the_outcome_of_a_cold_one(tiny: Path, tmp_path: Path) -> None:
+    """And says that nothing was attacked."""
+    cold = outcome(tiny, store=tmp_path / "store")
+    warm = outcome(tiny, store=tmp_path / "store")
+    assert (cold.repeats[0].from_store, warm.repeats[0].from_store) == (False, True)
+    assert warm.repeats[0].victim == cold.repeats[0].victim
+    assert warm.repeats[0].reference == cold.repeats[0].reference
+
+
+def calls_of(tiny: Path, result: Callable[[torch.nn.Module], object]) -> list[int]:
+    """Seeds with which the factory was called over two cases of three repeats."""
+    seeds: list[int] = []
+
+    def factory(num_features: int, num_classes: int, seed: int) -> object:
+        seeds.append(seed)
+        return result(Net(num_features, num_classes))
+
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(tiny))
+    subject = as_subject(factory)
+    evaluator.check(subject, source)
+    for attack in ("rnd", "dice"):
+        scenario = "injection" if attack == "rnd" else "modification"
+        evaluator.outcome(subject, source, Case("tiny", "easy", scenario, attack), 3)
+    return seeds
+
+
+def test_a_model_is_built_once_for_each_repeat_whatever_the_number_of_cases(tiny: Path) -> None:
+    """Training is the cost of a run; cases share it."""
+    assert calls_of(tiny, lambda module: module) == [0, 1, 2]
+
+
+def test_a_trained_model_is_built_once(tiny: Path) -> None:
+    """It does not change with the seed."""
+    assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"difficulty": "esay"}, "did you mean 'easy'"),
+        ({"attack": "rnd"}, "ambiguous; give one of injection/rnd, modification/rnd"),
+        ({"repeats": 0}, "give 1 or more"),
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
+        ({"model": Net(8, 3)}, r"Trained\(module\)"),
+        ({"model": 3}, "the model is a int"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors(
+    tiny: Path, change: dict[str, object], message: str
+) -> None:
+    """Before any work, with what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        outcome(tiny, **change)

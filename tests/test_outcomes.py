@@ -1,0 +1,39 @@
+"""The figures of a case."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_factory import outcome
+
+from grb_check.outcomes import Outcome, relative_drop
+
+ACCURACY = st.integers(0, 100).map(lambda percent: percent / 100)
+PAIRS = st.lists(st.tuples(ACCURACY, ACCURACY), min_size=1, max_size=4)
+
+
+def test_the_relative_drop_is_the_lost_share_of_the_clean_accuracy() -> None:
+    """Negative when the attack helped, 0 when there was nothing to lose."""
+    assert relative_drop(0.8, 0.4) == pytest.approx(0.5)
+    assert relative_drop(0.5, 0.6) == pytest.approx(-0.2)
+    assert relative_drop(0.0, 0.3) == 0.0
+
+
+def test_an_outcome_averages_the_drops_of_its_repeats() -> None:
+    """Each repeat has its own clean accuracy, so the drops are averaged, not the accuracies."""
+    made = outcome([(0.8, 0.4), (0.5, 0.5)], [(0.8, 0.6), (0.8, 0.8)])
+    assert made.drops == (0.5, 0.0)
+    assert made.drop == 0.25
+    assert made.clean == pytest.approx(0.65)
+    assert made.reference_drop == pytest.approx(0.125)
+    assert made.drop_deviation == pytest.approx(0.35355, abs=1e-5)
+
+
+@given(PAIRS)
+def test_an_outcome_survives_the_way_through_json(pairs: list[tuple[float, float]]) -> None:
+    """What crosses processes and files is the outcome itself."""
+    made = outcome(pairs, pairs)
+    assert Outcome.from_dict(json.loads(json.dumps(made.to_dict()))) == made

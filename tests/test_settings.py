@@ -1,0 +1,108 @@
+"""Raw option values become one frozen object, with the origin of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grb_check.cases import parse_node_id
+from grb_check.errors import UsageError
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, Option
+from grb_check.settings import STORE_VARIABLE, Settings, anchored, read
+
+
+def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> Settings:
+    """Settings from command line values (`model=[...]`) and ini values by option name."""
+
+    def lookup(option: Option) -> tuple[Any, str]:
+        name = option.dest.removeprefix("grb_")
+        if name in given:
+            return given[name], COMMAND_LINE
+        if ini and name in ini:
+            return ini[name], INI
+        return MISSING, DEFAULT
+
+    return read(lookup, tmp_path, tmp_path / "sub")
+
+
+def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing to configure."""
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    made = settings(tmp_path, model=["mypkg:build"])
+    assert [source.name for source in made.datasets] == ["synthetic-cora"]
+    assert made.repeats == 3
+    assert made.store == tmp_path / ".grb_check"
+    assert set(made.origins.values()) == {COMMAND_LINE, DEFAULT}
+    assert len(made.cases()) == 15
+
+
+def test_the_command_line_wins_over_the_ini_file(tmp_path: Path) -> None:
+    """And the origin says so."""
+    made = settings(tmp_path, ini={"repeats": 5, "suite": "standard"}, repeats="2")
+    assert (made.repeats, made.origins["grb_repeats"]) == (2, COMMAND_LINE)
+    assert (made.suite, made.origins["grb_suite"]) == ("standard", INI)
+
+
+def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
+    """And come out in the catalogue's order, each once."""
+    made = settings(tmp_path, difficulty=["hard,easy", "easy"], attack=["pgd", "dice"])
+    assert made.difficulties == ("easy", "hard")
+    assert made.attacks == (("injection", "pgd"), ("modification", "dice"))
+
+
+def test_several_models_get_labels(tmp_path: Path) -> None:
+    """The attribute, numbered where it repeats, or what the user says."""
+    made = settings(tmp_path, model=["a:GCN", "b:GCN", "mine=c:build"])
+    assert made.labels == ("GCN", "GCN-2", "mine")
+    assert settings(tmp_path, model=["a:GCN"]).labels == ("",)
+    with pytest.raises(UsageError, match="two models have the label 'x'"):
+        settings(tmp_path, model=["x=a:GCN", "x=b:GCN"])
+
+
+def test_model_arguments_are_for_all_models_or_one_for_each(tmp_path: Path) -> None:
+    """Any other number is a mistake."""
+    two = ["a:GCN", "b:GIN"]
+    shared = settings(tmp_path, model=two, model_args=["width=3"])
+    assert [model.args for model in shared.models] == [{"width": 3}, {"width": 3}]
+    each = settings(tmp_path, model=two, model_args=["width=3", "depth=2"])
+    assert [model.args for model in each.models] == [{"width": 3}, {"depth": 2}]
+    with pytest.raises(UsageError, match="given 3 times for 2 models"):
+        settings(tmp_path, model=two, model_args=["a=1", "b=1", "c=1"])
+
+
+def test_relative_paths_start_where_they_were_written(tmp_path: Path) -> None:
+    """The command line in the working folder, the ini file in rootdir."""
+    assert settings(tmp_path, store="x").store == tmp_path / "sub" / "x"
+    assert settings(tmp_path, ini={"store": "x"}).store == tmp_path / "x"
+    assert settings(tmp_path, store="off").store is None
+    assert anchored("n=./d", tmp_path) == f"n={tmp_path / 'd'}"
+    assert anchored("grb-cora", tmp_path) == "grb-cora"
+
+
+def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Their cases could not be told apart."""
+    for folder in ("a", "b"):
+        (tmp_path / folder / "mine").mkdir(parents=True)
+        for name in ("adj", "features", "labels", "index"):
+            (tmp_path / folder / "mine" / f"{name}.npz").touch()
+    both = [str(tmp_path / "a" / "mine"), str(tmp_path / "b" / "mine")]
+    with pytest.raises(UsageError, match="two datasets have the name 'mine'"):
+        settings(tmp_path, dataset=both)
+    made = settings(tmp_path, dataset=[both[0], f"other={both[1]}"])
+    assert [source.name for source in made.datasets] == ["mine", "other"]
+
+
+def test_a_node_id_widens_the_selection_to_its_case(tmp_path: Path) -> None:
+    """Whatever the other options leave out."""
+    made = settings(tmp_path, model=["a:b"], difficulty=["easy"], attack=["pgd"])
+    wanted = parse_node_id("grb::synthetic-cora::test_attack[full/modification/dice]")
+    assert not any(map(wanted.selects, made.cases()))
+    assert any(map(wanted.selects, made.for_node_ids([wanted]).cases()))
+
+
+def test_the_paper_suite_says_where_its_datasets_must_be(tmp_path: Path) -> None:
+    """They cannot be shipped; the message says which suite asked for them."""
+    with pytest.raises(UsageError, match=r"suite 'paper': .*grb-cora.*--grb-data"):
+        settings(tmp_path, suite="paper")

@@ -1,0 +1,151 @@
+"""The training loop: what it sees, when it stops, what it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from small_graphs import community_dataset
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from grb_check.conventions import Adapter, detect_convention
+from grb_check.datasets.dataset import Dataset, validation_view
+from grb_check.errors import DataError, ModelError
+from grb_check.models import GCN
+from grb_check.training import TrainingRun, TrainingSettings, train
+
+DATASET = community_dataset()
+CPU = torch.device("cpu")
+
+
+class Recorder(nn.Module):
+    """A convolution that notes how many nodes it is shown, and with a gradient or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(8, 3)
+        self.seen: set[tuple[bool, bool, int]] = set()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.seen.add((self.training, torch.is_grad_enabled(), x.shape[0]))
+        return self.conv(x, edge_index)
+
+
+def run(
+    module: nn.Module, settings: TrainingSettings, *, dataset: Dataset = DATASET, seed: int = 0
+) -> TrainingRun:
+    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
+    return train(adapter, dataset, settings, seed=seed, device=CPU)
+
+
+def _accuracy(module: nn.Module) -> float:
+    view = validation_view(DATASET)
+    with torch.no_grad():
+        predicted = module(view.x, view.edge_index).argmax(dim=1)
+    return float((predicted == view.y)[view.val_mask].float().mean())
+
+
+def test_gradients_see_training_nodes_alone_and_nothing_sees_test_nodes() -> None:
+    """In training mode the training view; in evaluation mode the validation view."""
+    module = Recorder()
+    run(module, TrainingSettings(max_epochs=3))
+    train_nodes, val_nodes = DATASET.train.numel(), DATASET.val.numel()
+    assert module.seen == {(True, True, train_nodes), (False, False, train_nodes + val_nodes)}
+
+
+def test_test_labels_and_features_do_not_matter() -> None:
+    """Scrambled test nodes give the very same model."""
+    graph = DATASET.graph.clone()
+    test = DATASET.test["full"]
+    graph.x[test], graph.y[test] = 9.0, 0
+    states = []
+    for dataset in (DATASET, replace(DATASET, graph=graph)):
+        torch.manual_seed(0)
+        module = GCN(8, 3, (6,))
+        run(module, TrainingSettings(max_epochs=5), dataset=dataset)
+        states.append(torch.cat([p.flatten() for p in module.parameters()]))
+    assert torch.equal(*states)
+
+
+def test_the_best_epoch_is_restored() -> None:
+    """After training, the validation accuracy is the one reported, in evaluation mode."""
+    torch.manual_seed(0)
+    module = GCN(8, 3, (16,), dropout=0.8)
+    done = run(module, TrainingSettings(max_epochs=60, lr=0.05))
+    assert not module.training
+    assert _accuracy(module) == done.accuracy > 0.7
+    assert done.best_epoch < done.epochs
+
+
+def test_training_stops_when_patience_is_spent() -> None:
+    """A model that never gets better is left after its first epoch plus the patience."""
+    done = run(GCN(8, 3, (4,)), TrainingSettings(lr=0.0, patience=7))
+    assert (done.epochs, done.best_epoch) == (8, 1)
+
+
+def test_training_ends_after_the_last_epoch() -> None:
+    """However much better it gets."""
+    assert run(GCN(8, 3, (4,)), TrainingSettings(max_epochs=4)).epochs == 4
+
+
+def test_the_seed_alone_decides() -> None:
+    """Dropout draws from the seed; the global state before does not matter, nor does it change."""
+    results = []
+    for seed, noise in ((1, 0), (1, 99), (2, 0)):
+        torch.manual_seed(0)
+        module = GCN(8, 3, (16,))
+        torch.manual_seed(noise)
+        before = torch.get_rng_state()
+        run(module, TrainingSettings(max_epochs=10), seed=seed)
+        assert torch.equal(before, torch.get_rng_state())
+        results.append(torch.cat([p.detach().flatten() for p in module.parameters()]))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_frozen_parameters_stay() -> None:
+    """What a user froze, the harness does not train."""
+    module = GCN(8, 3, (4,))
+    first = module.layers[0]
+    first.requires_grad_(False)
+    before = [p.clone() for p in module.parameters()]
+    run(module, TrainingSettings(max_epochs=3))
+    changed = [not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)]
+    assert changed == [False, False, True, True]
+
+
+def test_large_features_do_not_make_training_collapse() -> None:
+    """Warm-up and clipping: sums over neighbours of large features still let a deep model learn."""
+    from torch_geometric.nn.models import GIN
+
+    graph = DATASET.graph.clone()
+    graph.x = torch.cat([graph.x * 3] * 60, dim=1)
+    dataset = replace(DATASET, graph=graph)
+    learnt = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        learnt.append(run(GIN(480, 64, 2, 3), TrainingSettings(), dataset=dataset).accuracy)
+    assert min(learnt) > 0.7
+
+
+def test_a_loss_that_is_not_finite_is_an_error() -> None:
+    """The message names the epoch."""
+
+    class Explodes(Recorder):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            logits = super().forward(x, edge_index)
+            first = torch.zeros_like(logits)
+            first[:, 0] = 3e38 * 0.9  # the loss of the other classes overflows
+            return logits + first * 2 if self.training else logits
+
+    with pytest.raises(ModelError, match=r"model m.*(infinity|loss is (inf|nan) in epoch 1)"):
+        run(Explodes(), TrainingSettings())
+
+
+def test_no_validation_nodes_is_an_error() -> None:
+    """Early stopping has nothing to go by."""
+    empty = replace(DATASET, val=torch.empty(0, dtype=torch.int64))
+    with pytest.raises(DataError, match="communities has no validation nodes"):
+        run(GCN(8, 3), TrainingSettings(), dataset=empty)

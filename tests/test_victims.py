@@ -1,0 +1,620 @@
+"""From what a factory returned to a checked victim, for every convention."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+import torch_geometric.nn as pyg
+from small_graphs import community_dataset
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from grb_check.conventions import detect_convention
+from grb_check.errors import ModelError, UsageError
+from grb_check.model_checks import (
+    RandomForwardWarning,
+    StateUncheckedWarning,
+    StructureIgnoredWarning,
+    TrainingModeWarning,
+)
+from grb_check.victims import Encoder, Trained, Victim, build_victim, wrap
+
+DATASET = community_dataset()
+GRAPH = DATASET.graph
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _strict_and_isolated() -> Iterator[None]:
+    """No warning goes unnoticed, and no build touches the global random state."""
+    before = torch.get_rng_state()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    # Factories of the tests may draw before; only what happens in build() is fenced.
+    assert before.shape == torch.get_rng_state().shape
+
+
+def build(built: object, seed: int = 0) -> Victim:
+    return build_victim(built, DATASET, name="mypkg:build", seed=seed, device=CPU)
+
+
+def accuracy(victim: Victim) -> float:
+    predicted = victim(GRAPH.x, GRAPH.edge_index).argmax(dim=1)
+    nodes = DATASET.test["full"]
+    return float((predicted[nodes] == GRAPH.y[nodes]).float().mean())
+
+
+class Base(nn.Module):
+    """A neighbourhood mean and the node itself, in one linear layer; subclasses add forward."""
+
+    def __init__(self, out: int = 3) -> None:
+        super().__init__()
+        self.own = nn.Linear(8, out)
+        self.mean = nn.Linear(8, out, bias=False)
+
+    def combine(self, x: Tensor, mean: Tensor) -> Tensor:
+        return self.own(x) + self.mean(mean)
+
+    def by_edges(self, x: Tensor, edges: Tensor, weight: Tensor | None = None) -> Tensor:
+        messages = x[edges[0]] if weight is None else x[edges[0]] * weight[:, None]
+        return self.combine(x, torch.zeros_like(x).index_add(0, edges[1], messages) / 4)
+
+
+class EdgeIndex(Base):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.by_edges(x, edge_index)
+
+
+class OtherNames(Base):
+    def forward(self, feats: Tensor, edges: Tensor, *, training: bool = False) -> Tensor:
+        return self.by_edges(feats, edges)
+
+
+class UnknownNames(Base):
+    def forward(self, nodes: Tensor, links: Tensor) -> Tensor:
+        return self.by_edges(nodes, links)
+
+
+class Swapped(Base):
+    def forward(self, edge_index: Tensor, x: Tensor) -> Tensor:
+        return self.by_edges(x, edge_index)
+
+
+class OptionalWeight(Base):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return self.by_edges(x, edge_index, edge_weight)
+
+
+class RequiredWeight(Base):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
+        return self.by_edges(x, edge_index, edge_weight)
+
+
+class WithBatch(Base):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        assert batch.dtype == torch.int64
+        return self.by_edges(x + 0 * batch[:, None], edge_index)
+
+
+class WeightAndBatch(Base):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor, batch: Tensor) -> Tensor:
+        return self.by_edges(x + 0 * batch[:, None], edge_index, edge_weight)
+
+
+class WholeData(Base):
+    def forward(self, data: Data) -> Tensor:
+        return self.by_edges(data.x, data.edge_index)
+
+
+class DataByAnyName(Base):
+    def forward(self, batch: Data) -> Tensor:
+        return self.by_edges(batch.x, batch.edge_index)
+
+
+class TorchAdjT(Base):
+    def forward(self, x: Tensor, adj_t: Tensor) -> Tensor:
+        assert adj_t.layout == torch.sparse_csr
+        return self.combine(x, adj_t @ x / 4)
+
+
+class PygAdjT(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = pyg.GCNConv(8, 3)
+
+    def forward(self, x: Tensor, adj_t: Tensor) -> Tensor:
+        return self.conv(x, adj_t)
+
+
+class GrbAdj(Base):
+    def forward(self, x: Tensor, adj: Tensor, dropout: float = 0.0) -> Tensor:
+        assert adj.layout == torch.sparse_coo
+        return self.combine(x, torch.sparse.mm(adj, x) / 4)
+
+
+class GrbNormalised(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.adj_norm_func = self.halve
+
+    @staticmethod
+    def halve(adjacency: sp.csr_matrix) -> sp.csr_matrix:
+        assert sp.issparse(adjacency)
+        return adjacency / 4
+
+    def forward(self, x: Tensor, adj: Tensor) -> Tensor:
+        return self.combine(x, torch.sparse.mm(adj, x))
+
+
+class Variadic(Base):
+    def forward(self, *args: Tensor) -> Tensor:
+        return self.by_edges(*args)
+
+
+class WithTopology(Base):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.on_topology(edge_index, x.shape[0])(x)
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        return lambda x: self.by_edges(x, edge_index)
+
+
+CONVENTIONS = [
+    (EdgeIndex, "(x, edge_index)"),
+    (OtherNames, "(x, edge_index)"),
+    (UnknownNames, "(x, edge_index)"),
+    (Swapped, "(edge_index, x)"),
+    (OptionalWeight, "(x, edge_index, edge_weight)"),
+    (RequiredWeight, "(x, edge_index, edge_weight)"),
+    (WithBatch, "(x, edge_index, batch)"),
+    (WeightAndBatch, "(x, edge_index, edge_weight, batch)"),
+    (WholeData, "(data)"),
+    (DataByAnyName, "(data)"),
+    (TorchAdjT, "(x, adj_t)"),
+    (PygAdjT, "(x, adj_t)"),
+    (GrbAdj, "(x, adj)"),
+    (GrbNormalised, "(x, adj)"),
+    (Variadic, "(x, edge_index)"),
+    (WithTopology, "(x, edge_index)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "convention"), CONVENTIONS, ids=lambda v: getattr(v, "__name__", "")
+)
+def test_every_convention_is_detected_trained_and_differentiable(
+    kind: type[nn.Module], convention: str
+) -> None:
+    """Each is trained by the harness, learns, and passes gradients to features on either path."""
+    torch.manual_seed(0)
+    victim = build(kind())
+    assert str(victim.adapter.convention) == convention
+    assert accuracy(victim) > 0.7
+    x = GRAPH.x.clone().requires_grad_()
+    prepared = victim.on_topology(GRAPH.edge_index, DATASET.num_nodes)(x)
+    direct = victim(x, GRAPH.edge_index)
+    torch.testing.assert_close(prepared, direct)
+    (gradient,) = torch.autograd.grad(prepared[0].sum() + direct[1].sum(), x)
+    assert gradient.abs().sum() > 0
+    assert not any(p.requires_grad for p in victim.module.parameters())
+    assert not victim.module.training
+
+
+def test_all_conventions_compute_the_same_from_the_same_weights() -> None:
+    """What a convention is given describes the same graph, also one that is not symmetric."""
+    arrow = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
+    x = torch.randn(4, 8)
+    weights = Base().state_dict()
+    expected = None
+    for kind, _ in CONVENTIONS:
+        if kind in (PygAdjT, GrbAdj, GrbNormalised):  # adj is not transposed, adj_t is
+            continue
+        module = kind()
+        module.load_state_dict(weights)
+        victim = Victim(_adapter(module), 3)
+        expected = victim(x, arrow) if expected is None else expected
+        torch.testing.assert_close(victim(x, arrow), expected)
+
+
+def _adapter(module: nn.Module):  # noqa: ANN202
+    from grb_check.conventions import Adapter
+
+    return Adapter(module, "m", detect_convention(module, "forward", "m"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pyg.models.GCN(8, 16, 2, 3),
+        lambda: pyg.models.GAT(8, 16, 2, 3),
+        lambda: pyg.models.GIN(8, 16, 2, 3),
+        lambda: pyg.models.GraphSAGE(8, 16, 2, 3),
+        lambda: pyg.models.GCN(-1, 16, 2, 3),
+        lambda: pyg.models.GraphSAGE((-1, -1), 16, 2, 3, norm="batch_norm"),
+        lambda: pyg.Sequential("x, e", [(pyg.GCNConv(8, 3), "x, e -> x")]),
+    ],
+    ids=["GCN", "GAT", "GIN", "GraphSAGE", "lazy GCN", "lazy SAGE", "Sequential"],
+)
+def test_pyg_models_are_trained(make: Callable[[], nn.Module]) -> None:
+    """PyG's own models learn, with lazy sizes too; only the GCN takes edge weights."""
+    torch.manual_seed(0)
+    victim = build(make())
+    assert accuracy(victim) > 0.7
+    assert victim.takes_edge_weight == isinstance(victim.module, pyg.models.GCN)
+
+
+def test_edge_weights_get_a_gradient() -> None:
+    """A model that takes weights can be differentiated in them."""
+    victim = build(OptionalWeight())
+    weight = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)
+    logits = victim(GRAPH.x, GRAPH.edge_index, weight)
+    torch.testing.assert_close(logits, victim(GRAPH.x, GRAPH.edge_index))
+    assert torch.autograd.grad(logits[:, 0].sum(), weight)[0].abs().sum() > 0
+
+
+def test_edge_weights_are_refused_where_they_would_be_ignored() -> None:
+    """Silence would make an attack on weights measure nothing."""
+    weight = torch.ones(GRAPH.edge_index.shape[1])
+    with pytest.raises(ModelError, match=r"takes no edge weights: it is called as \(x, edge_index"):
+        build(EdgeIndex())(GRAPH.x, GRAPH.edge_index, weight)
+
+
+def test_the_same_seed_gives_the_same_victim_and_leaves_the_global_state() -> None:
+    """Training draws from the seed alone, and the user's own draws go on undisturbed."""
+    torch.manual_seed(3)
+    logits = []
+    for _ in range(2):
+        module = pyg.models.GCN(8, 16, 2, 3, dropout=0.5)
+        module.load_state_dict({k: torch.full_like(v, 0.1) for k, v in module.state_dict().items()})
+        torch.rand(1)
+        before = torch.get_rng_state()
+        logits.append(build(module, seed=5)(GRAPH.x, GRAPH.edge_index))
+        assert torch.equal(before, torch.get_rng_state())
+    assert torch.equal(*logits)
+
+
+class OwnFit(EdgeIndex):
+    def fit(self, data: Data) -> None:
+        self.seen = data
+        with torch.no_grad():
+            self.own.weight.fill_(float(np.random.rand()))
+
+
+class OwnFitWithValidation(EdgeIndex):
+    def fit(self, data: Data, validation: Data) -> None:
+        self.seen, self.validation = data, validation
+
+
+def test_own_fit_gets_the_training_view_and_our_seed() -> None:
+    """It sees training nodes alone, and its draws are repeatable."""
+    first, again, other = (build(OwnFit(), seed=s).module for s in (1, 1, 2))
+    assert isinstance(first, OwnFit)
+    assert first.seen.x.shape[0] == DATASET.train.numel()
+    assert torch.equal(first.own.weight, again.own.weight)  # type: ignore[union-attr]
+    assert not torch.equal(first.own.weight, other.own.weight)  # type: ignore[union-attr]
+
+
+def test_own_fit_gets_the_validation_view_where_it_declares_it() -> None:
+    """The validation view holds training and validation nodes."""
+    module = build(OwnFitWithValidation()).module
+    assert isinstance(module, OwnFitWithValidation)
+    assert module.validation.x.shape[0] == DATASET.train.numel() + DATASET.val.numel()
+
+
+def test_own_fit_that_raises_is_shown_once() -> None:
+    """The message holds the user's line."""
+
+    class Broken(EdgeIndex):
+        def fit(self, data: Data) -> None:
+            raise KeyError("lost")
+
+    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victims") as caught:
+        build(Broken())
+    assert str(caught.value).count("KeyError: 'lost'") == 1
+
+
+def test_trained_is_used_as_it_is_and_left_alone() -> None:
+    """Its outputs stay, and the user's own module is neither frozen nor changed."""
+    module = EdgeIndex().eval()
+    victim = build(Trained(module))
+    assert torch.equal(victim(GRAPH.x, GRAPH.edge_index), module(GRAPH.x, GRAPH.edge_index))
+    assert all(p.requires_grad for p in module.parameters())
+
+
+def test_trained_in_training_mode_is_named() -> None:
+    """It is put into evaluation mode, and its author is told."""
+    module = nn.Sequential()
+    module = EdgeIndex()
+    with pytest.warns(TrainingModeWarning, match="mypkg:build was handed over in training mode"):
+        victim = build(Trained(module))
+    assert not victim.module.training
+    assert module.training
+
+
+class Embedder(Base):
+    def __init__(self) -> None:
+        super().__init__(out=5)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return torch.tanh(self.by_edges(x, edge_index))
+
+
+class WithEncode(Embedder):
+    def encode(self, data: Data) -> Tensor:
+        return torch.tanh(self.by_edges(data.x, data.edge_index))
+
+    def forward(self, x: Tensor) -> Tensor:
+        raise NotImplementedError("only encode may be called")
+
+
+class EncodeAndFit(WithEncode):
+    calls = 0
+
+    def fit(self, data: Data) -> None:
+        self.calls = self.calls + 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Encoder(Embedder().eval()),
+        lambda: Encoder(WithEncode().eval()),
+        lambda: WithEncode().eval(),
+        EncodeAndFit,
+        lambda: Encoder(wrap(Embedder().eval(), forward="x, edge_index")),
+    ],
+    ids=["Encoder", "Encoder with encode", "encode", "encode and fit", "wrapped"],
+)
+def test_encoders_get_a_probe(make: Callable[[], object]) -> None:
+    """Encoder and probe together give differentiable logits that are right more than by chance."""
+    torch.manual_seed(0)
+    victim = build(make())
+    assert accuracy(victim) > 0.7
+    x = GRAPH.x.clone().requires_grad_()
+    logits = victim.on_topology(GRAPH.edge_index, DATASET.num_nodes)(x)
+    torch.testing.assert_close(logits, victim(x, GRAPH.edge_index))
+    assert torch.autograd.grad(logits.sum(), x)[0].abs().sum() > 0
+    assert not any(p.requires_grad for p in victim.module.parameters())
+
+
+def test_pretrain_is_called_once_with_the_training_view() -> None:
+    """Whatever it is, `Encoder(module, pretrain)` calls it before the probe is fitted."""
+    seen: list[int] = []
+    build(Encoder(Embedder(), pretrain=lambda view: seen.append(view.x.shape[0])))
+    assert seen == [DATASET.train.numel()]
+
+
+def test_wrap_settles_the_convention() -> None:
+    """Names that tell something else are overruled."""
+
+    class Misleading(Base):
+        def forward(self, edge_index: Tensor, x: Tensor) -> Tensor:
+            return self.combine(edge_index, x @ edge_index / 4)
+
+    victim = build(wrap(Misleading(), forward="x, adj_t"))
+    assert str(victim.adapter.convention) == "(x, adj_t)"
+    assert accuracy(victim) > 0.7
+    assert isinstance(build(Trained(wrap(Misleading().eval(), forward="x, adj"))), Victim)
+
+
+@pytest.mark.parametrize("text", ["", "x", "x, edges", "x, x, edge_index", "x; adj"])
+def test_wrap_refuses_what_it_cannot_pass(text: str) -> None:
+    """The message lists the names there are."""
+    with pytest.raises(UsageError, match="give a list such as 'x, adj_t'"):
+        wrap(EdgeIndex(), forward=text)
+
+
+@pytest.mark.parametrize(
+    "built", [None, 3, EdgeIndex, lambda x: x, Trained(3), Encoder(None)], ids=str
+)
+def test_anything_else_lists_what_may_be_returned(built: object) -> None:
+    """The message names the type got and every type allowed."""
+    with pytest.raises(ModelError) as caught:
+        build(built)
+    for allowed in ("torch.nn.Module", "Trained(module)", "Encoder(module)", "wrap(module"):
+        assert allowed in str(caught.value)
+
+
+class Unfillable(Base):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        return self.by_edges(x, edge_index)
+
+
+class Raises(Base):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.own(x[:, :5])
+
+
+class WrongShape(EdgeIndex):
+    def __init__(self) -> None:
+        super().__init__(out=4)
+
+
+class OneRow(EdgeIndex):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index).mean(dim=0, keepdim=True)
+
+
+class Classes(EdgeIndex):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return (super().forward(x, edge_index) > 0).long()
+
+
+class Booleans(EdgeIndex):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index) > 0
+
+
+class TwoResults(EdgeIndex):
+    def forward(self, x: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+        return x, super().forward(x, edge_index)
+
+
+class NotANumber(EdgeIndex):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index) / 0
+
+
+class NoParameters(nn.Module):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return x[:, :3]
+
+
+class Detached(EdgeIndex):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index).detach()
+
+
+class CachedLayer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = pyg.GCNConv(8, 3, cached=True)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.first(x, edge_index)
+
+
+class KeepsGraph(EdgeIndex):
+    kept: Tensor | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.kept = edge_index if self.kept is None else self.kept
+        return self.by_edges(x, self.kept)
+
+
+class KeepsGraphOfEachSize(EdgeIndex):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[tuple[int, int], Tensor] = {}
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        size = (x.shape[0], edge_index.shape[1])
+        return self.by_edges(x, self.kept.setdefault(size, edge_index))
+
+
+class WorksOnce(EdgeIndex):
+    calls = 0
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.calls = self.calls + 1
+        return super().forward(x, edge_index if self.calls < 3 else edge_index[:1])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Unfillable, r"nothing is known to pass as edge_attr; supported are \(x, edge_index\)"),
+        (Raises, r"called as \(x, edge_index\) with Tensor \[60, 8\].*\n.*test_victims\.py"),
+        (WrongShape, r"must return a float tensor \[60, 3\].*got shape \[60, 4\]"),
+        (OneRow, r"must return a float tensor \[60, 3\].*got shape \[1, 3\]"),
+        (Classes, r"got torch\.int64; return logits"),
+        (Booleans, r"got torch\.bool; return logits"),
+        (TwoResults, "got a tuple"),
+        (NotANumber, "got NaN or infinity in 60 of 60 rows"),
+        (NoParameters, "no gradient reaches any of its parameters"),
+        (Detached, "no gradient reaches any of its parameters"),
+        (CachedLayer, "layer first has cached=True.*set cached=False"),
+        (KeepsGraph, "keeps state between calls"),
+        (KeepsGraphOfEachSize, "keeps state between calls"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_cannot_be_judged_is_an_error(make: Callable[[], nn.Module], said: str) -> None:
+    """The message names the model and what is wrong."""
+    with pytest.raises(ModelError, match=said) as caught:
+        build(make())
+    assert str(caught.value).startswith("model mypkg:build")
+
+
+def test_a_model_that_raises_shows_the_users_frames_once() -> None:
+    """Neither torch's frames nor ours are in the message."""
+    with pytest.raises(ModelError) as caught:
+        build(Raises())
+    text = str(caught.value)
+    assert text.count("RuntimeError: ") == 1
+    assert "torch/nn" not in text
+    assert "grb_check/" not in text
+
+
+def test_what_goes_wrong_on_the_attacked_graph_is_an_error_too() -> None:
+    """Later calls are checked as the first ones are."""
+
+    class FailsOnIsolated(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x, edge_index) / float(edge_index.numel() > 0)
+
+    victim = build(FailsOnIsolated())
+    with pytest.raises(ModelError):
+        victim(GRAPH.x, GRAPH.edge_index[:, :0])
+
+
+def test_a_missing_gradient_is_named_when_it_is_needed() -> None:
+    """A finished model without a way back to the features can be evaluated, not differentiated."""
+    victim = build(Trained(Detached().eval()))
+    assert victim(GRAPH.x, GRAPH.edge_index).shape == (DATASET.num_nodes, 3)
+    with pytest.raises(ModelError, match="no gradient leads from its logits to its features"):
+        victim(GRAPH.x.clone().requires_grad_(), GRAPH.edge_index)
+
+
+def test_a_random_forward_is_named() -> None:
+    """Monte-Carlo dropout in evaluation mode is a warning, not taken for kept state."""
+
+    class Noisy(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x, edge_index) + 0.1 * torch.rand(x.shape[0], 3)
+
+    with pytest.warns(RandomForwardWarning, match="mypkg:build is random in evaluation mode"):
+        build(Noisy())
+
+
+def test_a_counter_that_changes_the_answer_is_taken_for_randomness() -> None:
+    """Two calls on the same graph differ, and the warning says just that."""
+
+    class Counts(EdgeIndex):
+        calls = 0
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            self.calls += 1
+            return super().forward(x, edge_index) + self.calls
+
+    with pytest.warns(RandomForwardWarning):
+        build(Trained(Counts().eval()))
+
+
+def test_a_finished_model_that_ignores_edges_is_named() -> None:
+    """An MLP, or a graph kept from training."""
+
+    class Mlp(Base):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.own(x)
+
+    with pytest.warns(StructureIgnoredWarning, match="answers the same whatever the edges are"):
+        build(Trained(Mlp().eval()))
+    kept = KeepsGraph().eval()
+    view = GRAPH.edge_index[:, (GRAPH.edge_index < 60).all(dim=0)]
+    kept(GRAPH.x[:60], view)
+    with pytest.warns(StructureIgnoredWarning):
+        build(Trained(kept))
+
+
+def test_a_model_that_cannot_be_copied_is_still_judged() -> None:
+    """It is used itself, and the check that needs a copy says that it was not made."""
+    module = EdgeIndex().eval()
+    module.lock = threading.Lock()  # type: ignore[assignment]
+    with pytest.warns(StateUncheckedWarning, match="cannot be copied"):
+        victim = build(Trained(module))
+    assert victim.module is module
+
+
+def test_progress_tells_what_begins() -> None:
+    """One line a step, with the model's name."""
+    told: list[str] = []
+    build_victim(EdgeIndex(), DATASET, name="m", seed=0, device=CPU, progress=told.append)
+    assert told == ["m: checking the model", "m: training"]
