@@ -81,7 +81,7 @@ def check_nothing_cached(module: nn.Module, name: str) -> None:
             )
 
 
-def check_no_state_kept(adapter: Adapter, view: Data, seed: int) -> None:
+def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
     """A call does not depend on the calls before; tried on copies, so nothing is left behind.
 
     A model whose calls differ for randomness alone is not judged here.
@@ -101,12 +101,12 @@ def check_no_state_kept(adapter: Adapter, view: Data, seed: int) -> None:
         return
     fresh.module.eval()
     used.module.eval()
-    alone = _answer(fresh, view, view.edge_index, seed)
-    if not _same(alone, _answer(fresh, view, view.edge_index, seed)):
+    alone = _answer(fresh, view, view.edge_index, seed, columns)
+    if not _same(alone, _answer(fresh, view, view.edge_index, seed, columns)):
         return
-    _answer(used, view, _other_edges(view), seed)
+    _answer(used, view, _other_edges(view), seed, columns)
     try:
-        after_another = _answer(used, view, view.edge_index, seed)
+        after_another = _answer(used, view, view.edge_index, seed, columns)
     except ModelError as error:
         raise ModelError(
             f"{_KEEPS_STATE.format(adapter.name)}; after one it fails:\n{error}"
@@ -151,7 +151,7 @@ def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
     if view.edge_index.shape[1] == 0:
         return
     here, there = (
-        _answer(adapter, view, edges, seed) for edges in (view.edge_index, _other_edges(view))
+        _answer(adapter, view, edges, seed, None) for edges in (view.edge_index, _other_edges(view))
     )
     if torch.equal(here, there):
         _warn(
@@ -161,9 +161,15 @@ def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
         )
 
 
-def _answer(adapter: Adapter, view: Data, edge_index: Tensor, seed: int) -> Tensor:
+def _answer(
+    adapter: Adapter, view: Data, edge_index: Tensor, seed: int, columns: int | None
+) -> Tensor:
     with isolated_randomness(seed), torch.no_grad():
-        return adapter(view.x, edge_index)
+        output = adapter(view.x, edge_index)
+    rows = view.x.shape[0]
+    return check_output(
+        output, name=adapter.name, called=adapter.convention, rows=rows, columns=columns
+    )
 
 
 def _other_edges(view: Data) -> Tensor:

@@ -207,7 +207,4 @@ def _short_errors() -> Iterator[None]:
     try:
         yield
     except GrbCheckError as error:
-        message = str(error)
-    else:
-        return
-    pytest.fail(message, pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None

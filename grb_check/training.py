@@ -95,7 +95,9 @@ def train(
 
 def _check_loss(loss: Tensor, name: str, epoch: int) -> None:
     if not torch.isfinite(loss):
-        raise ModelError(f"model {name}: the training loss is {float(loss)} in epoch {epoch}")
+        raise ModelError(
+            f"model {name}: the training loss is {float(loss.detach())} in epoch {epoch}"
+        )
 
 
 def _step(

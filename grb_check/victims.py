@@ -162,9 +162,10 @@ def build_victim(
         convention = plan.convention or detect_convention(module, plan.method, name)
         adapter = Adapter(module, name, convention, plan.method)
         progress(f"{name}: checking the model")
-        check_no_state_kept(adapter, view, seed)
         encodes = isinstance(built, Encoder) or plan.method == "encode"
-        _dry_run(adapter, view, seed, columns=None if encodes else dataset.num_classes)
+        columns = None if encodes else dataset.num_classes
+        check_no_state_kept(adapter, view, seed, columns)
+        _dry_run(adapter, view, seed, columns)
         if plan.fit is not None:
             progress(f"{name}: training by its own fit")
             _fit(plan.fit, dataset, name, device)
@@ -226,7 +227,7 @@ def _own_copy(module: nn.Module) -> nn.Module:
         return module
 
 
-def _dry_run(adapter: Adapter, view: Data, seed: int, *, columns: int | None) -> None:
+def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
     """One call on the training view, which also gives lazy parameters their shapes."""
     modes = {part: part.training for part in adapter.module.modules()}
     adapter.module.eval()

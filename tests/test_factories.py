@@ -37,7 +37,7 @@ def test_needs_no_torch() -> None:
         ("", {}),
         (
             "hidden_channels=64,num_layers=2,act=relu",
-            dict(hidden_channels=64, num_layers=2, act="relu"),
+            {"hidden_channels": 64, "num_layers": 2, "act": "relu"},
         ),
         ("sizes=[64, 32],lr=1e-2", {"sizes": [64, 32], "lr": 0.01}),
         ("norm=None, jk='a,b',flag=True,", {"norm": None, "jk": "a,b", "flag": True}),

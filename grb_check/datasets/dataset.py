@@ -94,6 +94,7 @@ def validation_view(dataset: Dataset) -> Data:
 
 def _induced(dataset: Dataset, nodes: Tensor) -> Data:
     graph = dataset.graph
+    nodes = nodes.to(graph.edge_index.device)
     edge_index, _ = subgraph(
         nodes, graph.edge_index, relabel_nodes=True, num_nodes=dataset.num_nodes
     )

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import importlib
 
-# In-process runs forget the modules that they import; torch cannot be imported twice.
-import scipy.special  # noqa: F401
-import torch  # noqa: F401
-import torch_geometric.nn  # noqa: F401
+import pytest
 from tiny import write_dataset
 
-import grb_check.evaluation
-import grb_check.models
-import grb_check.session
 from grb_check.attacks import attack_names, load_attack
 
+# In-process runs forget the modules that they import, and torch cannot be imported twice.
+for _name in ("scipy.special", "torch_geometric.nn", "evaluation", "models", "session"):
+    importlib.import_module(_name if "." in _name else f"grb_check.{_name}")
 for _pair in attack_names():
     load_attack(*_pair)
 

@@ -124,6 +124,7 @@ def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pyte
     text = result.stdout.str()
     assert "the user's own fault" in text
     assert "in forward" in text
+    assert "During handling of the above exception" not in text
     result.stdout.fnmatch_lines(["*easy*injection/rnd*-*-*-*error"])
 
 
