@@ -9,6 +9,9 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
+# Read when torch is loaded: idle threads sleep, so that a busy machine does not slow tests down.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
 

@@ -22,6 +22,7 @@ from grb_check.model_checks import (
     warn_of_random_forward,
     warn_of_training_mode,
 )
+from grb_check.models.gcn import GCN
 from grb_check.probing import probe
 from grb_check.randomness import isolated_randomness
 from grb_check.tracebacks import short_traceback
@@ -99,19 +100,30 @@ class Victim:
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits float [num_nodes, num_classes]."""
-        return self._checked(x, self.adapter(x, edge_index, edge_weight))
+        return self._checked(x, self.adapter(x, edge_index, edge_weight), x.shape[0])
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the graph fixed."""
         forward = self.adapter.on_topology(edge_index, num_nodes)
-        return lambda x: self._checked(x, forward(x))
+        return lambda x: self._checked(x, forward(x), x.shape[0])
 
-    def _checked(self, x: Tensor, output: object) -> Tensor:
+    def with_injected(
+        self, x: Tensor, edge_index: Tensor, count: int
+    ) -> Callable[[Tensor], Tensor]:
+        """The map from features of injected nodes to all logits, everything else being fixed."""
+        num_nodes = x.shape[0] + count
+        if isinstance(self.module, GCN):  # the one module whose layers are known
+            logits_of = self.module.with_injected(x, edge_index, count)
+            return lambda injected: self._checked(injected, logits_of(injected), num_nodes)
+        forward = self.on_topology(edge_index, num_nodes)
+        return lambda injected: forward(torch.cat([x, injected]))
+
+    def _checked(self, x: Tensor, output: object, rows: int) -> Tensor:
         logits = check_output(
             output,
             name=self.name,
             called=self.adapter.convention,
-            rows=x.shape[0],
+            rows=rows,
             columns=self.num_classes,
         )
         if x.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:

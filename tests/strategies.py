@@ -39,6 +39,12 @@ class LinearModel:
 
         return logits
 
+    def with_injected(
+        self, x: Tensor, edge_index: Tensor, count: int
+    ) -> Callable[[Tensor], Tensor]:
+        logits = self.on_topology(edge_index, x.shape[0] + count)
+        return lambda injected: logits(torch.cat([x, injected]))
+
 
 def pairs(ends: list[tuple[int, int]]) -> Tensor:
     """int64 [2, m] of a list of pairs."""

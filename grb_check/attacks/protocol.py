@@ -19,9 +19,21 @@ class DifferentiableModel(Protocol):
         """Logits float [num_nodes, num_classes], differentiable in `x` (and `edge_weight`)."""
         ...
 
-    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the graph fixed, so that what depends on the
-        edges alone is computed once."""
+    def with_injected(
+        self, x: Tensor, edge_index: Tensor, count: int
+    ) -> Callable[[Tensor], Tensor]:
+        """The map from the features of injected nodes to all logits, everything else being fixed.
+
+        What does not depend on those features is computed once.
+
+        Args:
+            x: float32 [N, d], features of the existing nodes.
+            edge_index: int64 [2, e], edges of the attacked graph of N + count nodes.
+            count: injected nodes.
+
+        Returns:
+            From float32 [count, d] to float [N + count, num_classes].
+        """
         ...
 
 

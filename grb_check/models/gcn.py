@@ -70,16 +70,48 @@ class GCN(nn.Module):
 
         return lambda x: self._layers(x, propagate)
 
+    def with_injected(
+        self, x: Tensor, edge_index: Tensor, count: int
+    ) -> Callable[[Tensor], Tensor]:
+        """The map from features [count, d] of injected nodes to logits [N + count, num_classes].
+
+        In evaluation mode. X W of the first layer is computed once for the existing nodes, whose
+        features are most of the work of a step.
+
+        Args:
+            x: float [N, d], features of the existing nodes.
+            edge_index: int64 [2, e], edges of the graph of N + count nodes.
+            count: injected nodes.
+        """
+        matrix = _normalised_adjacency(edge_index, x.shape[0] + count)
+        first, *others = self._linear()
+        weight = first.weight.detach().T
+        existing = x @ weight
+
+        def logits(injected: Tensor) -> Tensor:
+            h = _times(torch.cat([existing, injected @ weight]), matrix) + first.bias
+            for layer in others:
+                h = _convolve(layer, torch.relu(h), lambda h: _times(h, matrix))
+            return h
+
+        return logits
+
     def _layers(self, h: Tensor, propagate: Callable[[Tensor], Tensor]) -> Tensor:
-        for number, layer in enumerate(cast("list[nn.Linear]", list(self.layers))):
+        for number, layer in enumerate(self._linear()):
             if number > 0:
                 h = self.dropout(torch.relu(h))
-            # A^ (H W) = (A^ H) W: propagate whichever has fewer columns.
-            if layer.out_features <= layer.in_features:
-                h = propagate(h @ layer.weight.T) + layer.bias
-            else:
-                h = layer(propagate(h))
+            h = _convolve(layer, h, propagate)
         return h
+
+    def _linear(self) -> list[nn.Linear]:
+        return cast("list[nn.Linear]", list(self.layers))
+
+
+def _convolve(layer: nn.Linear, h: Tensor, propagate: Callable[[Tensor], Tensor]) -> Tensor:
+    """A^ H W + b. As A^ (H W) = (A^ H) W, propagate whichever has fewer columns."""
+    if layer.out_features <= layer.in_features:
+        return propagate(h @ layer.weight.T) + layer.bias
+    return cast(Tensor, layer(propagate(h)))
 
 
 class _SymmetricProduct(torch.autograd.Function):

@@ -22,7 +22,7 @@ def run(folder: Path, data: Path, name: str, *args: str) -> dict[str, Any]:
     """The JSON record of one run of the command in an empty folder."""
     command = [sys.executable, "-m", "pytest", "-q", "--grb-only", f"--grb-data={data}"]
     command += [f"--grb-json={name}.json", "--grb-repeats=1", *args]
-    command += ["--grb-model-args=hidden_channels=16,num_layers=2,dropout=0.5"]
+    command += ["--grb-model-args=hidden_channels=64,num_layers=2"]
     finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert finished.returncode in (0, 1), finished.stdout + finished.stderr
     return json.loads((folder / f"{name}.json").read_text())

@@ -31,17 +31,17 @@ def objective_of_features(
         graph: clean graph, `y` of the targets being the labels to move away from.
         links: `injected_edges` [2, e].
         threat: gives the targets and n.
-        model: its parameters are not differentiated, its topology is fixed here once.
+        model: its parameters are not differentiated; graph and clean features are fixed once.
         objective: of logits [t, c] and labels [t].
     """
     nothing = graph.x.new_zeros((threat.injected_nodes, graph.x.shape[1]))
     attacked = apply(graph, Perturbation(injected_x=nothing, injected_edges=links))
-    logits_of = model.on_topology(attacked.edge_index, attacked.num_nodes)
+    logits_of = model.with_injected(graph.x, attacked.edge_index, threat.injected_nodes)
     targets = threat.targets.to(graph.x.device)
     labels = graph.y[targets]
 
     def value(features: Tensor) -> Tensor:
-        return objective(logits_of(torch.cat([graph.x, features]))[targets], labels)
+        return objective(logits_of(features)[targets], labels)
 
     return value
 

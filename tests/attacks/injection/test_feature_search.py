@@ -112,15 +112,15 @@ def test_slow_but_steady_gain_does_not_stop_the_search() -> None:
     assert len(calls) == 101
 
 
-def test_topology_is_fixed_once_and_only_features_are_differentiated() -> None:
-    """One `on_topology` call for a whole attack; the clean features need no gradient."""
+def test_the_graph_is_fixed_once_and_only_injected_features_are_differentiated() -> None:
+    """One `with_injected` call for a whole attack; the clean features need no gradient."""
     topologies, inputs = [], []
 
     class Watched:
-        def on_topology(self, edge_index, num_nodes):
-            topologies.append(num_nodes)
-            logits_of = MODEL.on_topology(edge_index, num_nodes)
-            return lambda x: (inputs.append(x), logits_of(x))[1]
+        def with_injected(self, x, edge_index, count):
+            topologies.append(len(x) + count)
+            logits_of = MODEL.with_injected(x, edge_index, count)
+            return lambda injected: (inputs.append(injected), logits_of(injected))[1]
 
     graph = ring()
     InjectionFgsm(iterations=4).perturb(graph, threat_of(), Watched(), generator())
@@ -158,10 +158,11 @@ def test_model_without_gradient_is_named_as_the_cause(attack, cut) -> None:
     weight = torch.ones((6, 3), requires_grad=True)
 
     class Cut:
-        def on_topology(self, edge_index, num_nodes):
+        def with_injected(self, x, edge_index, count):
+            logits_of = MODEL.with_injected(x, edge_index, count)
             if cut == "detach":
-                return lambda x: MODEL.on_topology(edge_index, num_nodes)(x).detach()
-            return lambda x: x.detach() @ weight
+                return lambda injected: logits_of(injected).detach()
+            return lambda injected: torch.cat([x, injected.detach()]) @ weight
 
     with pytest.raises(ModelError, match="no gradient with respect to x"):
         attack().perturb(ring(), threat_of(), Cut(), generator())
@@ -172,8 +173,8 @@ def test_model_that_returns_nan_is_named_as_the_cause(attack) -> None:
     """NaN in the output stops the attack with a model error."""
 
     class Broken:
-        def on_topology(self, edge_index, num_nodes):
-            return lambda x: x[:, :3] * math.nan
+        def with_injected(self, x, edge_index, count):
+            return lambda injected: torch.cat([x, injected])[:, :3] * math.nan
 
     with pytest.raises(ModelError, match="objective of nan at attack step 0"):
         attack().perturb(ring(), threat_of(), Broken(), generator())
