@@ -45,6 +45,17 @@ class Case:
         prefix = f"{self.model}@" if self.model else ""
         return f"{prefix}{self.dataset}/{self.cell}"
 
+    @property
+    def order(self) -> tuple[str, str, int, int]:
+        """Sorts cases as reports show them."""
+        pair = (self.scenario, self.attack)
+        return (
+            self.model,
+            self.dataset,
+            DIFFICULTIES.index(self.difficulty),
+            attack_names().index(pair),
+        )
+
     def matches(self, pattern: str) -> bool:
         """Whether a shell pattern matches the id, with or without its `model@`."""
         return fnmatchcase(self.id, pattern) or fnmatchcase(f"{self.dataset}/{self.cell}", pattern)
@@ -93,8 +104,20 @@ def choose(what: str, given: str, allowed: Sequence[str]) -> str:
     if given in allowed:
         return given
     near = difflib.get_close_matches(given, allowed, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise UsageError(f"unknown {what} {given!r}{hint} Allowed: {', '.join(allowed)}")
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise UsageError(f"unknown {what} {given!r}{hint}; allowed: {', '.join(allowed)}")
+
+
+def check_repeats(name: str, value: object) -> int:
+    """A number of repeats, given as number or text.
+
+    Raises:
+        UsageError: it is not a whole number of at least 1.
+    """
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"{name}: {value!r} is no number of repeats; give 1 or more")
+    return int(text)
 
 
 def select_attacks(
@@ -174,6 +197,12 @@ class NodeId:
         path = (case.model, case.dataset) if case.model else (case.dataset,)
         return path[: len(self.parts)] == self.parts and self.cell in ("", case.cell)
 
+    def case(self) -> Case:
+        """The case of a whole id."""
+        *model, dataset = self.parts
+        difficulty, scenario, attack = self.cell.split("/")
+        return Case(dataset, difficulty, scenario, attack, model[0] if model else "")
+
 
 _NODE_ID = re.compile(
     rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)(?:::{TEST_NAME}(?:\[([^\]]+)\])?)?"
@@ -182,7 +211,7 @@ _NODE_ID = re.compile(
 
 def is_node_id(argument: str) -> bool:
     """Whether a command line argument names cells of the built-in suite."""
-    return argument == NODE_PREFIX or argument.startswith(f"{NODE_PREFIX}::")
+    return argument.startswith(f"{NODE_PREFIX}::")
 
 
 def parse_node_id(argument: str) -> NodeId:

@@ -1,7 +1,8 @@
 """Adds the built-in cases to pytest's collection, and reads printed node ids back.
 
 One module node for each model and dataset stands over the bundled suite: a dataset is prepared
-once, `--dist loadscope` keeps it on one worker, and fixtures and their overrides work as usual.
+once, `--dist loadscope` keeps it on one worker, and fixtures and their overrides work as usual. Its
+path is the root folder, so that hooks of the root conftest.py see the cases too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -19,6 +19,7 @@ from grb_check.cases import (
     SCENARIOS,
     Case,
     NodeId,
+    check_repeats,
     choose,
     expand,
     is_node_id,
@@ -50,33 +51,23 @@ def names_files_only(config: pytest.Config) -> bool:
     return all((here / argument.split("::")[0]).is_file() for argument in config.args)
 
 
-def built_in_items(
-    session: pytest.Session, others: Sequence[pytest.Item], cases: Sequence[Case]
-) -> list[pytest.Item]:
-    """The test items of the cases, in their order; `others` are the repository's own."""
+def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytest.Item]:
+    """The test items of the cases, in their order.
+
+    They stand below the session itself, where fixtures of the root conftest.py are seen; pytest
+    9.1 shows those below the root's `Dir` only (pytest#14683), which not every run has.
+    """
     suite = importlib.import_module("grb_check.suite")
     items: list[pytest.Item] = []
     for path, group in groupby(cases, key=node_path):
         module: pytest.Module = pytest.Module.from_parent(
-            _parent(session, others), path=Path(str(suite.__file__)), name=path, nodeid=path
+            session, path=session.config.rootpath, name=path, nodeid=path
         )
         module.obj = suite
         module.add_marker(MARK)
         module.stash[CASES] = tuple(group)
         items.extend(session.genitems(module))
     return items
-
-
-def _parent(session: pytest.Session, others: Sequence[pytest.Item]) -> pytest.Collector:
-    """Where overrides of fixtures in the root conftest.py are seen.
-
-    pytest 9.1 shows them below the root's `Dir` node only (pytest#14683), 9.0 and 9.2 everywhere.
-    """
-    for item in others:
-        for node in item.listchain():
-            if isinstance(node, pytest.Dir):
-                return node
-    return session
 
 
 def parametrize(metafunc: pytest.Metafunc, name_of: Callable[[str], str]) -> None:
@@ -115,17 +106,17 @@ def cases_of_marker(marker: pytest.Mark, name_of: Callable[[str], str]) -> list[
             f"@pytest.mark.grb takes {', '.join(f'{name}=' for name in MARK_ARGUMENTS)}; "
             f"got {', '.join([*map(repr, marker.args), *unknown])}"
         )
-    scenarios = _listed(marker.kwargs.get("scenario", SCENARIOS))
+
+    def listed(name: str, default: object) -> list[str]:
+        return _listed(name, marker.kwargs.get(name, default))
+
+    check_repeats("@pytest.mark.grb(repeats=...)", marker.kwargs.get("repeats", 1))
+    scenarios = [choose("scenario", each, SCENARIOS) for each in listed("scenario", SCENARIOS)]
     attacks = [
-        pair
-        for name in _listed(marker.kwargs.get("attack", "injection/pgd"))
-        for pair in _one_attack(name, [choose("scenario", each, SCENARIOS) for each in scenarios])
+        pair for name in listed("attack", "injection/pgd") for pair in _one_attack(name, scenarios)
     ]
-    levels = [
-        choose("difficulty", level, DIFFICULTIES)
-        for level in _listed(marker.kwargs.get("difficulty", "full"))
-    ]
-    names = [name_of(each) for each in _listed(marker.kwargs.get("dataset", DEFAULT_DATASET))]
+    levels = [choose("difficulty", level, DIFFICULTIES) for level in listed("difficulty", "full")]
+    names = [name_of(each) for each in listed("dataset", DEFAULT_DATASET)]
     return expand([""], names, levels, attacks)
 
 
@@ -139,5 +130,12 @@ def _one_attack(name: str, scenarios: Sequence[str]) -> tuple[tuple[str, str], .
     return pairs
 
 
-def _listed(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
+def _listed(name: str, value: object) -> list[str]:
+    values = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(values, (list, tuple))
+        or not values
+        or not all(isinstance(each, str) for each in values)
+    ):
+        raise UsageError(f"@pytest.mark.grb: {name}={value!r} is no string and no list of strings")
+    return list(values)

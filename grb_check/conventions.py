@@ -203,7 +203,14 @@ class Adapter:
                     keyword[name] = value
             if edge_weight is not None and self.convention.weight_name is not None:
                 keyword[self.convention.weight_name] = edge_weight
-            return cast(Tensor, self._guarded(function, *positional, **keyword))
+            versions = x._version, edge_index._version
+            output = self._guarded(function, *positional, **keyword)
+            if (x._version, edge_index._version) != versions:
+                raise ModelError(
+                    f"model {self.name} changes its input in place, which would change the graph "
+                    f"for every later case; use x = x.clone() first, or inplace=False"
+                )
+            return cast(Tensor, output)
 
         return run
 

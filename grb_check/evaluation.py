@@ -15,93 +15,44 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check import datasets, factories
+from grb_check import datasets
 from grb_check.attacks import describe, load_attack
 from grb_check.attacks.budgets import threat_for
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-from grb_check.cases import DIFFICULTIES, SCENARIOS, Case, choose, select_attacks
-from grb_check.datasets.dataset import Dataset, training_view
-from grb_check.errors import BudgetError, DataError, UsageError
+from grb_check.cases import (
+    DIFFICULTIES,
+    SCENARIOS,
+    Case,
+    check_repeats,
+    choose,
+    select_attacks,
+)
+from grb_check.datasets.dataset import Dataset, digest
+from grb_check.errors import BudgetError, DataError, ModelError, UsageError
 from grb_check.outcomes import Outcome, Repeat, Scores
 from grb_check.randomness import derive_seed, isolated_randomness
 from grb_check.store import Store
+from grb_check.subjects import Model, Subject, as_subject
 from grb_check.surrogates import from_arrays, recipe, surrogate, to_arrays
-from grb_check.victims import Encoder, Trained, Victim, build_victim
+from grb_check.victims import Trained, Victim, build_victim, module_of
 
 Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
-Model: TypeAlias = "str | Callable[..., object] | Trained | Encoder"
 
 SURROGATE = ("surrogate", 0)  # one for all repeats, as in GRB
 SMALL = 20_000  # nodes; below it one thread is as fast as many
 ARENAS_KEPT = 2  # datasets held in memory with what was trained on them
 
 
-@dataclass(frozen=True)
-class Subject:
-    """The model to test, before it is built: a factory or a finished model, with a name.
-
-    `key` says which subjects are the same, so that one is trained once for many cases.
-    """
-
-    key: object
-    name: str
-    source: Callable[..., object] | Trained | Encoder
-    args: Mapping[str, object] = field(default_factory=dict)
-
-    def build(self, dataset: Dataset, seed: int, device: torch.device) -> object:
-        """What the factory returns for this dataset and seed."""
-        if not callable(self.source):
-            return self.source
-        offered = {
-            "data": training_view(dataset),
-            "num_features": dataset.num_features,
-            "num_classes": dataset.num_classes,
-            "dataset": dataset.name,
-            "seed": seed,
-            "device": device,
-        }
-        with isolated_randomness(seed):
-            return factories.call_factory(self.source, offered=offered, given=self.args)
-
-
-def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str = "") -> Subject:
-    """Name the model to test.
-
-    Args:
-        model: `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
-        args: keyword arguments for the factory.
-        name: for reports.
-
-    Raises:
-        UsageError: nothing of the kind; a bare module says what to wrap it in.
-    """
-    given = dict(args or {})
-    if isinstance(model, str):
-        factory = factories.load_factory(model)
-        return Subject((model, repr(sorted(given.items()))), name or model, factory, given)
-    if isinstance(model, torch.nn.Module):
-        raise UsageError(
-            f"the model is a module of class {type(model).__name__}; give "
-            f"grb_check.Trained(module) if it is trained, else the factory that makes it"
-        )
-    if not isinstance(model, (Trained, Encoder)) and not callable(model):
-        raise UsageError(
-            f"the model is a {type(model).__name__}; give 'pkg.module:attr', a factory, "
-            f"grb_check.Trained(module) or grb_check.Encoder(module)"
-        )
-    return Subject(model, name or getattr(model, "__name__", type(model).__name__), model, given)
-
-
 def evaluate(
     model: Model,
     *,
-    dataset: str = "synthetic-cora",
+    dataset: str | Path = "synthetic-cora",
     difficulty: str = "full",
     attack: str = "injection/pgd",
     repeats: int = 3,
     model_args: Mapping[str, object] | None = None,
-    data: Sequence[Path | str] = (),
+    data: Path | str | Sequence[Path | str] = (),
     store: Path | str | None = None,
     device: str = "auto",
 ) -> Outcome:
@@ -132,9 +83,9 @@ def evaluate(
             f"attack {attack!r} is ambiguous; give one of "
             f"{', '.join('/'.join(pair) for pair in pairs)}"
         )
-    if repeats < 1:
-        raise UsageError(f"repeats={repeats!r}: give 1 or more")
-    source = datasets.find(dataset, [Path(folder) for folder in data])
+    check_repeats("repeats", repeats)
+    folders = [data] if isinstance(data, (str, Path)) else data
+    source = datasets.find(str(dataset), [Path(folder) for folder in folders])
     evaluator = Evaluator(store=Store(None if store is None else Path(store)), device=device)
     case = Case(source.name, difficulty, *pairs[0])
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
@@ -155,8 +106,10 @@ class _Arena:
 
     dataset: Dataset
     fingerprint: str
-    built: dict[tuple[object, int], object] = field(default_factory=dict)
-    victims: dict[tuple[object, int], _Ready] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    built: dict[tuple[object, int], object] = field(default_factory=dict)  # not yet victims
+    modules: dict[tuple[object, int], object] = field(default_factory=dict)  # that were built
+    victims: dict[tuple[object, int], _Ready | ModelError] = field(default_factory=dict)
     gcns: dict[int, _Ready] = field(default_factory=dict)
 
 
@@ -202,7 +155,7 @@ class Evaluator:
                 self._repeat(subject, arena, case, attack, threat, seed, f"{seed + 1}/{repeats}")
                 for seed in range(repeats)
             ]
-        messages = [text for each, texts in done for text in texts]
+        messages = [*arena.notices, *(text for _, texts in done for text in texts)]
         return Outcome(
             case=case,
             model=subject.name,
@@ -228,11 +181,10 @@ class Evaluator:
             ready = self._victim(subject, arena, seed)
         trained = time.perf_counter()
         with self._progress(f"{case.id}: repeat {label}, attacking"):
-            key = self._perturbation_key(arena, attack, threat, case, seed)
-            perturbation, from_store = self._perturbation(key, arena, attack, threat, case, seed)
+            perturbation, from_store = self._perturbation(arena, attack, threat, case, seed)
             attacked = apply(arena.dataset.graph, perturbation)
             victim = _scores(arena, ready, attacked, threat, seed)
-            reference = self._reference(key, arena, attacked, threat, seed)
+            reference = self._reference(arena, perturbation, attacked, threat, seed)
         repeat = Repeat(
             seed=seed,
             victim=victim,
@@ -249,46 +201,70 @@ class Evaluator:
         arena = self._arenas.pop(source, None)
         if arena is None:
             with self._progress(f"loading {source.name}"):
-                dataset = datasets.load(source)
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    dataset = datasets.load(source)
                 on_device = replace(dataset, graph=dataset.graph.to(self.device))
-                arena = _Arena(on_device, dataset.fingerprint())
+                arena = _Arena(on_device, dataset.fingerprint(), _ours(caught))
         while len(self._arenas) >= ARENAS_KEPT:
             self._arenas.pop(next(iter(self._arenas)))
         self._arenas[source] = arena  # last = most recently used
         return arena
 
     def _build(self, subject: Subject, arena: _Arena, seed: int) -> object:
+        """What the factory returns for this seed, called once; it is taken away when trained."""
         key = (subject.key, seed)
         if key not in arena.built:
-            arena.built[key] = subject.build(arena.dataset, seed, self.device)
+            built = subject.build(arena.dataset, seed, self.device)
+            module = module_of(built)
+            if any(module is other for other in arena.modules.values()):
+                raise ModelError(
+                    f"model {subject.name}: the factory returned the same module for another seed; "
+                    f"make a new one in every call, or return grb_check.Trained(module)"
+                )
+            arena.built[key] = built
+            if not isinstance(built, Trained):
+                arena.modules[key] = module
         return arena.built[key]
 
     def _victim(self, subject: Subject, arena: _Arena, seed: int) -> _Ready:
-        if isinstance(arena.built.get((subject.key, 0)), Trained):
-            seed = 0  # what is trained does not change with the seed
+        if subject.finished or isinstance(arena.built.get((subject.key, 0)), Trained):
+            seed = 0  # what is finished does not change with the seed
         key = (subject.key, seed)
         if key not in arena.victims:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
+            self._prepare(subject, arena, seed)
+        ready = arena.victims[key]
+        if isinstance(ready, ModelError):
+            raise ModelError(str(ready))
+        return ready
+
+    def _prepare(self, subject: Subject, arena: _Arena, seed: int) -> None:
+        """Train a victim, or remember why it cannot be: no case sees it half trained."""
+        key = (subject.key, seed)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
                 built = self._build(subject, arena, seed)
                 victim = build_victim(
                     built, arena.dataset, name=subject.name, seed=seed, device=self.device
                 )
                 predicted = _predict(victim, arena.dataset.graph, seed)
-            for warning in caught:
-                warnings.warn_explicit(
-                    warning.message, warning.category, warning.filename, warning.lineno
-                )
-            ours = [w for w in caught if w.category.__module__.startswith("grb_check")]
-            arena.victims[key] = _Ready(victim, predicted, tuple(str(w.message) for w in ours))
-        return arena.victims[key]
+                arena.victims[key] = _Ready(victim, predicted, _ours(caught))
+            except ModelError as error:
+                arena.victims[key] = error
+        if not isinstance(arena.built.get(key), Trained):
+            arena.built.pop(key, None)
+        for warning in caught:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
     def _gcn(self, arena: _Arena, role: str, number: int) -> _Ready:
         """A GCN trained by the harness: the surrogate, or the reference of one repeat."""
         seed = derive_seed(role, number)
         if seed not in arena.gcns:
             key = self.store.key(
-                kind="gcn", dataset=arena.fingerprint, recipe=recipe(arena.dataset), seed=seed
+                kind="gcn", dataset=arena.fingerprint, recipe=self._recipe(arena), seed=seed
             )
             with self.store.lock(key):
                 gcn = self._stored_gcn(key, arena)
@@ -297,6 +273,11 @@ class Evaluator:
                     self.store.save_arrays(key, to_arrays(gcn))
             arena.gcns[seed] = _Ready(gcn, _predict(gcn, arena.dataset.graph, seed))
         return arena.gcns[seed]
+
+    def _recipe(self, arena: _Arena) -> str:
+        """What determines the harness's GCNs, rounding included."""
+        threads = torch.get_num_threads()
+        return f"{recipe(arena.dataset)}, {self.device.type}, {threads} threads"
 
     def _stored_gcn(self, key: str, arena: _Arena) -> Victim | None:
         arrays = self.store.load_arrays(key)
@@ -308,23 +289,20 @@ class Evaluator:
             self.store.discard(key, str(error))
             return None
 
-    def _perturbation_key(
+    def _perturbation(
         self, arena: _Arena, attack: Attack, threat: Threat, case: Case, seed: int
-    ) -> str:
-        return self.store.key(
+    ) -> tuple[Perturbation, bool]:
+        """The verified perturbation, and whether the store had it."""
+        key = self.store.key(
             kind="perturbation",
             dataset=arena.fingerprint,
-            surrogate=f"{recipe(arena.dataset)} seed {derive_seed(*SURROGATE)}",
+            surrogate=self._recipe(arena),
+            surrogate_seed=derive_seed(*SURROGATE),
             attack=describe(attack),
             threat=_describe_threat(threat),
             difficulty=case.difficulty,
             seed=seed,
         )
-
-    def _perturbation(
-        self, key: str, arena: _Arena, attack: Attack, threat: Threat, case: Case, seed: int
-    ) -> tuple[Perturbation, bool]:
-        """The verified perturbation, and whether the store had it."""
         with self.store.lock(key):
             stored = self.store.load_perturbation(key)
             if stored is not None:
@@ -340,12 +318,13 @@ class Evaluator:
     def _attack(
         self, arena: _Arena, attack: Attack, threat: Threat, case: Case, seed: int
     ) -> Perturbation:
+        assert attack.knowledge == "black-box", "only the surrogate is given to attacks so far"
         ready = self._gcn(arena, *SURROGATE)
         dataset = arena.dataset
         known = dataset.graph.clone()
-        test = dataset.test["full"].to(known.y.device)
-        known.y = known.y.clone()
-        known.y[test] = ready.predicted.to(known.y.device)[test]
+        labelled = torch.cat([dataset.train, dataset.val]).to(known.y.device)
+        known.y = ready.predicted.to(known.y.device)
+        known.y[labelled] = dataset.graph.y[labelled]
         generator = torch.Generator().manual_seed(derive_seed("attack", case.cell, seed))
         on_device = replace(threat, targets=threat.targets.to(self.device))
         perturbation = attack.perturb(known, on_device, ready.victim, generator)
@@ -353,17 +332,28 @@ class Evaluator:
         return perturbation
 
     def _reference(
-        self, key: str, arena: _Arena, attacked: Data, threat: Threat, seed: int
+        self,
+        arena: _Arena,
+        perturbation: Perturbation,
+        attacked: Data,
+        threat: Threat,
+        seed: int,
     ) -> Scores:
         """How the reference GCN of this repeat fares; kept beside the perturbation."""
-        own_key = self.store.key(kind="reference", perturbation=key, seed=seed)
-        arrays = self.store.load_arrays(own_key)
+        key = self.store.key(
+            kind="reference",
+            dataset=arena.fingerprint,
+            recipe=self._recipe(arena),
+            perturbation=digest([*perturbation.tensors(), threat.targets]),
+            seed=seed,
+        )
+        arrays = self.store.load_arrays(key)
         count = int(threat.targets.numel())
         if arrays is not None and arrays["right"].shape == (2, count):
             return _from_bits(*arrays["right"])
         ready = self._gcn(arena, "reference", seed)
         before, after = _right(arena, ready, attacked, threat, seed)
-        self.store.save_arrays(own_key, {"right": np.stack([before, after])})
+        self.store.save_arrays(key, {"right": np.stack([before, after])})
         return _from_bits(before, after)
 
 
@@ -431,6 +421,12 @@ def _from_bits(before: np.ndarray, after: np.ndarray) -> Scores:
         right_before=np.packbits(before).tobytes(),
         right_after=np.packbits(after).tobytes(),
     )
+
+
+def _ours(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Texts of the warnings of grb_check among them, each once."""
+    texts = [str(w.message) for w in caught if w.category.__module__.startswith("grb_check")]
+    return tuple(dict.fromkeys(texts))
 
 
 def _spent(perturbation: Perturbation) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.cases import Case
@@ -46,14 +46,18 @@ class Verdict:
 
     Attributes:
         limit: the largest relative drop that passes.
+        width: half-width of the interval inside the default limit; 0 for an absolute one.
         floor: the smallest clean accuracy that passes.
+        below_floor: it failed for its clean accuracy, whatever the drop is.
         rule: where the limit comes from, for people.
         message: one line that begins with the figures.
     """
 
     passed: bool
     limit: float
+    width: float
     floor: float
+    below_floor: bool
     rule: str
     message: str
 
@@ -116,38 +120,48 @@ def judge(outcome: Outcome, gate: Gate) -> Verdict:
     when the repeats show that the model is worse than the reference by more than the margin.
     The clean floor comes first: a constant predictor has no drop and is not robust.
     """
-    limit, rule = _limit(outcome, gate)
+    limit, width, rule = _limit(outcome, gate)
     if gate.min_clean is None:
         floor = FLOOR_SHARE * outcome.reference_clean
         floor_rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
     else:
         floor, floor_rule = gate.min_clean, "min clean accuracy"
-    figures = f"clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}"
-    if outcome.clean < floor:
+    below_floor = outcome.clean < floor
+    passed = not below_floor and outcome.drop <= limit
+    if below_floor:
         message = (
             f"clean accuracy {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
             f"the drop of {outcome.drop:.1%} means nothing. {outcome.case.id}"
         )
-        return Verdict(passed=False, limit=limit, floor=floor, rule=rule, message=message)
-    passed = outcome.drop <= limit
-    sign = "<=" if passed else ">"
-    message = (
-        f"drop {outcome.drop:.1%} {sign} limit {limit:.1%} ({figures}; {rule}). {outcome.case.id}"
+    else:
+        message = (
+            f"drop {outcome.drop:.1%} {'<=' if passed else '>'} limit {limit:.1%} "
+            f"(clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}; {rule}). "
+            f"{outcome.case.id}"
+        )
+    return Verdict(
+        passed=passed,
+        limit=limit,
+        width=width,
+        floor=floor,
+        below_floor=below_floor,
+        rule=rule,
+        message=message,
     )
-    return Verdict(passed=passed, limit=limit, floor=floor, rule=rule, message=message)
 
 
-def _limit(outcome: Outcome, gate: Gate) -> tuple[float, str]:
-    matching = [each for each in gate.thresholds if outcome.case.matches(each.pattern)]
+def _limit(outcome: Outcome, gate: Gate) -> tuple[float, float, str]:
+    case = replace(outcome.case, model=outcome.model)  # so that `label@...` fits a single model
+    matching = [each for each in gate.thresholds if case.matches(each.pattern)]
     if matching:
-        return matching[-1].limit, f"threshold {matching[-1].pattern!r}"
+        return matching[-1].limit, 0.0, f"threshold {matching[-1].pattern!r}"
     if gate.max_drop is not None:
-        return gate.max_drop, "max drop"
+        return gate.max_drop, 0.0, "max drop"
     width = _half_width(outcome)
     rule = (
         f"reference GCN {outcome.reference_drop:.1%} + margin {MARGIN:.0%} + interval {width:.1%}"
     )
-    return outcome.reference_drop + MARGIN + width, rule
+    return outcome.reference_drop + MARGIN + width, width, rule
 
 
 def _half_width(outcome: Outcome) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from grb_check.cases import NODE_PREFIX
+from grb_check.cases import NODE_PREFIX, Case
 from grb_check.outcomes import Outcome
 
 Result = Literal["pass", "fail", "error", "skip"]
@@ -20,24 +20,34 @@ class Row:
     """
 
     node_id: str
-    id: str
+    case: Case
     result: Result
     outcome: Outcome | None
     verdict: Mapping[str, Any] | None
     message: str
 
+    @property
+    def below_floor(self) -> bool:
+        """Whether its clean accuracy was too low for its drop to mean anything."""
+        return bool(self.verdict and self.verdict["below_floor"])
+
 
 @dataclass
 class Ledger:
-    """Rows by node id, in the order in which they came; and the node ids that must come."""
+    """Rows by node id, and the node ids that must come and that came."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    entries: dict[str, Row] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
     reported: set[str] = field(default_factory=set)
 
     def expect(self, node_ids: Iterable[str]) -> None:
         """Note the built-in cases among these node ids."""
         self.expected.update(each for each in node_ids if each.startswith(f"{NODE_PREFIX}::"))
+
+    @property
+    def rows(self) -> list[Row]:
+        """In the order of the cases, whichever worker was first."""
+        return sorted(self.entries.values(), key=lambda row: (row.case.order, row.node_id))
 
     @property
     def missing(self) -> list[str]:
@@ -47,9 +57,9 @@ class Ledger:
     def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> None:
         """Book a case from the builtin types that travelled with its report."""
         outcome = record.get("outcome")
-        self.rows[node_id] = Row(
+        self.entries[node_id] = Row(
             node_id=node_id,
-            id=record["id"],
+            case=Case(**record["case"]),
             result=result,
             outcome=None if outcome is None else Outcome.from_dict(outcome),
             verdict=record.get("verdict"),

@@ -23,6 +23,10 @@ class TrainingModeWarning(ModelWarning):
     """A trained model was handed over in training mode."""
 
 
+class AssumedEncoderWarning(ModelWarning):
+    """A module was taken as an encoder because it has `encode`."""
+
+
 class RandomForwardWarning(ModelWarning):
     """Two calls on the same graph differ in evaluation mode."""
 
@@ -130,6 +134,16 @@ def warn_of_training_mode(module: nn.Module, name: str) -> None:
             f"model {name} was handed over in training mode and is put into evaluation mode; "
             f"call .eval() when it is trained",
         )
+
+
+def warn_of_assumed_encoder(name: str) -> None:
+    """Say what is done with a module that has `encode`, no `fit`, and was not wrapped."""
+    _warn(
+        AssumedEncoderWarning,
+        f"model {name} has encode() and no fit(): it is taken as a trained encoder, frozen, with a "
+        f"linear probe on its embeddings; return grb_check.Encoder(module) to confirm it, or "
+        f"grb_check.Trained(module) for a finished classifier",
+    )
 
 
 def warn_of_random_forward(adapter: Adapter, view: Data, seed: int) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import pytest
+
+from grb_check.errors import UsageError
 
 IniType = Literal["string", "linelist", "int", "float"]
 COMMAND_LINE: Final = "command line"
@@ -209,6 +212,25 @@ def selecting(config: pytest.Config) -> str | None:
     return None
 
 
+def refuse_split_paths(config: pytest.Config) -> None:
+    """Refuse `--grb-data DIR` in two words where DIR exists.
+
+    pytest looks for its root folder and ini file before it knows the options of plugins, and takes
+    the second word for a place of tests: it would read another ini file, or none.
+
+    Raises:
+        UsageError: says how to write it.
+    """
+    arguments = [str(each) for each in config.invocation_params.args]
+    for flag, value in pairwise(arguments):
+        given = flag in {option.flag for option in OPTIONS}
+        if given and (config.invocation_params.dir / value).exists():
+            raise UsageError(
+                f"{flag} {value}: write it as one word, {flag}={value}; as two words pytest takes "
+                f"{value!r} for a folder of tests and looks there for its ini file"
+            )
+
+
 def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
     """A function that tells an option's raw value (`MISSING` where none) and its origin."""
 
@@ -218,8 +240,8 @@ def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
             return given, COMMAND_LINE
         try:
             from_ini = config.getini(option.ini)
-        except (TypeError, ValueError) as error:  # pytest 9.2 makes it a usage error itself
-            raise pytest.UsageError(str(error)) from None
+        except (TypeError, ValueError, pytest.UsageError) as error:  # the last since pytest 9.2
+            raise UsageError(f"ini value {option.ini}: {error}") from None
         return (MISSING, DEFAULT) if from_ini is None else (from_ini, INI)
 
     return find

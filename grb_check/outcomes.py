@@ -52,7 +52,7 @@ class Repeat:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Outcome:
     """The figures of one case over its repeats.
 
@@ -67,6 +67,13 @@ class Outcome:
     origin: str
     repeats: tuple[Repeat, ...]
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Short, because pytest prints it where an assertion on it fails."""
+        return (
+            f"<Outcome {self.case.id} of {self.model}: clean {self.clean:.1%} -> attacked "
+            f"{self.attacked:.1%}, drop {self.drop:.1%}, repeats {len(self.repeats)}>"
+        )
 
     @property
     def clean(self) -> float:

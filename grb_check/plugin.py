@@ -98,12 +98,14 @@ def pytest_runtest_makereport(
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str] | None:
-    outcome = getattr(report, "grb", {}).get("outcome")
-    if report.when != "call" or outcome is None or report.outcome == "skipped":
+    record = getattr(report, "grb", {})
+    letter = {"passed": ".", "failed": "F"}.get(report.outcome)
+    if report.when != "call" or "outcome" not in record or letter is None:
         return None
-    word = {"passed": "PASSED", "failed": "FAILED"}[report.outcome]
-    letter = {"passed": ".", "failed": "F"}[report.outcome]
-    return report.outcome, letter, f"{word} (drop {outcome['drop']:.1%})"
+    figure = f"drop {record['outcome']['drop']:.1%}"
+    if record.get("verdict", {}).get("below_floor"):
+        figure = f"clean {record['outcome']['clean']:.1%}"
+    return report.outcome, letter, f"{report.outcome.upper()} ({figure})"
 
 
 class Controller:
@@ -137,7 +139,7 @@ def grb_case(request: pytest.FixtureRequest) -> Case:
     """The case of this test: from the built-in suite, or from `@pytest.mark.grb(...)`."""
     with _short_errors():
         case = _run(request.config).case_of(request)
-    request.node.stash[RECORD] = {"id": case.id}
+    request.node.stash[RECORD] = {"case": asdict(case)}
     return case
 
 

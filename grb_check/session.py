@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from grb_check import collection, options
-from grb_check.cases import Case, NodeId, node_path
+from grb_check.cases import Case, NodeId, is_node_id, node_path, parse_node_id
 from grb_check.compat import add_suite_property, is_controller, is_worker
 from grb_check.datasets import Source
 from grb_check.errors import UsageError
@@ -22,8 +24,9 @@ from grb_check.reports import json_report, junit, terminal
 from grb_check.settings import Settings, anchored, check_thresholds, read
 
 if TYPE_CHECKING:
-    from grb_check.evaluation import Evaluator, Subject
+    from grb_check.evaluation import Evaluator
     from grb_check.progress import Ticker
+    from grb_check.subjects import Subject
 
 
 class Run:
@@ -37,9 +40,11 @@ class Run:
         self._config = config
         self.ledger = Ledger()
         self.left_out = False
+        self._lost = False
         self._subjects: dict[str, Subject] = {}
         self._sources: dict[str, Source] = {}
-        self._ticker = _ticker(config)
+        self._ticker: Ticker | None = None
+        options.refuse_split_paths(config)
         node_ids = collection.take_node_ids(config)
         settings = read(options.lookup(config), config.rootpath, config.invocation_params.dir)
         needs = "an id of a grb case" if node_ids else options.selecting(config)
@@ -48,8 +53,8 @@ class Run:
         self.settings: Settings = settings.for_node_ids(node_ids)
         check_thresholds(self.settings)
         self.cases = self._select(node_ids) if settings.models else []
-        if self.cases:
-            sys.path.insert(0, str(config.invocation_params.dir))
+        if settings.models:
+            sys.path[:0] = map(str, dict.fromkeys([config.invocation_params.dir, config.rootpath]))
             # Read when torch is loaded: waiting threads sleep instead of taking a core from
             # another worker; without it two workers on two cores are several times slower.
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -66,9 +71,8 @@ class Run:
         """
         if is_worker(self._config) or self._config.option.collectonly:
             return
-        with warnings.catch_warnings():
-            # Of imports; pytest collects warnings during tests, here they would litter the screen.
-            warnings.simplefilter("ignore", DeprecationWarning)
+        self._ticker = _ticker(self._config)  # now there is a reporter, and no capturing yet
+        with _quiet_imports():
             for label, dataset in dict.fromkeys((case.model, case.dataset) for case in self.cases):
                 self.evaluator.check(self.subject(label), self._source(dataset))
 
@@ -84,11 +88,12 @@ class Run:
 
     def add_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Append the built-in cases to the collected tests."""
-        items.extend(collection.built_in_items(session, items, self.cases))
+        items.extend(collection.built_in_items(session, self.cases))
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        from grb_check.evaluation import Evaluator
+        with _quiet_imports():
+            from grb_check.evaluation import Evaluator
         from grb_check.store import Store
 
         return Evaluator(
@@ -101,7 +106,7 @@ class Run:
         Raises:
             UsageError: no model is named, or it cannot be imported.
         """
-        from grb_check.evaluation import as_subject
+        from grb_check.subjects import as_subject
 
         if not self.settings.models:
             raise UsageError(
@@ -115,7 +120,7 @@ class Run:
 
     def evaluate(self, case: Case, model: Any, node: pytest.Item) -> Outcome:
         """Run a case on what the fixture `grb_model` gave."""
-        from grb_check.evaluation import Subject, as_subject
+        from grb_check.subjects import Subject, as_subject
 
         subject = model if isinstance(model, Subject) else as_subject(model)
         marked = [
@@ -123,7 +128,7 @@ class Run:
             for mark in node.iter_markers(collection.MARK)
             if "repeats" in mark.kwargs
         ]
-        repeats = marked[0] if marked else self.settings.repeats
+        repeats = int(marked[0]) if marked else self.settings.repeats
         return self.evaluator.outcome(subject, self._source(case.dataset), case, repeats)
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
@@ -158,20 +163,24 @@ class Run:
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker, into the ledger."""
-        self.ledger.reported.add(report.nodeid)
+        if report.when not in ("setup", "call"):  # the last word on a test, or on a dead worker
+            self.ledger.reported.add(report.nodeid)
         record: Mapping[str, Any] | None = getattr(report, "grb", None)
-        if record is None or (report.when != "call" and report.passed):
+        if record is None and report.failed and is_node_id(report.nodeid):
+            record = {"case": asdict(parse_node_id(report.nodeid).case())}
+        if record is None or (report.when != "call" and not report.failed):
             return
-        result: Result = "error" if report.failed else "skip"
-        if report.when == "call" and not report.skipped:
-            result = "pass" if report.passed else "fail"
-        self.ledger.enter(report.nodeid, record, result, report.longreprtext)
+        result: Result = "error"
+        if report.when == "call":
+            result = "skip" if report.skipped else "pass" if report.passed else "fail"
+        message = report.longreprtext if report.failed else ""
+        self.ledger.enter(report.nodeid, record, result, message)
 
     def finish(self, session: pytest.Session) -> None:
         """Write what outlives the run; refuse to be green when a case did not come back."""
         if self._config.option.collectonly:
             return
-        rows = list(self.ledger.rows.values())
+        rows = self.ledger.rows
         if rows:
             for name, value in junit.suite_properties(self.settings, rows).items():
                 add_suite_property(self._config, name, value)
@@ -179,15 +188,16 @@ class Run:
             json_report.write(self.settings.json, self.settings, rows, self.ledger.missing)
         if self.ledger.missing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            self._lost = True
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the table of the cases below pytest's own reports."""
         if self._config.option.collectonly:
             return
-        rows = list(self.ledger.rows.values())
+        rows = self.ledger.rows
         if rows:
             terminal.write_table(reporter, rows, self.settings)
-        if self.ledger.missing:
+        if self._lost:
             terminal.write_missing(reporter, self.ledger.missing)
 
     def close(self) -> None:
@@ -210,6 +220,15 @@ class Run:
             return cases
         self.left_out = collection.names_files_only(self._config)
         return [] if self.left_out else cases
+
+
+@contextmanager
+def _quiet_imports() -> Iterator[None]:
+    """Importing torch_geometric warns of what it uses of torch; the user cannot mend that."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
 
 
 def _ticker(config: pytest.Config) -> Ticker | None:

@@ -16,6 +16,7 @@ from grb_check.cases import (
     SUITES,
     Case,
     NodeId,
+    check_repeats,
     choose,
     expand,
     keep_matching,
@@ -25,7 +26,7 @@ from grb_check.datasets import Source
 from grb_check.errors import UsageError
 from grb_check.factories import parse_model_args
 from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
-from grb_check.options import COMMAND_LINE, MISSING, OPTIONS, Option
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 DATA_VARIABLE: Final = "GRB_CHECK_DATA"
@@ -111,8 +112,12 @@ def read(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path)
     origins = {dest: origin for dest, (_, origin) in raw.items()}
 
     def many(dest: str) -> list[str]:
-        value = raw[dest][0]
-        return [] if value is MISSING else _split(value)
+        value, origin = raw[dest]
+        texts = [] if value is MISSING else _texts(value)
+        if origin == COMMAND_LINE and not all(map(_split, texts)):
+            flag = f"--{dest.replace('_', '-')}"
+            raise UsageError(f"{flag} was given without a value; give one or leave it out")
+        return _split(texts)
 
     def one(dest: str, default: Any) -> Any:
         return default if raw[dest][0] is MISSING else raw[dest][0]
@@ -143,13 +148,13 @@ def read(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path)
             scenarios or (SCENARIOS if many("grb_attack") else suite.scenarios),
         ),
         patterns=tuple(many("grb_case")),
-        repeats=_count("--grb-repeats", one("grb_repeats", suite.repeats)),
+        repeats=check_repeats("--grb-repeats", one("grb_repeats", suite.repeats)),
         gate=_gate(raw),
         folders=tuple(folders),
         store=_store(one("grb_store", None), lambda text: path("grb_store", text), rootdir),
         device=_device(one("grb_device", "auto")),
         json=None if json_path is None else path("grb_json", json_path),
-        origins=origins,
+        origins=origins | _environment(origins),
     )
 
 
@@ -161,16 +166,27 @@ def check_thresholds(settings: Settings) -> None:
     """
     names = [source.name for source in settings.datasets]
     every = [*names, *(name for name in datasets.known_names() if name not in names)]
-    known = expand(settings.labels, every, DIFFICULTIES, attack_names())
-    check_patterns(settings.gate.thresholds, known)
+    labels = ["", *(model.label for model in settings.models)]
+    known = expand(labels, every, DIFFICULTIES, attack_names())
+    thresholds = settings.gate.thresholds
+    if settings.origins["grb_threshold"] == INI and settings.origins["grb_dataset"] == COMMAND_LINE:
+        # They may be for datasets that today's command line leaves out.
+        thresholds = tuple(
+            replace(each, pattern=f"*/{each.pattern.partition('/')[2]}")
+            for each in thresholds
+            if "/" in each.pattern
+        )
+    check_patterns(thresholds, known)
 
 
 def anchored(dataset: str, base: Path) -> str:
     """A dataset given as `FOLDER` or `NAME=FOLDER`, with the folder made absolute."""
     name, equals, folder = dataset.rpartition("=")
-    if "/" not in folder and os.sep not in folder:
+    path = base / Path(folder).expanduser()
+    is_path = equals or "/" in folder or os.sep in folder or path.is_dir()
+    if not is_path or dataset in datasets.known_names():
         return dataset
-    return f"{name}{equals}{base / Path(folder).expanduser()}"
+    return f"{name}{equals}{path}"
 
 
 def _models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
@@ -250,19 +266,17 @@ def _store(value: str | None, resolve: Callable[[str], Path], rootdir: Path) -> 
     return Path(os.environ.get(STORE_VARIABLE) or rootdir / ".grb_check")
 
 
+def _environment(origins: Mapping[str, str]) -> dict[str, str]:
+    from_variable = origins["grb_store"] == DEFAULT and os.environ.get(STORE_VARIABLE)
+    return {"grb_store": f"${STORE_VARIABLE}"} if from_variable else {}
+
+
 def _device(text: str) -> str:
     kind, _, index = text.partition(":")
     choose("device", kind, ("auto", "cpu", "cuda", "mps", "xpu"))
     if index and not index.isdecimal():
         raise UsageError(f"--grb-device {text!r}: the part after ':' is no number, as in 'cuda:0'")
     return text
-
-
-def _count(flag: str, value: Any) -> int:
-    text = str(value).strip()
-    if not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"{flag}: {text!r} is no number of repeats; give 1 or more")
-    return int(text)
 
 
 def _texts(value: str | Sequence[str]) -> list[str]:

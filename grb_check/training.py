@@ -145,7 +145,14 @@ def _validation_accuracy(
 
     def accuracy() -> float:
         with torch.no_grad():
-            predicted = forward(view.x)[view.val_mask].argmax(dim=1)
+            output = check_output(
+                forward(view.x),
+                name=adapter.name,
+                called=f"{adapter.convention} on the validation view",
+                rows=view.x.shape[0],
+                columns=dataset.num_classes,
+            )
+            predicted = output[view.val_mask].argmax(dim=1)
         return float((predicted == truth).float().mean())
 
     return accuracy

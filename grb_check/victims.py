@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from grb_check.model_checks import (
     check_no_state_kept,
     check_nothing_cached,
     check_output,
+    warn_of_assumed_encoder,
     warn_of_ignored_structure,
     warn_of_random_forward,
     warn_of_training_mode,
@@ -112,7 +113,7 @@ class Victim:
     ) -> Callable[[Tensor], Tensor]:
         """The map from features of injected nodes to all logits, everything else being fixed."""
         num_nodes = x.shape[0] + count
-        if isinstance(self.module, GCN):  # the one module whose layers are known
+        if type(self.module) is GCN:  # the one module whose layers are known; no subclass
             logits_of = self.module.with_injected(x, edge_index, count)
             return lambda injected: self._checked(injected, logits_of(injected), num_nodes)
         forward = self.on_topology(edge_index, num_nodes)
@@ -152,7 +153,6 @@ def build_victim(
     name: str,
     seed: int,
     device: torch.device,
-    progress: Callable[[str], None] = lambda text: None,
 ) -> Victim:
     """Train or probe what a factory returned, freeze it and check it.
 
@@ -160,7 +160,6 @@ def build_victim(
         built: a module, `Trained`, `Encoder`, or what `wrap` made of a module.
         name: of the model, for messages.
         seed: of the global random states while code of the user runs.
-        progress: is told what begins.
 
     Raises:
         ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, or
@@ -173,27 +172,32 @@ def build_victim(
         check_nothing_cached(module, name)
         convention = plan.convention or detect_convention(module, plan.method, name)
         adapter = Adapter(module, name, convention, plan.method)
-        progress(f"{name}: checking the model")
         encodes = isinstance(built, Encoder) or plan.method == "encode"
         columns = None if encodes else dataset.num_classes
-        check_no_state_kept(adapter, view, seed, columns)
-        _dry_run(adapter, view, seed, columns)
+        late = plan.fit is not None and not _answers(adapter, view, seed)
+        if not late:
+            _check_called(adapter, view, seed, columns)
         if plan.fit is not None:
-            progress(f"{name}: training by its own fit")
             _fit(plan.fit, dataset, name, device)
             module.to(device)
+            if late:
+                _check_called(adapter, view, seed, columns)
         elif not plan.finished:
-            progress(f"{name}: training")
             train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
         freeze(module)
         if encodes:
-            progress(f"{name}: fitting the linear probe")
             probed = probe(adapter, dataset, device=device)
             adapter = Adapter(probed, name, detect_convention(probed, "forward", name))
             freeze(probed)
     victim = Victim(adapter, dataset.num_classes)
     _check_finished(victim, view, seed)
     return victim
+
+
+def module_of(built: object) -> object:
+    """The module inside what a factory returned."""
+    inner = built.module if isinstance(built, (Trained, Encoder)) else built
+    return inner.module if isinstance(inner, Wrapped) else inner
 
 
 def freeze(module: nn.Module) -> None:
@@ -226,7 +230,10 @@ def _plan(built: object, name: str) -> _Plan:
         fit = own if callable(own) else None
     finished = isinstance(built, (Trained, Encoder)) or method == "encode"
     if finished and fit is None:
-        warn_of_training_mode(module, name)
+        if isinstance(built, (Trained, Encoder)):
+            warn_of_training_mode(module, name)
+        else:
+            warn_of_assumed_encoder(name)
         module = _own_copy(module)
     return _Plan(module, convention, method, finished, fit)
 
@@ -237,6 +244,22 @@ def _own_copy(module: nn.Module) -> nn.Module:
         return copy.deepcopy(module)
     except Exception:  # whatever a user's attribute raises; check_no_state_kept reports it
         return module
+
+
+def _check_called(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
+    check_no_state_kept(adapter, view, seed, columns)
+    _dry_run(adapter, view, seed, columns)
+
+
+def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
+    """Whether a module that trains itself can be called before; some make their layers then."""
+    trial = replace(adapter, module=_own_copy(adapter.module))
+    try:
+        with isolated_randomness(seed), torch.no_grad():
+            trial(view.x, view.edge_index)
+    except ModelError:
+        return False
+    return True
 
 
 def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:

@@ -86,7 +86,7 @@ def test_an_unknown_value_is_answered_with_the_nearest_and_the_allowed() -> None
     """One line tells what was given, what was meant and what is allowed."""
     with pytest.raises(UsageError) as caught:
         choose("difficulty", "esay", DIFFICULTIES)
-    assert "'esay'; did you mean 'easy'? Allowed: easy, medium, hard, full" in str(caught.value)
+    assert "'esay' (did you mean 'easy'?); allowed: easy, medium, hard, full" in str(caught.value)
 
 
 def test_expansion_is_ordered_by_model_dataset_difficulty_attack() -> None:

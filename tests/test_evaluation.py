@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from tiny import write_dataset
 from torch import Tensor
@@ -20,9 +22,10 @@ import grb_check
 from grb_check import datasets, evaluation
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases import Case
-from grb_check.errors import BudgetError, UsageError
-from grb_check.evaluation import Evaluator, as_subject
+from grb_check.errors import BudgetError, ModelError, UsageError
+from grb_check.evaluation import Evaluator
 from grb_check.store import Store, StoreWarning
+from grb_check.subjects import as_subject
 
 
 class Net(torch.nn.Module):
@@ -185,9 +188,85 @@ def test_a_trained_model_is_built_once(tiny: Path) -> None:
     assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
 
 
+def test_a_model_that_fails_in_training_fails_in_every_case_alike(tiny: Path) -> None:
+    """No later case goes on with a half-trained module."""
+
+    class OneBadEpoch(Net):
+        calls = 0
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            self.calls += self.training
+            return super().forward(x, edge_index) * (math.nan if self.calls == 5 else 1.0)
+
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source, subject = datasets.find(str(tiny)), as_subject(OneBadEpoch)
+    for difficulty in ("easy", "hard"):
+        with pytest.raises(ModelError, match="NaN"):
+            evaluator.outcome(subject, source, Case("tiny", difficulty, "injection", "rnd"), 1)
+
+
+def test_a_factory_that_returns_one_module_for_all_seeds_is_an_error(tiny: Path) -> None:
+    """The second training would change the first repeat's model."""
+    module = Net(8, 3)
+    with pytest.raises(ModelError, match="same module for another seed"):
+        outcome(tiny, lambda: module, repeats=2)
+
+
+def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
+    """There is one object: pre-training it again for another repeat would change the first."""
+    calls: list[int] = []
+    encoder = grb_check.Encoder(Net(8, 5).eval(), pretrain=lambda view: calls.append(1))
+    outcome(tiny, encoder, repeats=3)
+    assert calls == [1]
+
+
+def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
+    """It would change the graph for every other model and every later case."""
+
+    class InPlace(Net):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(torch.relu_(x), edge_index)
+
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(tiny))
+    case = Case("tiny", "easy", "injection", "rnd")
+    with pytest.raises(ModelError, match="changes its input in place"):
+        evaluator.outcome(as_subject(InPlace), source, case, 1)
+    after = evaluator.outcome(as_subject(Net), source, case, 1)
+    assert after.repeats[0].victim == outcome(tiny).repeats[0].victim
+
+
+def test_nodes_outside_the_split_have_no_true_labels_for_attacks(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attacker knows the labels of training and validation nodes only."""
+    seen: list[Data] = []
+    monkeypatch.setattr(evaluation, "load_attack", lambda *_: Spy(seen))
+    with np.load(tiny / "index.npz") as archive:
+        index = dict(archive)
+    index["index_train"], spare = index["index_train"][:-20], index["index_train"][-20:]
+    np.savez(tiny / "index.npz", **index)
+    labels = np.load(tiny / "labels.npz")["data"]
+    outcome(tiny)
+    labels[spare] = (labels[spare] + 1) % 3
+    np.savez(tiny / "labels.npz", data=labels)
+    outcome(tiny)
+    assert torch.equal(seen[0].y, seen[1].y)
+
+
+def test_a_repaired_dataset_says_so_in_every_outcome(tiny: Path) -> None:
+    """One-way edges are mended, and the reports tell."""
+    adjacency = sp.triu(sp.load_npz(tiny / "adj.npz")).tocsr()
+    sp.save_npz(tiny / "adj.npz", adjacency)
+    made = outcome(tiny)
+    assert any("adj.npz" in text for text in made.warnings)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"repeats": 2.5}, "give 1 or more"),
+        ({"data": "/nowhere", "attack": "pdg"}, "did you mean 'pgd'"),
         ({"difficulty": "esay"}, "did you mean 'easy'"),
         ({"attack": "rnd"}, "ambiguous; give one of injection/rnd, modification/rnd"),
         ({"repeats": 0}, "give 1 or more"),

@@ -39,6 +39,13 @@ def test_the_last_matching_threshold_wins_over_earlier_ones_and_over_max_drop() 
     assert "synthetic-cora/easy/*" in verdict.rule
 
 
+def test_a_threshold_with_a_model_label_holds_for_a_single_model_too() -> None:
+    """Whose case ids name no model."""
+    made = outcome([(0.8, 0.4)], [(0.8, 0.8)], model="mine")
+    assert judge(made, Gate(thresholds=(Threshold("mine@*", 0.6),))).passed
+    assert not judge(made, Gate(thresholds=(Threshold("mine@*", 0.4),))).passed
+
+
 def test_by_default_a_model_as_robust_as_the_reference_passes() -> None:
     """However large the drop is: the attack is strong, the model is not to blame."""
     pairs = [(0.8, 0.2), (0.8, 0.25), (0.82, 0.2)]

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from grb_check.conventions import Adapter, detect_convention
 from grb_check.errors import ModelError, UsageError
 from grb_check.model_checks import (
+    AssumedEncoderWarning,
     ModelWarning,
     RandomForwardWarning,
     StateUncheckedWarning,
@@ -360,11 +361,10 @@ class EncodeAndFit(WithEncode):
     [
         lambda: Encoder(Embedder().eval()),
         lambda: Encoder(WithEncode().eval()),
-        lambda: WithEncode().eval(),
         EncodeAndFit,
         lambda: Encoder(wrap(Embedder().eval(), forward="x, edge_index")),
     ],
-    ids=["Encoder", "Encoder with encode", "encode", "encode and fit", "wrapped"],
+    ids=["Encoder", "Encoder with encode", "encode and fit", "wrapped"],
 )
 def test_encoders_get_a_probe(make: Callable[[], object]) -> None:
     """Encoder and probe together give differentiable logits that are right more than by chance."""
@@ -376,6 +376,27 @@ def test_encoders_get_a_probe(make: Callable[[], object]) -> None:
     torch.testing.assert_close(logits, victim(x, GRAPH.edge_index))
     assert torch.autograd.grad(logits.sum(), x)[0].abs().sum() > 0
     assert not any(p.requires_grad for p in victim.module.parameters())
+
+
+def test_a_module_with_encode_alone_is_said_to_be_taken_as_an_encoder() -> None:
+    """A classifier with a helper of that name would never be trained: nobody should wonder why."""
+    torch.manual_seed(0)
+    with pytest.warns(AssumedEncoderWarning, match=r"grb_check\.Encoder\(module\) to confirm"):
+        victim = build(WithEncode())
+    assert accuracy(victim) > 0.7
+
+
+def test_a_module_that_makes_its_layers_in_fit_is_checked_after_it() -> None:
+    """It cannot be called before."""
+
+    class Late(nn.Module):
+        def fit(self, data: Data) -> None:
+            self.layer = nn.Linear(data.x.shape[1], DATASET.num_classes)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.layer(x + torch.zeros_like(x).index_add(0, edge_index[0], x[edge_index[1]]))
+
+    assert build(Late()).module is not None
 
 
 def test_pretrain_is_called_once_with_the_training_view() -> None:
@@ -608,10 +629,3 @@ def test_a_model_that_cannot_be_copied_is_still_judged() -> None:
     with pytest.warns(StateUncheckedWarning, match="cannot be copied"):
         victim = build(Trained(module))
     assert victim.module is module
-
-
-def test_progress_tells_what_begins() -> None:
-    """One line a step, with the model's name."""
-    told: list[str] = []
-    build_victim(EdgeIndex(), DATASET, name="m", seed=0, device=CPU, progress=told.append)
-    assert told == ["m: checking the model", "m: training"]

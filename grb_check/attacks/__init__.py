@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final
@@ -35,11 +34,8 @@ def load_attack(scenario: str, name: str) -> Attack:
     """
     path = _CATALOGUE.get((scenario, name))
     if path is None:
-        known = [f"{known_scenario}/{known_name}" for known_scenario, known_name in _CATALOGUE]
-        near = difflib.get_close_matches(f"{scenario}/{name}", known, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        msg = f"unknown attack {scenario}/{name}; there are {', '.join(known)}.{hint}"
-        raise UsageError(msg)
+        known = ", ".join("/".join(pair) for pair in _CATALOGUE)
+        raise UsageError(f"unknown attack {scenario}/{name}; there are {known}")
     module, attribute = path.split(":")
     attack: Attack = getattr(importlib.import_module(module), attribute)()
     return attack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
 import torch
@@ -74,6 +74,10 @@ class Perturbation:
     modified_nodes: Tensor = field(default_factory=_no_nodes)
     modified_x: Tensor = field(default_factory=_no_rows)
     notes: tuple[str, ...] = ()
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors in the order of the fields."""
+        return [getattr(self, each.name) for each in fields(self) if each.name != "notes"]
 
 
 def apply(graph: Data, perturbation: Perturbation) -> Data:

@@ -24,6 +24,8 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
                 return {key: _checked(archive[key], key) for key in archive.files}
     except Exception as error:  # zipfile, zlib and numpy raise nearly anything on damaged bytes
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "allow_pickle" in reason:
+            reason = "it is damaged, or holds Python objects, which are never loaded"
         raise DataError(f"{path}: not a readable npz file: {reason}") from error
     raise DataError(f"{path}: a single array; expected an npz file")
 

@@ -25,7 +25,7 @@ PLANETOID: Final = {"planetoid-cora": "Cora", "planetoid-citeseer": "CiteSeer"}
 GRB: Final = ("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_ASK: Final = "name the folder that holds it with --grb-data DIR (ini: grb_data)"
+_ASK: Final = "name the folder that holds it with --grb-data=DIR (ini: grb_data)"
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import subgraph
-
-DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -59,13 +56,19 @@ class Dataset:
 
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome: features, edges, labels, split."""
-        digest = hashlib.sha256()
-        tensors = [self.graph.x, self.graph.edge_index, self.graph.y, self.train, self.val]
-        for tensor in [*tensors, *(self.test[name] for name in sorted(self.test))]:
-            array = tensor.contiguous().cpu().numpy()
-            digest.update(f"{array.dtype}{array.shape}".encode())
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        graph = self.graph
+        test = [self.test[name] for name in sorted(self.test)]
+        return digest([graph.x, graph.edge_index, graph.y, self.train, self.val, *test])
+
+
+def digest(tensors: Sequence[Tensor]) -> str:
+    """Hex digest of types, shapes and values."""
+    sha = hashlib.sha256()
+    for tensor in tensors:
+        array = tensor.contiguous().cpu().numpy()
+        sha.update(f"{array.dtype}{array.shape}".encode())
+        sha.update(array.tobytes())
+    return sha.hexdigest()
 
 
 def training_view(dataset: Dataset) -> Data:

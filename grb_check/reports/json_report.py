@@ -76,7 +76,7 @@ def record(settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> d
 
 def _case(row: Row) -> dict[str, Any]:
     return {
-        "id": row.id,
+        "id": row.case.id,
         "node_id": row.node_id,
         "result": row.result,
         "message": row.message,

@@ -30,8 +30,22 @@ def mean_by_attack(rows: Sequence[Row]) -> Ranked:
 
 
 def by_robustness(rows: Sequence[Row]) -> Ranked:
-    """Models with their mean drop over all cases, the least hurt first."""
-    return _means([(outcome.model, outcome.drop) for outcome in _outcomes(rows)], reverse=False)
+    """Models with their mean drop, the least hurt first.
+
+    Over the cases that every model was judged in. A model below the clean floor anywhere has no
+    rank: what it never had it cannot lose.
+    """
+    out = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
+    drops: dict[str, dict[str, float]] = {}
+    for outcome in _outcomes(rows):
+        if outcome.model not in out:
+            case = f"{outcome.case.dataset}/{outcome.case.cell}"
+            drops.setdefault(outcome.model, {})[case] = outcome.drop
+    common = set.intersection(*map(set, drops.values())) if drops else set()
+    return _means(
+        [(model, own[case]) for model, own in drops.items() for case in sorted(common)],
+        reverse=False,
+    )
 
 
 def _outcomes(rows: Sequence[Row]) -> list[Outcome]:

@@ -10,8 +10,9 @@ import pytest
 from grb_check.gates import MARGIN
 from grb_check.ledger import Row
 from grb_check.reports.ranking import by_robustness, mean_by_attack
-from grb_check.settings import Settings
+from grb_check.settings import ModelSpec, Settings
 
+WIDE = 0.15  # half-width of an interval that leaves the default gate toothless
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
 
 
@@ -19,7 +20,8 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     """What is in force and where it came from."""
     origin = settings.origins
     models = ", ".join(
-        f"{each.label}={each.target}" if len(settings.models) > 1 else each.target
+        f"{f'{each.label}=' if len(settings.models) > 1 else ''}{each.target}"
+        f"{f'({_arguments(each)})' if each.args else ''}"
         for each in settings.models
     )
     selected = "grb_dataset" if origin["grb_dataset"] != "default" else "grb_suite"
@@ -27,12 +29,17 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     shown = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
     return [
         f"grb model: {models} ({origin['grb_model']})",
-        f"grb datasets: {names} ({origin[selected]}); {cases} cases of suite {settings.suite} "
-        f"({origin['grb_suite']}) x {settings.repeats} repeats ({origin['grb_repeats']})",
+        f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
+        f"{settings.suite} ({origin['grb_suite']}) x {count(settings.repeats, 'repeat')} "
+        f"({origin['grb_repeats']})",
         f"grb device: {shown} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *(f"grb limit: {line}" for line in _limits(settings)),
     ]
+
+
+def _arguments(model: ModelSpec) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in model.args.items())
 
 
 def _store(settings: Settings) -> str:
@@ -59,9 +66,7 @@ def write_table(reporter: pytest.TerminalReporter, rows: Sequence[Row], settings
     reporter.section("graph robustness")
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        title, _, _ = row.id.partition("/")
-        model, _, dataset = title.rpartition("@")
-        groups.setdefault((_model_name(row, model, settings), dataset), []).append(row)
+        groups.setdefault((_model_name(row, settings), row.case.dataset), []).append(row)
     for (model, dataset), members in groups.items():
         outcome = next((row.outcome for row in members if row.outcome is not None), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
@@ -76,13 +81,19 @@ def write_missing(reporter: pytest.TerminalReporter, missing: Sequence[str]) -> 
     reporter.section("grb cases without a verdict", red=True)
     for node_id in missing:
         reporter.write_line(node_id, red=True)
-    reporter.write_line(f"{len(missing)} cases were not judged: the run cannot be green", red=True)
+    lost = count(len(missing), "case")
+    reporter.write_line(f"not judged: {lost}; the run cannot be green", red=True)
 
 
-def _model_name(row: Row, label: str, settings: Settings) -> str:
+def count(number: int, what: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _model_name(row: Row, settings: Settings) -> str:
     if row.outcome is not None:
         return row.outcome.model
-    return label or (settings.models[0].label if settings.models else "model")
+    return row.case.model or (settings.models[0].label if settings.models else "model")
 
 
 def _write_rows(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
@@ -98,14 +109,15 @@ def _write_rows(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    _, difficulty, scenario, attack = row.id.split("/")
-    outcome = row.outcome
+    case, outcome = row.case, row.outcome
+    attack = f"{case.scenario}/{case.attack}"
     if outcome is None:
-        return (difficulty, f"{scenario}/{attack}", "-", "-", "-", "", "-", row.result)
+        return (case.difficulty, attack, "-", "-", "-", "", "-", row.result)
     limit = f"{row.verdict['limit']:.1%}" if row.verdict else "-"
     spread = f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else ""
     figures = [f"{value:.1%}" for value in (outcome.clean, outcome.attacked, outcome.drop)]
-    return (difficulty, f"{scenario}/{attack}", *figures, spread, limit, row.result)
+    result = "fail: clean accuracy" if row.below_floor else row.result
+    return (case.difficulty, attack, *figures, spread, limit, result)
 
 
 def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
@@ -123,6 +135,15 @@ def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None
             for note in (*row.outcome.warnings, *(n for r in row.outcome.repeats for n in r.notes))
         }
     )
+    wide = [row for row in rows if row.verdict and row.verdict["width"] > WIDE]
+    if wide:
+        widest = max(wide, key=lambda row: row.verdict["width"] if row.verdict else 0.0)
+        assert widest.verdict is not None
+        notes.append(
+            f"the repeats of {count(len(wide), 'case')} vary so much that the default limit says "
+            f"little (most in {widest.case.id}: +- {widest.verdict['width']:.1%}); more "
+            f"--grb-repeats narrow it"
+        )
     for note in notes:
         reporter.write_line(f"note: {note}", yellow=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 from plugin_names import QUICK, TINY
 
@@ -69,11 +71,35 @@ def test_an_overridden_model_reaches_the_built_in_cases(project: pytest.Pytester
     result.stdout.fnmatch_lines(["Mlp on tiny*"])
 
 
+def test_an_override_of_the_root_reaches_the_cases_whatever_the_packages(
+    project: pytest.Pytester,
+) -> None:
+    """The conftest.py of a test folder is for the tests in it."""
+    override = """
+        import pytest, models
+
+        @pytest.fixture
+        def grb_model():
+            return models.{}
+        """
+    project.makeconftest(override.format("Mlp"))
+    project.makepyfile(__init__="")
+    folder = project.mkdir("tests")
+    (folder / "conftest.py").write_text(textwrap.dedent(override.format("Net")))
+    (folder / "test_own.py").write_text("def test_own(): pass")
+    result = project.runpytest(*QUICK)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["Mlp on tiny*"])
+
+
 @pytest.mark.parametrize(
     ("mark", "message"),
     [
-        ("difficulty='esay'", "*unknown difficulty 'esay'; did you mean 'easy'*"),
+        ("difficulty='esay'", "*unknown difficulty 'esay' (did you mean 'easy'*"),
         ("attack='rnd'", "*attack 'rnd' is ambiguous; give one of injection/rnd, modification/*"),
+        ("difficulty=5", "*difficulty=5 is no string and no list of strings"),
+        ("dataset=[]", "*dataset=?? is no string and no list of strings"),
+        ("repeats=0", "*repeats=...): 0 is no number of repeats*"),
         ("budget=3", "*grb takes dataset=, difficulty=*; got budget"),
     ],
 )
@@ -140,8 +166,8 @@ def test_every_option_has_a_twin_in_the_ini_file(project: pytest.Pytester) -> No
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "grb model: models:Net (ini)",
-            "grb datasets: tiny (ini); 1 cases of suite smoke (default) x 1 repeats (ini)",
+            "grb model: models:Net(width=8) (ini)",
+            "grb datasets: tiny (ini); 1 case of suite smoke (default) x 1 repeat (ini)",
             "grb device: auto = cpu (default); store: kept (ini)",
             "grb limit: drop 95.0% for tiny/easy/* (ini)",
             "grb limit: drop 90.0% (ini)",
@@ -169,6 +195,16 @@ def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
 def test_strict_markers_know_the_mark(project: pytest.Pytester) -> None:
     """Users run with strict = true."""
     project.runpytest(*QUICK, "--strict-markers").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("flag", ["--grb-dataset", "--grb-store", "--grb-data"])
+def test_an_existing_path_as_a_word_of_its_own_is_refused(
+    project: pytest.Pytester, flag: str
+) -> None:
+    """pytest would take it for a folder of tests and miss the project's ini file and limits."""
+    result = project.runpytest(*QUICK, flag, "tiny")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {flag} tiny: write it as one word, {flag}=tiny*"])
 
 
 def test_environment_variables_name_data_and_store(

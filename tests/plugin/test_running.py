@@ -16,7 +16,7 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
     result.stdout.fnmatch_lines(
         [
             "grb model: models:build (command line)",
-            "grb datasets: tiny (command line); 2 cases of suite smoke (default) x 1 repeats*",
+            "grb datasets: tiny (command line); 2 cases of suite smoke (default) x 1 repeat (*",
             "grb device: auto = cpu (default); store: .grb_check (default)",
             "grb limit: drop of the reference GCN + 5% + its interval (default)",
             "grb::tiny::test_attack?easy/injection/rnd? PASSED (drop *%)*",
@@ -248,7 +248,7 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
     result = project.runpytest(*QUICK)
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     result.stdout.fnmatch_lines(
-        ["grb::tiny::test_attack?easy/modification/rnd?", "1 cases were not judged*"]
+        ["grb::tiny::test_attack?easy/modification/rnd?", "not judged: 1 case; *"]
     )
 
 
@@ -266,3 +266,108 @@ def test_a_numpy_scalar_in_a_users_property_does_not_end_green(
     )
     result = project.runpytest_subprocess(*QUICK, "-n", "2")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+
+
+def test_one_lost_case_with_one_worker_does_not_end_green(project: pytest.Pytester) -> None:
+    """The setup of the only case is reported and nothing after it."""
+    project.makeconftest(
+        """
+        import numpy as np
+        def pytest_runtest_call(item):
+            item.user_properties.append(("x", np.float64(1)))
+        """
+    )
+    result = project.runpytest_subprocess(*QUICK, "-n", "1", "-k", "injection")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+
+
+def test_stopping_at_the_first_failure_loses_no_case(project: pytest.Pytester) -> None:
+    """What -x leaves out was not lost."""
+    result = project.runpytest(*QUICK, "--grb-max-drop=-100%", "-x")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.no_fnmatch_line("*not judged*")
+
+
+def test_a_folder_of_tests_called_grb_is_a_folder(project: pytest.Pytester) -> None:
+    """Only `grb::...` is the id of a case."""
+    project.mkdir("grb")
+    (project.path / "grb" / "test_own.py").write_text("def test_own(): assert False")
+    project.runpytest("grb").assert_outcomes(failed=1)
+    project.runpytest(*QUICK, "grb").assert_outcomes(failed=1, passed=2)
+
+
+def test_hooks_of_the_root_conftest_see_the_cases(project: pytest.Pytester) -> None:
+    """As for any test below it."""
+    project.makeconftest("def pytest_runtest_setup(item): print('seen', item.nodeid)")
+    result = project.runpytest(*QUICK, "-s")
+    result.stdout.fnmatch_lines(["*seen grb::tiny::*"])
+
+
+def test_reports_with_another_outcome_pass_through(project: pytest.Pytester) -> None:
+    """As plugins that run a test again make them."""
+    project.makeconftest(
+        """
+        import pytest
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_makereport(item, call):
+            report = yield
+            if report.when == "call":
+                report.outcome = "rerun"
+            return report
+        """
+    )
+    assert project.runpytest(*QUICK).ret != pytest.ExitCode.INTERNAL_ERROR
+
+
+def test_a_model_below_the_floor_has_no_rank(project: pytest.Pytester) -> None:
+    """A constant predictor is not the most robust."""
+    result = project.runpytest(*QUICK, "--grb-model=models:Net", "--grb-model=models:Constant")
+    result.stdout.fnmatch_lines(["*injection/rnd*fail: clean accuracy"])
+    (line,) = [each for each in result.outlines if each.startswith("models by mean drop")]
+    assert "Constant" not in line
+    assert "Net" in line
+
+
+def test_a_case_whose_worker_died_is_an_error_in_every_report(project: pytest.Pytester) -> None:
+    """It is not missing from the table and the JSON, which would look green."""
+    project.makeconftest(
+        """
+        import os
+        def pytest_runtest_call(item):
+            if "modification" in item.nodeid:
+                os._exit(1)
+        """
+    )
+    result = project.runpytest_subprocess(*QUICK, "-n", "1", "--grb-json=out.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*easy*modification/rnd*error"])
+    record = json.loads((project.path / "out.json").read_text())
+    assert {case["id"]: case["result"] for case in record["cases"]} == {
+        "tiny/easy/injection/rnd": "pass",
+        "tiny/easy/modification/rnd": "error",
+    }
+
+
+SLOW_FIT = """
+import time, torch
+class Slow(torch.nn.Module):
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.linear = torch.nn.Linear(num_features, num_classes)
+    def forward(self, x, edge_index):
+        return self.linear(x)
+    def fit(self, data):
+        time.sleep(1.8)
+"""
+
+
+def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) -> None:
+    """And nothing of it where the output is no terminal."""
+    project.makepyfile(slow=SLOW_FIT)
+    args = [*QUICK[:2], "--grb-model=slow:Slow", "--grb-case=tiny/easy/injection/rnd"]
+    child = project.spawn_pytest(" ".join([*args, "--grb-only"]))
+    child.expect("repeat 1/1, training Slow .1 s.")
+    child.expect("graph robustness")
+    child.wait()
+    plain = project.runpytest_subprocess(*args)
+    assert "training Slow" not in plain.stdout.str()

@@ -18,10 +18,10 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-model=a b=models:build"], "*label 'a b'*"),
         (["--grb-model-args=width=(", "--grb-model=models:Net"], "*grb-model-args*"),
         (["--grb-model-args=widht=3", "--grb-model=models:Net"], "*widht*width*"),
-        (["--grb-attack=pdg"], "*unknown attack 'pdg'; did you mean 'pgd'? Allowed: *"),
-        (["--grb-difficulty=esay"], "*unknown difficulty 'esay'; did you mean 'easy'?*"),
+        (["--grb-attack=pdg"], "*unknown attack 'pdg' (did you mean 'pgd'?); allowed: *"),
+        (["--grb-difficulty=esay"], "*unknown difficulty 'esay' (did you mean 'easy'?)*"),
         (["--grb-scenario=poisoning"], "*unknown scenario 'poisoning'*injection, modification*"),
-        (["--grb-suite=smok"], "*unknown suite 'smok'; did you mean 'smoke'?*"),
+        (["--grb-suite=smok"], "*unknown suite 'smok' (did you mean 'smoke'?)*"),
         (["--grb-dataset=synthetic-coar"], "*synthetic-coar*synthetic-cora*"),
         (["--grb-dataset=grb-reddit"], "*grb-reddit*--grb-data*"),
         (["--grb-dataset=./nowhere"], "*nowhere*"),
@@ -31,6 +31,7 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-threshold=tniy/*=0.3"], "*'tniy/*' matches no known case*"),
         (["--grb-threshold=*=30"], "*'30' is no fraction*"),
         (["--grb-max-drop=much"], "*--grb-max-drop: 'much' is no fraction*"),
+        (["--grb-difficulty="], "--grb-difficulty was given without a value*"),
         (["--grb-repeats=0"], "*--grb-repeats: '0' is no number of repeats*"),
         (["--grb-device=gpu"], "*unknown device 'gpu'*"),
         (["--grb-device=cuda:x"], "*'cuda:x'*"),
@@ -61,6 +62,13 @@ def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> Non
         result = project.runpytest(*args)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["ERROR: *needs a model; add --grb-model*"])
+
+
+def test_an_empty_model_is_a_usage_error(project: pytest.Pytester) -> None:
+    """As in a CI job whose variable is not set."""
+    result = project.runpytest("--grb-model=")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --grb-model was given without a value*"])
 
 
 def test_a_usage_error_ends_a_run_with_workers_too(project: pytest.Pytester) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 from outcome_factory import outcome
 
@@ -13,8 +15,8 @@ from grb_check.reports.ranking import by_effect, by_robustness, mean_by_attack
 
 def row(made: Outcome) -> Row:
     ledger = Ledger()
-    ledger.enter("n", {"id": made.case.id, "outcome": made.to_dict()}, "pass", "")
-    return ledger.rows["n"]
+    ledger.enter("n", {"case": asdict(made.case), "outcome": made.to_dict()}, "pass", "")
+    return ledger.entries["n"]
 
 
 def rows() -> list[Row]:
@@ -48,8 +50,14 @@ def test_models_are_ordered_by_their_mean_drop_the_most_robust_first() -> None:
     assert [name for name, _ in by_robustness(rows())] == ["b", "a"]
 
 
+def test_models_are_compared_on_the_cases_that_all_of_them_have() -> None:
+    """An error in the hard cases of one must not make it look robust."""
+    three = rows()[:3]
+    assert by_robustness(three) == [("b", 0.0), ("a", pytest.approx(0.25))]
+
+
 def test_rows_without_an_outcome_have_no_rank() -> None:
     """A case that ended in an error says nothing about its attack."""
     ledger = Ledger()
-    ledger.enter("n", {"id": "d/easy/injection/rnd"}, "error", "why")
-    assert mean_by_attack(list(ledger.rows.values())) == []
+    ledger.enter("n", {"case": asdict(Case("d", "easy", "injection", "rnd"))}, "error", "why")
+    assert mean_by_attack(ledger.rows) == []
