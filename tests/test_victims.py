@@ -427,7 +427,9 @@ def test_wrap_refuses_what_it_cannot_pass(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "built", [None, 3, EdgeIndex, lambda x: x, Trained(3), Encoder(None)], ids=str
+    "built",
+    [None, 3, EdgeIndex, lambda x: x, Trained(3), Encoder(None)],
+    ids=["None", "number", "class", "function", "Trained number", "Encoder None"],
 )
 def test_anything_else_lists_what_may_be_returned(built: object) -> None:
     """The message names the type got and every type allowed."""

@@ -64,9 +64,12 @@ def _limits(settings: Settings) -> list[str]:
 def write_table(reporter: pytest.TerminalReporter, rows: Sequence[Row], settings: Settings) -> None:
     """One table for each model and dataset, then the ranks."""
     reporter.section("graph robustness")
+    names = {(row.case.model, row.case.dataset): row.outcome.model for row in rows if row.outcome}
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((_model_name(row, settings), row.case.dataset), []).append(row)
+        name = names.get((row.case.model, row.case.dataset)) or _label(row, settings)
+        name = row.outcome.model if row.outcome is not None else name
+        groups.setdefault((name, row.case.dataset), []).append(row)
     for (model, dataset), members in groups.items():
         outcome = next((row.outcome for row in members if row.outcome is not None), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
@@ -90,9 +93,7 @@ def count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _model_name(row: Row, settings: Settings) -> str:
-    if row.outcome is not None:
-        return row.outcome.model
+def _label(row: Row, settings: Settings) -> str:
     return row.case.model or (settings.models[0].label if settings.models else "model")
 
 
@@ -116,7 +117,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     limit = f"{row.verdict['limit']:.1%}" if row.verdict else "-"
     spread = f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else ""
     figures = [f"{value:.1%}" for value in (outcome.clean, outcome.attacked, outcome.drop)]
-    result = "fail: clean accuracy" if row.below_floor else row.result
+    result = "fail (clean)" if row.below_floor else row.result
     return (case.difficulty, attack, *figures, spread, limit, result)
 
 
@@ -127,25 +128,24 @@ def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None
     models = by_robustness(rows)
     if len(models) > 1:
         reporter.write_line(f"models by mean drop, most robust first: {_ranked(models)}")
-    notes = sorted(
-        {
-            note
-            for row in rows
-            if row.outcome is not None
-            for note in (*row.outcome.warnings, *(n for r in row.outcome.repeats for n in r.notes))
-        }
-    )
-    wide = [row for row in rows if row.verdict and row.verdict["width"] > WIDE]
-    if wide:
-        widest = max(wide, key=lambda row: row.verdict["width"] if row.verdict else 0.0)
-        assert widest.verdict is not None
-        notes.append(
-            f"the repeats of {count(len(wide), 'case')} vary so much that the default limit says "
-            f"little (most in {widest.case.id}: +- {widest.verdict['width']:.1%}); more "
-            f"--grb-repeats narrow it"
-        )
-    for note in notes:
+    for note in _notes(rows):
         reporter.write_line(f"note: {note}", yellow=True)
+
+
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """What models, data, attacks and the gate want said, each once."""
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    said = {text for outcome in outcomes for text in outcome.warnings}
+    said |= {text for outcome in outcomes for each in outcome.repeats for text in each.notes}
+    widths = [(row.verdict["width"], row.case.id) for row in rows if row.verdict]
+    wide = [entry for entry in widths if entry[0] > WIDE]
+    if wide:
+        width, case = max(wide)
+        said.add(
+            f"the repeats of {count(len(wide), 'case')} vary so much that the default limit says "
+            f"little (most in {case}: +- {width:.1%}); more --grb-repeats narrow it"
+        )
+    return sorted(said)
 
 
 def _ranked(entries: Sequence[tuple[str, float]]) -> str:
