@@ -8,14 +8,15 @@ OLDEST_PYTEST := 9.0.0
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
 
+# A file of tests stays on one worker: those on real graphs share one long run.
 test: $(VENV)/.ready
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # The plugin's own tests again, on the oldest pytest that pyproject.toml allows.
 test-oldest-pytest: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --target $(VENV)/oldest --upgrade --no-deps \
 		pytest==$(OLDEST_PYTEST)
-	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest tests/plugin
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 tests/plugin
 
 lint: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy

@@ -105,7 +105,7 @@ def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
         ("~no_such_user_/x", "there is no folder"),
         ("mine=x\0y", "there is no folder"),
         ("mine=" + "x" * 5000, "there is no folder"),
-        ("grb-cora", "--grb-data DIR"),
+        ("grb-cora", "--grb-data=DIR"),
         ("planetoid-cora", "grb_data"),
     ],
 )
