@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -29,6 +29,7 @@ from grb_check.cases import (
     select_attacks,
 )
 from grb_check.datasets.dataset import Dataset, digest
+from grb_check.devices import resolve_device, threads_for
 from grb_check.errors import BudgetError, DataError, ModelError, UsageError
 from grb_check.outcomes import Outcome, Repeat, Scores
 from grb_check.randomness import derive_seed, isolated_randomness
@@ -40,7 +41,6 @@ from grb_check.victims import Trained, Victim, build_victim, module_of
 Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
 SURROGATE = ("surrogate", 0)  # one for all repeats, as in GRB
-SMALL = 20_000  # nodes; below it one thread is as fast as many
 ARENAS_KEPT = 2  # datasets held in memory with what was trained on them
 
 
@@ -108,7 +108,7 @@ class _Arena:
     fingerprint: str
     notices: tuple[str, ...] = ()
     built: dict[tuple[object, int], object] = field(default_factory=dict)  # not yet victims
-    modules: dict[tuple[object, int], object] = field(default_factory=dict)  # that were built
+    modules: list[object] = field(default_factory=list)  # that factories have made
     victims: dict[tuple[object, int], _Ready | ModelError] = field(default_factory=dict)
     gcns: dict[int, _Ready] = field(default_factory=dict)
 
@@ -135,7 +135,7 @@ class Evaluator:
             DataError, ModelError, UsageError: the data or the factory is at fault.
         """
         arena = self._arena(source)
-        with _threads(arena.dataset):
+        with threads_for(arena.dataset.num_nodes):
             self._build(subject, arena, 0)
 
     def outcome(
@@ -150,7 +150,7 @@ class Evaluator:
         arena = self._arena(source)
         attack = load_attack(case.scenario, case.attack)
         threat = threat_for(arena.dataset, case.difficulty, attack.scenario)
-        with _threads(arena.dataset):
+        with threads_for(arena.dataset.num_nodes):
             done = [
                 self._repeat(subject, arena, case, attack, threat, seed, f"{seed + 1}/{repeats}")
                 for seed in range(repeats)
@@ -216,15 +216,15 @@ class Evaluator:
         key = (subject.key, seed)
         if key not in arena.built:
             built = subject.build(arena.dataset, seed, self.device)
-            module = module_of(built)
-            if any(module is other for other in arena.modules.values()):
-                raise ModelError(
-                    f"model {subject.name}: the factory returned the same module for another seed; "
-                    f"make a new one in every call, or return grb_check.Trained(module)"
-                )
+            if not (subject.finished or isinstance(built, Trained)):
+                module = module_of(built)
+                if any(module is other for other in arena.modules):
+                    raise ModelError(
+                        f"model {subject.name}: the factory returned the same module for another "
+                        f"seed; make a new one in every call, or return grb_check.Trained(module)"
+                    )
+                arena.modules.append(module)
             arena.built[key] = built
-            if not isinstance(built, Trained):
-                arena.modules[key] = module
         return arena.built[key]
 
     def _victim(self, subject: Subject, arena: _Arena, seed: int) -> _Ready:
@@ -323,7 +323,7 @@ class Evaluator:
         dataset = arena.dataset
         known = dataset.graph.clone()
         labelled = torch.cat([dataset.train, dataset.val]).to(known.y.device)
-        known.y = ready.predicted.to(known.y.device)
+        known.y = ready.predicted.clone().to(known.y.device)
         known.y[labelled] = dataset.graph.y[labelled]
         generator = torch.Generator().manual_seed(derive_seed("attack", case.cell, seed))
         on_device = replace(threat, targets=threat.targets.to(self.device))
@@ -355,40 +355,6 @@ class Evaluator:
         before, after = _right(arena, ready, attacked, threat, seed)
         self.store.save_arrays(key, {"right": np.stack([before, after])})
         return _from_bits(before, after)
-
-
-def resolve_device(text: str) -> torch.device:
-    """The torch device; `auto` is the first GPU, else the CPU.
-
-    Raises:
-        UsageError: the device does not exist here.
-    """
-    if text == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(text)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        first = str(error).splitlines()[0]
-        raise UsageError(f"device {text!r} cannot be used here: {first}") from None
-    return device
-
-
-@contextmanager
-def _threads(dataset: Dataset) -> Iterator[None]:
-    """One torch thread for small graphs, the usual number for large ones.
-
-    Sums depend on the number of threads in their last bits, and training amplifies them: with one
-    thread the outcome is the same on machines with other numbers of cores. And xdist workers that
-    each use all cores wait for each other most of the time.
-    """
-    before = torch.get_num_threads()
-    if dataset.num_nodes < SMALL:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _predict(victim: Victim, graph: Data, seed: int) -> Tensor:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch_geometric.data import Data
 
 from grb_check.conventions import Adapter
 from grb_check.datasets.dataset import Dataset, training_view, validation_view
@@ -127,19 +128,8 @@ def _training_loss(
     adapter: Adapter, dataset: Dataset, device: torch.device
 ) -> Callable[[], Tensor]:
     view = training_view(dataset).to(device)
-    forward = adapter.on_topology(view.edge_index, view.x.shape[0])
-
-    def loss() -> Tensor:
-        output = check_output(
-            forward(view.x),
-            name=adapter.name,
-            called=f"{adapter.convention} in training mode",
-            rows=view.x.shape[0],
-            columns=dataset.num_classes,
-        )
-        return F.cross_entropy(output, view.y)
-
-    return loss
+    logits = _logits(adapter, view, dataset.num_classes, "in training mode")
+    return lambda: F.cross_entropy(logits(), view.y)
 
 
 def _validation(
@@ -147,22 +137,26 @@ def _validation(
 ) -> Callable[[], tuple[float, float]]:
     """A function that measures accuracy and loss on the validation nodes."""
     view = validation_view(dataset).to(device)
-    forward = adapter.on_topology(view.edge_index, view.x.shape[0])
+    logits = _logits(adapter, view, dataset.num_classes, "on the validation view")
     truth = view.y[view.val_mask]
 
     def measure() -> tuple[float, float]:
         with torch.no_grad():
-            output = check_output(
-                forward(view.x),
-                name=adapter.name,
-                called=f"{adapter.convention} on the validation view",
-                rows=view.x.shape[0],
-                columns=dataset.num_classes,
-            )[view.val_mask]
+            output = logits()[view.val_mask]
             accuracy = (output.argmax(dim=1) == truth).float().mean()
             return float(accuracy), float(F.cross_entropy(output, truth))
 
     return measure
+
+
+def _logits(adapter: Adapter, view: Data, num_classes: int, when: str) -> Callable[[], Tensor]:
+    """A function that calls the module on a view, whose topology is prepared once."""
+    rows = view.x.shape[0]
+    forward = adapter.on_topology(view.edge_index, rows)
+    called = f"{adapter.convention} {when}"
+    return lambda: check_output(
+        forward(view.x), name=adapter.name, called=called, rows=rows, columns=num_classes
+    )
 
 
 def _untrainable(name: str) -> ModelError:

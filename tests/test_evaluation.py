@@ -220,6 +220,19 @@ def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
     assert calls == [1]
 
 
+def test_one_encoder_may_be_wrapped_anew_for_every_test(tiny: Path) -> None:
+    """As a fixture `grb_model` does that returns `Encoder(module)`."""
+    module = Net(8, 5).eval()
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(tiny))
+    case = Case("tiny", "easy", "injection", "rnd")
+    one, two = (
+        evaluator.outcome(as_subject(grb_check.Encoder(module)), source, case, 1).repeats[0]
+        for _ in range(2)
+    )
+    assert one.victim == two.victim
+
+
 def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
     """It would change the graph for every other model and every later case."""
 
