@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,19 @@ pytest_plugins = ["pytester"]
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Downloads, generated graphs and checksums go to a folder of this test run."""
+    home = tmp_path_factory.mktemp("data-home")
+    before = os.environ.get("GRB_CHECK_DATA")
+    os.environ["GRB_CHECK_DATA"] = str(home)
+    yield home
+    if before is None:
+        del os.environ["GRB_CHECK_DATA"]
+    else:
+        os.environ["GRB_CHECK_DATA"] = before
 
 
 @pytest.fixture(scope="session")

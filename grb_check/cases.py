@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Final, TypeVar
 
 from grb_check.attacks import attack_names
 from grb_check.errors import UsageError
@@ -19,6 +19,8 @@ DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
 SCENARIOS: Final = ("injection", "modification")
 NODE_PREFIX: Final = "grb"
 TEST_NAME: Final = "test_attack"
+
+Name = TypeVar("Name", bound=str)
 
 
 @dataclass(frozen=True, order=True)
@@ -95,14 +97,15 @@ SUITES: Final = {
 }
 
 
-def choose(what: str, given: str, allowed: Sequence[str]) -> str:
+def choose(what: str, given: str, allowed: Sequence[Name]) -> Name:
     """`given` if it is allowed.
 
     Raises:
         UsageError: names the value, the nearest spelling and all allowed values.
     """
-    if given in allowed:
-        return given
+    for name in allowed:
+        if name == given:
+            return name
     near = difflib.get_close_matches(given, allowed, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     raise UsageError(f"unknown {what} {given!r}{hint}; allowed: {', '.join(allowed)}")

@@ -29,6 +29,7 @@ from grb_check.cases import (
     select_attacks,
 )
 from grb_check.datasets.dataset import Dataset, digest
+from grb_check.datasets.places import SPLIT_RULES
 from grb_check.devices import resolve_device, threads_for
 from grb_check.errors import BudgetError, DataError, ModelError, UsageError
 from grb_check.outcomes import Outcome, Repeat, Scores
@@ -53,6 +54,8 @@ def evaluate(
     repeats: int = 3,
     model_args: Mapping[str, object] | None = None,
     data: Path | str | Sequence[Path | str] = (),
+    download: bool = False,
+    split: str = "grb",
     store: Path | str | None = None,
     device: str = "auto",
 ) -> Outcome:
@@ -64,12 +67,15 @@ def evaluate(
 
     Args:
         model: `pkg.module:attr`, a factory, `Trained(module)` or `Encoder(module)`.
-        dataset: a known name or a folder in GRB's four-file format.
+        dataset: as for `--grb-dataset`: a known name, a path, `pyg:CLASS/NAME`, or
+            `pkg.module:function`.
         difficulty: easy, medium, hard or full.
         attack: `scenario/name`, or a name that only one scenario has.
         repeats: each with its own training and attack seed.
         model_args: keyword arguments for the factory.
         data: folders that hold datasets.
+        download: whether a dataset that is in none of them may be downloaded.
+        split: `grb`, or `given` for the one that the dataset brings along.
         store: folder of perturbations to reuse; None keeps nothing.
         device: a torch device, or auto.
 
@@ -85,7 +91,12 @@ def evaluate(
         )
     check_repeats("repeats", repeats)
     folders = [data] if isinstance(data, (str, Path)) else data
-    source = datasets.find(str(dataset), [Path(folder) for folder in folders])
+    places = datasets.Places(
+        folders=tuple(Path(folder) for folder in folders),
+        download=download,
+        split=choose("split", split, SPLIT_RULES),
+    )
+    source = datasets.find(str(dataset), places)
     evaluator = Evaluator(store=Store(None if store is None else Path(store)), device=device)
     case = Case(source.name, difficulty, *pairs[0])
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)

@@ -59,16 +59,7 @@ def load_factory(target: str) -> Callable[..., object]:
         UsageError: the text has another form; the module or attribute does not exist, cannot be
             imported, or is not a factory.
     """
-    module_name, colon, path = (piece.strip() for piece in target.partition(":"))
-    names = [*module_name.split("."), *path.split(".")]
-    if not colon or not all(name.isidentifier() for name in names):
-        raise UsageError(
-            f"model {target!r}: give pkg.module:attr, a dotted module name (no file path), a "
-            f"colon, and the function or class in it that makes the model"
-        )
-    found: object = _import(module_name, target)
-    for name in path.split("."):
-        found = _attribute(found, name, target)
+    found = import_target(target, "model", "function or class in it that makes the model")
     if any(cls.__module__.startswith("torch.nn") for cls in type(found).__mro__):
         raise UsageError(
             f"model {target!r} is a module, not a factory: name a function or class that returns "
@@ -79,6 +70,32 @@ def load_factory(target: str) -> Callable[..., object]:
             f"model {target!r} is a {type(found).__name__} and cannot be called: name a function "
             f"or class that makes the model"
         )
+    return found
+
+
+def import_target(target: str, what: str, wanted: str) -> object:
+    """What `pkg.module:attr` (or `pkg.module:attr.sub`) names.
+
+    Args:
+        target: as the user wrote it.
+        what: the word for it in messages.
+        wanted: what the attribute should be, for messages.
+
+    Raises:
+        UsageError: the text has another form; the module or attribute does not exist or cannot be
+            imported.
+    """
+    module_name, colon, path = (piece.strip() for piece in target.partition(":"))
+    names = [*module_name.split("."), *path.split(".")]
+    label = f"{what} {target!r}"
+    if not colon or not all(name.isidentifier() for name in names):
+        raise UsageError(
+            f"{label}: give pkg.module:attr, a dotted module name (no file path), a colon, and the "
+            f"{wanted}"
+        )
+    found: object = _import(module_name, label)
+    for name in path.split("."):
+        found = _attribute(found, name, label)
     return found
 
 
@@ -172,38 +189,36 @@ def _parameters(factory: Callable[..., object], name: str) -> Mapping[str, inspe
         ) from None
 
 
-def _import(name: str, target: str) -> ModuleType:
+def _import(name: str, label: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _broken(name, target, error) from error
+            raise _broken(name, label, error) from error
         parent, _, last = error.name.rpartition(".")
-        siblings = [
-            module.name
-            for module in pkgutil.iter_modules(getattr(sys.modules.get(parent), "__path__", None))
-        ]
+        inside = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else None
+        siblings = [module.name for module in pkgutil.iter_modules(inside)]
         where = f"the package {parent}" if parent else f"{sys.path[0] or 'the current folder'}"
         raise UsageError(
-            f"model {target!r}: there is no module {error.name}{_nearest(last, siblings)}; looked "
+            f"{label}: there is no module {error.name}{_nearest(last, siblings)}; looked "
             f"in {where}{'' if parent else ' first, then the rest of sys.path'}"
         ) from None
     except (Exception, SystemExit) as error:
-        raise _broken(name, target, error) from error
+        raise _broken(name, label, error) from error
 
 
-def _broken(name: str, target: str, error: BaseException) -> UsageError:
-    return UsageError(f"model {target!r}: importing {name} failed:\n{short_traceback(error)}")
+def _broken(name: str, label: str, error: BaseException) -> UsageError:
+    return UsageError(f"{label}: importing {name} failed:\n{short_traceback(error)}")
 
 
-def _attribute(owner: object, name: str, target: str) -> object:
+def _attribute(owner: object, name: str, label: str) -> object:
     try:
         return getattr(owner, name)
     except AttributeError:
         where = getattr(owner, "__name__", type(owner).__name__)
         public = [each for each in dir(owner) if not each.startswith("_")]
         raise UsageError(
-            f"model {target!r}: {where} has no attribute {name!r}{_nearest(name, public)}"
+            f"{label}: {where} has no attribute {name!r}{_nearest(name, public)}"
         ) from None
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from grb_check.errors import UsageError
 
-IniType = Literal["string", "linelist", "int", "float"]
+IniType = Literal["string", "linelist", "int", "float", "bool"]
 COMMAND_LINE: Final = "command line"
 INI: Final = "ini"
 DEFAULT: Final = "default"
@@ -69,10 +69,11 @@ OPTIONS: Final = _options(
     (
         "--grb-dataset",
         "grb_datasets",
-        "NAME|FOLDER|NAME=FOLDER",
+        "NAME|PATH|pyg:CLASS/NAME|PKG.MODULE:FUNCTION",
         "linelist",
         True,
-        "dataset to run on; a folder in GRB's four-file format is one too",
+        "dataset to run on: a known name (python -m grb_check datasets), a folder or zip in GRB's "
+        "four-file format, an npz file, a class of PyG, or a function of yours; NAME=... names it",
     ),
     (
         "--grb-difficulty",
@@ -145,7 +146,33 @@ OPTIONS: Final = _options(
         "DIR",
         "linelist",
         True,
-        "folder that holds datasets; the environment variable GRB_CHECK_DATA adds one",
+        "folder to look for datasets in, before the one of downloads ($GRB_CHECK_DATA, else in "
+        "the user's cache)",
+    ),
+    (
+        "--grb-download",
+        "grb_download",
+        "",
+        "bool",
+        False,
+        "download datasets that are in none of the folders",
+    ),
+    (
+        "--grb-sources",
+        "grb_sources",
+        "[NAME=]URL",
+        "linelist",
+        True,
+        "where to download from, in this order; {name} in it is replaced, 'default' stands for the "
+        "built-in list (also: $GRB_CHECK_SOURCES)",
+    ),
+    (
+        "--grb-split",
+        "grb_split",
+        "grb|given",
+        "string",
+        False,
+        "GRB's split by degree (default), or the one that a dataset brings along",
     ),
     (
         "--grb-store",
@@ -178,13 +205,12 @@ def register(parser: pytest.Parser) -> None:
     """Add every option and ini value to pytest's."""
     group = parser.getgroup("grb", "robustness of a graph neural network (grb_check)")
     for option in OPTIONS:
-        group.addoption(
-            option.flag,
-            action="append" if option.repeatable else "store",
-            default=None,
-            metavar=option.metavar,
-            help=f"{option.help} (ini: {option.ini})",
-        )
+        kind: dict[str, Any] = {"action": "store_true"}
+        if option.type != "bool":
+            action = "append" if option.repeatable else "store"
+            kind = {"action": action, "metavar": option.metavar}
+        text = f"{option.help} (ini: {option.ini})"
+        group.addoption(option.flag, default=None, help=text, **kind)
         parser.addini(option.ini, option.help.replace("%%", "%"), type=option.type, default=None)
     group.addoption(
         "--grb-only",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grb_check import collection, options
+from grb_check import collection, datasets, options
 from grb_check.cases import Case, NodeId, is_node_id, node_path, parse_node_id
 from grb_check.compat import add_suite_property, is_controller, is_worker
 from grb_check.datasets import Source
@@ -21,7 +21,7 @@ from grb_check.errors import UsageError
 from grb_check.ledger import Ledger, Result
 from grb_check.outcomes import Outcome
 from grb_check.reports import json_report, junit, terminal
-from grb_check.settings import Settings, anchored, check_thresholds, read
+from grb_check.settings import Settings, check_thresholds, read
 
 if TYPE_CHECKING:
     from grb_check.evaluation import Evaluator
@@ -154,7 +154,7 @@ class Run:
         Raises:
             UsageError: there is no such dataset.
         """
-        source = self.settings.source(anchored(dataset, self._config.rootpath))
+        source = self.settings.source(datasets.anchored(dataset, self._config.rootpath))
         self._sources.setdefault(source.name, source)
         return source.name
 

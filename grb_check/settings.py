@@ -22,14 +22,15 @@ from grb_check.cases import (
     keep_matching,
     select_attacks,
 )
-from grb_check.datasets import Source
+from grb_check.datasets import Places, Source
+from grb_check.datasets.places import SPLIT_RULES
+from grb_check.datasets.sources import named_sources
 from grb_check.errors import UsageError
 from grb_check.factories import parse_model_args
 from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
-DATA_VARIABLE: Final = "GRB_CHECK_DATA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class Settings:
     patterns: tuple[str, ...]
     repeats: int
     gate: Gate
-    folders: tuple[Path, ...]
+    places: Places
     store: Path | None
     device: str
     json: Path | None
@@ -76,7 +77,7 @@ class Settings:
         for source in self.datasets:
             if source.name == dataset:
                 return source
-        return datasets.find(dataset, self.folders)
+        return datasets.find(dataset, self.places)
 
     def model(self, label: str) -> ModelSpec:
         return next((each for each in self.models if each.label == label), self.models[0])
@@ -85,7 +86,7 @@ class Settings:
         """These settings, widened so that every case named by a printed node id exists."""
         names = [source.name for source in self.datasets]
         wanted = [part for each in node_ids for part in each.parts if part not in self.labels]
-        added = [datasets.find(name, self.folders) for name in wanted if name not in names]
+        added = [datasets.find(name, self.places) for name in wanted if name not in names]
         cells = [each.cell.split("/") for each in node_ids if each.cell]
         levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
         attacks = [pair for cell in cells for pair in select_attacks(["/".join(cell[1:])])]
@@ -127,21 +128,16 @@ def read(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path)
 
     suite_name = choose("suite", one("grb_suite", "smoke"), tuple(SUITES))
     suite = SUITES[suite_name]
-    folders = [path("grb_data", text) for text in many("grb_data")]
-    if os.environ.get(DATA_VARIABLE):
-        folders.append(Path(os.environ[DATA_VARIABLE]))
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
+    places = _places(raw, [path("grb_data", text) for text in many("grb_data")])
     scenarios = [choose("scenario", name, SCENARIOS) for name in many("grb_scenario")]
     levels = {choose("difficulty", name, DIFFICULTIES) for name in many("grb_difficulty")}
     base = here if origins["grb_dataset"] == COMMAND_LINE else rootdir
-    names = [anchored(name, base) for name in many("grb_dataset")]
+    names = [datasets.anchored(name, base) for name in many("grb_dataset")]
     json_path = one("grb_json", None)
     return Settings(
         models=_models(many("grb_model"), _texts(one("grb_model_args", ()))),
         suite=suite_name,
-        datasets=_sources(names or suite.datasets, folders, suite_name if not names else ""),
+        datasets=_sources(names or suite.datasets, places, suite_name if not names else ""),
         difficulties=_in_order(DIFFICULTIES, levels) or suite.difficulties,
         attacks=select_attacks(
             many("grb_attack"),
@@ -150,7 +146,7 @@ def read(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path)
         patterns=tuple(many("grb_case")),
         repeats=check_repeats("--grb-repeats", one("grb_repeats", suite.repeats)),
         gate=_gate(raw),
-        folders=tuple(folders),
+        places=places,
         store=_store(one("grb_store", None), lambda text: path("grb_store", text), rootdir),
         device=_device(one("grb_device", "auto")),
         json=None if json_path is None else path("grb_json", json_path),
@@ -177,16 +173,6 @@ def check_thresholds(settings: Settings) -> None:
             if "/" in each.pattern
         )
     check_patterns(thresholds, known)
-
-
-def anchored(dataset: str, base: Path) -> str:
-    """A dataset given as `FOLDER` or `NAME=FOLDER`, with the folder made absolute."""
-    name, equals, folder = dataset.rpartition("=")
-    path = base / Path(folder).expanduser()
-    is_path = equals or "/" in folder or os.sep in folder or path.is_dir()
-    if not is_path or dataset in datasets.known_names():
-        return dataset
-    return f"{name}{equals}{path}"
 
 
 def _models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
@@ -225,9 +211,24 @@ def _free_label(label: str, taken: Sequence[str]) -> str:
     return label if label not in taken else next(name for name in numbered if name not in taken)
 
 
-def _sources(names: Sequence[str], folders: Sequence[Path], suite: str) -> tuple[Source, ...]:
+def _places(raw: Mapping[str, tuple[Any, str]], folders: Sequence[Path]) -> Places:
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
+    given = raw["grb_sources"][0]
+    sources = named_sources(None if given is MISSING else _texts(given))
+    rule = raw["grb_split"][0]
+    return Places(
+        folders=tuple(folders),
+        download=raw["grb_download"][0] is True,
+        sources=sources,
+        split="grb" if rule is MISSING else choose("split", rule, SPLIT_RULES),
+    )
+
+
+def _sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, ...]:
     try:
-        sources = _unique([datasets.find(name, folders) for name in names])
+        sources = _unique([datasets.find(name, places) for name in names])
     except UsageError as error:
         if not suite:
             raise

@@ -31,6 +31,7 @@ def community_dataset(*, num_nodes: int = 120, seed: int = 0) -> Dataset:
         val=order[cut:end].sort().values,
         test={**test, "full": order[end:].sort().values},
         num_classes=3,
+        raw_feature_range=(-1.0, 1.0),
         origin="made for a test",
     )
 

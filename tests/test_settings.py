@@ -10,7 +10,7 @@ import pytest
 from grb_check.cases import parse_node_id
 from grb_check.errors import UsageError
 from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, Option
-from grb_check.settings import STORE_VARIABLE, Settings, anchored, read
+from grb_check.settings import STORE_VARIABLE, Settings, read
 
 
 def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> Settings:
@@ -70,15 +70,6 @@ def test_model_arguments_are_for_all_models_or_one_for_each(tmp_path: Path) -> N
     assert [model.args for model in each.models] == [{"width": 3}, {"depth": 2}]
     with pytest.raises(UsageError, match="given 3 times for 2 models"):
         settings(tmp_path, model=two, model_args=["a=1", "b=1", "c=1"])
-
-
-def test_relative_paths_start_where_they_were_written(tmp_path: Path) -> None:
-    """The command line in the working folder, the ini file in rootdir."""
-    assert settings(tmp_path, store="x").store == tmp_path / "sub" / "x"
-    assert settings(tmp_path, ini={"store": "x"}).store == tmp_path / "x"
-    assert settings(tmp_path, store="off").store is None
-    assert anchored("n=./d", tmp_path) == f"n={tmp_path / 'd'}"
-    assert anchored("grb-cora", tmp_path) == "grb-cora"
 
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from grb_check.datasets.catalogue import Source, find, known_names, load
+from grb_check.datasets.catalogue import (
+    Source,
+    anchored,
+    find,
+    graph_set_names,
+    known_names,
+    load,
+    load_graph_set,
+)
 from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.places import Places
 
-__all__ = ["DataNotice", "Source", "find", "known_names", "load"]
+__all__ = [
+    "DataNotice",
+    "Places",
+    "Source",
+    "anchored",
+    "find",
+    "graph_set_names",
+    "known_names",
+    "load",
+    "load_graph_set",
+]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from grb_check.datasets.archive import integers
@@ -22,15 +23,20 @@ _LAYOUTS: Final = {
 }
 
 
-def entries(arrays: Mapping[str, NDArray[Any]], where: str) -> tuple[IntArray, NDArray[Any], int]:
-    """The non-zero entries of a square matrix saved by `scipy.sparse.save_npz`.
+def read_matrix(arrays: Mapping[str, NDArray[Any]], where: str) -> sp.csr_array:
+    """A square matrix saved by `scipy.sparse.save_npz`, without its stored zeros.
+
+    Of a csc matrix the transpose is returned: whoever asks for undirected edges does not care, and
+    its arrays need no copy.
 
     Args:
-        arrays: key -> array of the file; csr, csc or coo.
+        arrays: key -> array of the file; csr, csc or coo. Memory for as many nodes as its shape
+            claims is taken: check `num_nodes_of` first.
         where: the file, for messages.
 
     Returns:
-        int64 [2, e] rows and columns, the e values, and the number of nodes.
+        [num_nodes, num_nodes] with int32 indices, not necessarily sorted or free of duplicates;
+        int8 values, 1 for a stored 1 and 2 for any other weight.
 
     Raises:
         DataError: a key is missing, or indices and shape do not make a square matrix.
@@ -39,46 +45,111 @@ def entries(arrays: Mapping[str, NDArray[Any]], where: str) -> tuple[IntArray, N
     keys = ("shape", "data", *_LAYOUTS[layout])
     absent = [key for key in keys if key not in arrays]
     if absent:
-        raise DataError(f"{where}: key {absent[0]!r} is missing; it has {', '.join(arrays)}")
-    num_nodes = _num_nodes(integers(arrays["shape"], f"{where}: shape"), where)
-    values = arrays["data"]
-    if values.ndim != 1 or values.dtype.kind not in "biuf":
-        msg = f"{where}: data must be a row of real numbers, not {values.dtype}{values.shape}"
-        raise DataError(msg)
-    if not np.isfinite(values).all():
-        raise DataError(f"{where}: {int((~np.isfinite(values)).sum())} entries are NaN or infinite")
-    first, second = (integers(arrays[key], f"{where}: {key}") for key in _LAYOUTS[layout])
+        raise DataError(
+            f"{where}: key {absent[0]!r} is missing; it has {', '.join(map(repr, arrays))}"
+        )
+    num_nodes = num_nodes_of(arrays, where)
+    values = _weights(arrays["data"], where)
+    first, second = (_row(arrays[key], f"{where}: {key}") for key in _LAYOUTS[layout])
     if layout != "coo":
-        first = _expand(first, second.size, num_nodes, where)
-    if not first.size == second.size == values.size:
-        msg = (
-            f"{where}: row, column and data have lengths {first.size}, {second.size} "
-            f"and {values.size}; they must be equal"
-        )
+        _check_indptr(first, second.size, where)
+    lengths = {second.size, values.size, *([first.size] if layout == "coo" else [])}
+    if len(lengths) > 1:
+        msg = f"{where}: indices and data have the lengths {sorted(lengths)}; they must be equal"
         raise DataError(msg)
-    pairs = np.stack([first, second])
-    outside = (pairs < 0) | (pairs >= num_nodes)
-    if outside.any():
-        msg = (
-            f"{where}: {int(outside.sum())} indices lie outside 0 .. {num_nodes - 1}, "
-            f"the first is {int(pairs[outside][0])}"
-        )
-        raise DataError(msg)
-    stored = values != 0
-    return (pairs[::-1] if layout == "csc" else pairs)[:, stored], values[stored], num_nodes
+    second = node_ids(second, num_nodes, where)
+    if layout == "coo":
+        first = node_ids(first, num_nodes, where)
+        return matrix_of(values, first, second, num_nodes)
+    matrix = sp.csr_array((values, second, first.astype(np.int64)), shape=(num_nodes, num_nodes))
+    if values.all():
+        return matrix
+    return matrix_of(values, _rows(matrix), second, num_nodes)
 
 
-def undirected_edges(pairs: IntArray, values: NDArray[Any], num_nodes: int, where: str) -> IntArray:
+def num_nodes_of(arrays: Mapping[str, NDArray[Any]], where: str) -> int:
+    """The number of nodes that the matrix claims to have.
+
+    Raises:
+        DataError: there is no shape, or it is not that of a square matrix.
+    """
+    if "shape" not in arrays:
+        raise DataError(f"{where}: key 'shape' is missing; it has {', '.join(map(repr, arrays))}")
+    shape = integers(arrays["shape"], f"{where}: shape")
+    if shape.size != 2 or shape[0] != shape[1] or not 0 < shape[0] <= np.iinfo(np.int32).max:
+        raise DataError(f"{where}: shape {shape.tolist()} is not that of an adjacency matrix")
+    num_nodes = int(shape[0])
+    rows = arrays["indptr"].size - 1 if "indptr" in arrays else num_nodes
+    if rows != num_nodes:
+        msg = f"{where}: indptr has {rows + 1} values; {num_nodes} nodes need {num_nodes + 1}"
+        raise DataError(msg)
+    return num_nodes
+
+
+def matrix_of(
+    weights: NDArray[np.int8], rows: NDArray[Any], columns: NDArray[Any], num_nodes: int
+) -> sp.csr_array:
+    """Entries in csr layout: without zeros, and with duplicates, which scipy would add up.
+
+    Args:
+        weights: int8 [e].
+        rows: int32 [e], below num_nodes; likewise `columns`.
+        columns: see `rows`.
+        num_nodes: number of rows and columns.
+    """
+    stored = np.flatnonzero(weights)
+    order = stored[np.argsort(rows[stored], kind="stable")]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[order], minlength=num_nodes))])
+    shape = (num_nodes, num_nodes)
+    return sp.csr_array((weights[order], columns[order], indptr), shape=shape)
+
+
+def node_ids(nodes: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.int32]:
+    """Integers of any shape as int32, the same array where it is that already.
+
+    Raises:
+        DataError: one is no node.
+    """
+    if nodes.size and (int(nodes.min()) < 0 or int(nodes.max()) >= num_nodes):
+        outside = nodes[(nodes < 0) | (nodes >= num_nodes)]
+        msg = (
+            f"{where}: {outside.size} indices lie outside 0 .. {num_nodes - 1}, "
+            f"the first is {int(outside[0])}"
+        )
+        raise DataError(msg)
+    return nodes.astype(np.int32, copy=False)
+
+
+def both_ways(rows: NDArray[Any], columns: NDArray[Any], num_nodes: int) -> IntArray:
+    """Edges of a graph that is directed by nature and their reverses, each once.
+
+    `undirected_edges` does the same and says so, because for other graphs it is a repair.
+
+    Args:
+        rows: int [e], below num_nodes; likewise `columns`.
+        columns: see `rows`.
+        num_nodes: number of nodes.
+
+    Returns:
+        int64 [2, .], sorted.
+    """
+    first, second = rows.astype(np.int64), columns.astype(np.int64)
+    codes = np.concatenate([first * num_nodes + second, second * num_nodes + first])
+    codes.sort()  # numpy.unique takes ten times as long
+    is_new = np.concatenate([[True], codes[1:] != codes[:-1]])[: codes.size]
+    return np.stack(np.divmod(codes[is_new], num_nodes))
+
+
+def undirected_edges(matrix: sp.csr_array, where: str) -> IntArray:
     """Both directions of each edge, once, without self-loops, sorted by row, then column.
 
     Args:
-        pairs: int64 [2, e], node ids; each entry stands for an edge, whichever way it points.
-        values: [e], edge weights; GRB's graphs have none, so all but 1 are taken for 1.
-        num_nodes: number of nodes.
+        matrix: [num_nodes, num_nodes] without stored zeros; each entry stands for an edge,
+            whichever way it points; GRB's graphs have no edge weights, so all are taken for 1.
         where: the file, for messages.
 
     Returns:
-        int64 [2, 2 * num_edges].
+        int64 [2, 2 * num_edges]: PyG wants int64 indices. Everything before is int32.
 
     Raises:
         DataError: no edge is left.
@@ -86,24 +157,51 @@ def undirected_edges(pairs: IntArray, values: NDArray[Any], num_nodes: int, wher
     Warns:
         DataNotice: counts what was repaired.
     """
-    row, column = pairs
-    is_loop = row == column
-    weighted = int((values[~is_loop] != 1).sum())
-    row, column = row[~is_loop], column[~is_loop]
-    forward = np.unique(row * num_nodes + column)
-    both = np.unique(np.concatenate([row * num_nodes + column, column * num_nodes + row]))
+    num_nodes = matrix.shape[0]
+    rows = _rows(matrix)
+    is_loop = rows == matrix.indices
+    loops = int(is_loop.sum())
+    weighted = int(((matrix.data != 1) & ~is_loop).sum())
+    ones = np.ones(matrix.nnz - loops, dtype=np.int8)
+    if loops:
+        ends = rows[~is_loop], matrix.indices[~is_loop]
+        forward = sp.coo_array((ones, ends), shape=matrix.shape).tocsr()
+    else:
+        forward = sp.csr_array((ones, matrix.indices, matrix.indptr), shape=matrix.shape)
+    del rows, is_loop, matrix
+    forward.sum_duplicates()
+    duplicates = ones.size - forward.nnz
+    both = _symmetric(forward)
     repairs = {
-        "self-loops dropped": int(is_loop.sum()),
-        "duplicate entries merged": row.size - forward.size,
-        "one-way edges made two-way": both.size - forward.size,
+        "self-loops dropped": loops,
+        "duplicate entries merged": duplicates,
+        "one-way edges made two-way": both.nnz - forward.nnz,
         "edge weights set to 1": weighted,
     }
     if any(repairs.values()):
         done = ", ".join(f"{count} {what}" for what, count in repairs.items() if count)
         warnings.warn(f"{where}: {done}", DataNotice, stacklevel=2)
-    if not both.size:
+    if not both.nnz:
         raise DataError(f"{where}: the graph has no edges")
-    return np.stack(np.divmod(both, num_nodes))
+    edges = np.empty((2, both.nnz), dtype=np.int64)
+    edges[0] = np.repeat(np.arange(num_nodes, dtype=np.int32), np.diff(both.indptr))
+    edges[1] = both.indices
+    return edges
+
+
+def _symmetric(forward: sp.csr_array) -> sp.csr_array:
+    """The union of a canonical matrix and its transpose."""
+    forward.data.fill(1)  # sums of duplicates may have wrapped round to 0
+    back = forward.T.tocsr()
+    same = np.array_equal(forward.indptr, back.indptr)
+    if same and np.array_equal(forward.indices, back.indices):
+        return forward
+    return sp.csr_array(forward + back)
+
+
+def _rows(matrix: sp.csr_array) -> NDArray[np.int32]:
+    """Row of each entry."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
 
 
 def _layout(arrays: Mapping[str, NDArray[Any]], where: str) -> str:
@@ -118,18 +216,28 @@ def _layout(arrays: Mapping[str, NDArray[Any]], where: str) -> str:
     return layout
 
 
-def _num_nodes(shape: IntArray, where: str) -> int:
-    if shape.size != 2 or shape[0] != shape[1] or not 0 < shape[0] <= np.iinfo(np.int32).max:
-        raise DataError(f"{where}: shape {shape.tolist()} is not that of an adjacency matrix")
-    return int(shape[0])
-
-
-def _expand(indptr: IntArray, num_entries: int, num_nodes: int, where: str) -> IntArray:
-    """Row (csr) or column (csc) of each entry."""
-    if indptr.size != num_nodes + 1:
-        msg = f"{where}: indptr has {indptr.size} values; {num_nodes} nodes need {num_nodes + 1}"
+def _weights(values: NDArray[Any], where: str) -> NDArray[np.int8]:
+    """0, 1, or 2 for anything else: all that is asked of the values."""
+    if values.ndim != 1 or values.dtype.kind not in "biuf":
+        msg = f"{where}: data must be a row of real numbers, not {values.dtype}{values.shape}"
         raise DataError(msg)
-    if indptr[0] != 0 or indptr[-1] != num_entries or (indptr[1:] < indptr[:-1]).any():
+    finite = np.isfinite(values)
+    if not finite.all():
+        raise DataError(f"{where}: {int((~finite).sum())} entries are NaN or infinite")
+    weights = np.full(values.shape, 2, dtype=np.int8)
+    weights[values == 1] = 1
+    weights[values == 0] = 0
+    return weights
+
+
+def _row(array: NDArray[Any], where: str) -> NDArray[Any]:
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        shape = "x".join(map(str, array.shape)) or "scalar"
+        raise DataError(f"{where} must be one row of integers, not {array.dtype} [{shape}]")
+    return array
+
+
+def _check_indptr(indptr: NDArray[Any], num_entries: int, where: str) -> None:
+    if int(indptr[0]) != 0 or int(indptr[-1]) != num_entries or (indptr[1:] < indptr[:-1]).any():
         msg = f"{where}: indptr does not rise from 0 to {num_entries}, the number of indices"
         raise DataError(msg)
-    return np.repeat(np.arange(num_nodes), np.diff(indptr))

@@ -1,39 +1,95 @@
-"""Arrays from an npz file that nobody vouches for: no pickles, and one kind of error."""
+"""Arrays from an npz file that nobody vouches for: no pickles, no surprises, one kind of error."""
 
 from __future__ import annotations
 
+import math
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from grb_check.errors import DataError
 
+_HEADERS: Final = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+
+def read_npz(path: Path, most_rows: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
     """Key -> array of an npz file.
 
+    What an array claims to be is checked before any of it is read, so that a file never takes
+    much more memory than what it should hold; what is not asked for is not read at all.
+
+    Args:
+        path: the file.
+        most_rows: key -> how long its first dimension may be; other keys are not read. None reads
+            all there is, at any length.
+
     Raises:
-        DataError: the file cannot be opened, is damaged, is no npz, or holds pickled objects.
+        DataError: the file cannot be opened, is damaged, is no npz, holds pickled objects where
+            numbers are expected, or an array is too long.
     """
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.ndarray):
-            with archive:
-                return {key: _checked(archive[key], key) for key in archive.files}
+        _refuse_single_array(path)
+        with zipfile.ZipFile(path) as archive:
+            keys = _keys(archive)
+            if most_rows is None:
+                return {key: _read(archive, key, None) for key in keys}
+            return {key: _read(archive, key, most_rows[key]) for key in keys if key in most_rows}
     except Exception as error:  # zipfile, zlib and numpy raise nearly anything on damaged bytes
         reason = " ".join(str(error).split()) or type(error).__name__
-        if "allow_pickle" in reason:
-            reason = "it is damaged, or holds Python objects, which are never loaded"
         raise DataError(f"{path}: not a readable npz file: {reason}") from error
-    raise DataError(f"{path}: a single array; expected an npz file")
+
+
+def _refuse_single_array(path: Path) -> None:
+    with path.open("rb") as file:
+        if file.read(len(npy.MAGIC_PREFIX)) == npy.MAGIC_PREFIX:
+            raise ValueError("a single array; expected an npz file")
+
+
+def _keys(archive: zipfile.ZipFile) -> list[str]:
+    names = archive.namelist()
+    odd = [name for name in names if not name.endswith(".npy")]
+    if odd:
+        raise ValueError(f"member {odd[0]!r} is not an array")
+    if len(set(names)) < len(names):
+        raise ValueError("two members have one name")
+    return [name.removesuffix(".npy") for name in names]
+
+
+def _read(archive: zipfile.ZipFile, key: str, most_rows: int | None) -> NDArray[Any]:
+    info = archive.getinfo(f"{key}.npy")
+    with archive.open(info) as member:
+        _check_header(member, key, most_rows, info.file_size)
+    with archive.open(info) as member:
+        array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
+        member.read(1)  # the checksum is compared at the end only
+    return array
+
+
+def _check_header(member: IO[bytes], key: str, most_rows: int | None, num_bytes: int) -> None:
+    version = npy.read_magic(member)
+    if version not in _HEADERS:
+        raise ValueError(f"{key!r} has npy version {version}")
+    shape, _, dtype = _HEADERS[version](member)
+    if dtype.hasobject:
+        raise ValueError(f"{key!r} is damaged, or holds Python objects, which are never loaded")
+    rows = shape[0] if shape else 1
+    if min(shape, default=0) < 0 or (most_rows is not None and rows > most_rows):
+        raise ValueError(f"{key!r} has shape {shape}; at most {most_rows} rows are expected")
+    size = math.prod(map(int, shape)) * dtype.itemsize
+    if member.tell() + size != num_bytes:
+        raise ValueError(f"{key!r} has {num_bytes} bytes, which its shape {shape} contradicts")
 
 
 def array_of(arrays: dict[str, NDArray[Any]], key: str, where: str) -> NDArray[Any]:
     """The array of that key; a `DataError` names the keys there are."""
     if key not in arrays:
-        raise DataError(f"{where}: key {key!r} is missing; it has {', '.join(arrays) or 'none'}")
+        has = ", ".join(map(repr, arrays)) or "none"
+        raise DataError(f"{where}: key {key!r} is missing; it has {has}")
     return arrays[key]
 
 
@@ -49,10 +105,3 @@ def integers(array: NDArray[Any], where: str) -> NDArray[np.int64]:
     if array.dtype.kind == "u" and array.size and int(array.max()) > np.iinfo(np.int64).max:
         raise DataError(f"{where} has the value {int(array.max())}, beyond int64")
     return array.astype(np.int64)
-
-
-def _checked(value: Any, key: str) -> NDArray[Any]:
-    if not isinstance(value, np.ndarray):  # numpy gives the bytes of members that are no arrays
-        msg = f"member {key!r} is not an array"
-        raise ValueError(msg)
-    return value

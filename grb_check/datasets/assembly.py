@@ -1,26 +1,98 @@
-"""From checked arrays to a `Dataset`: what four-file folders and Planetoid files share."""
+"""From arrays to a `Dataset`: the checks and steps that all sources share."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
+from grb_check.datasets.adjacency import matrix_of, node_ids, undirected_edges
+from grb_check.datasets.archive import integers
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.normalisation import normalise
 from grb_check.datasets.notice import DataNotice
-from grb_check.datasets.splits import Split
+from grb_check.datasets.places import SplitRule
+from grb_check.datasets.splits import Split, given_split, grb_split
 from grb_check.errors import DataError
 
 IntArray = NDArray[np.int64]
 
+_BLOCK_VALUES: Final = 1 << 22
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Masks:
+    """A dataset's own split: bool [num_nodes] each."""
+
+    train: NDArray[np.bool_]
+    val: NDArray[np.bool_]
+    test: NDArray[np.bool_]
+
+
+def dataset_of(
+    *,
+    name: str,
+    origin: str,
+    where: str,
+    features: NDArray[Any],
+    pairs: IntArray,
+    labels: NDArray[Any],
+    masks: Masks | None = None,
+    split: SplitRule = "grb",
+    rebuilt: bool = False,
+) -> Dataset:
+    """A dataset from plain arrays, all of them checked, with normalised features.
+
+    Args:
+        name: as in case ids.
+        origin: where the data came from, for reports; the split is added.
+        where: the same for messages: a file, a folder, a function.
+        features: raw, real [num_nodes, num_features]; may be overwritten.
+        pairs: int64 [2, e] node ids; each column stands for an edge, whichever way it points.
+        labels: int [num_nodes], or one-hot [num_nodes, num_classes].
+        masks: the dataset's own split, if it has one.
+        split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`).
+        rebuilt: made here from another project's files in place of GRB's own.
+
+    Raises:
+        DataError: something is missing, contradictory or out of range.
+
+    Warns:
+        DataNotice: the edges were repaired, or a class has no node.
+    """
+    num_nodes = features.shape[0] if features.ndim else 0
+    classes = class_numbers(labels, where)
+    num_classes = check_labels(classes, num_nodes, where)
+    values = check_features(features, num_nodes, where)
+    edges = undirected_edges(_matrix(pairs, num_nodes, where), where)
+    degrees = np.bincount(edges[0], minlength=num_nodes)
+    if split == "given":
+        parts = _given(masks, degrees, where)
+        origin += ", its own split"
+    else:
+        parts = grb_split(degrees)
+        origin += ", GRB's split"
+    return assemble(
+        name=name,
+        origin=origin,
+        features=values,
+        edges=edges,
+        labels=classes,
+        num_classes=num_classes,
+        split=parts,
+        rebuilt=rebuilt,
+    )
+
 
 def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.float32]:
-    """Raw features as float32 [num_nodes, num_features].
+    """Raw features as float32 [num_nodes, num_features]; the same array where it is that already.
 
     Raises:
         DataError: wrong dtype or shape, or a value that is not finite as float32.
@@ -33,16 +105,38 @@ def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArra
         msg = f"{where}: {features.shape[0]} rows, but the adjacency matrix has {num_nodes} nodes"
         raise DataError(msg)
     with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported below
-        values = features.astype(np.float32)
-    bad = ~np.isfinite(values)
+        values = np.ascontiguousarray(features, dtype=np.float32)
+    bad = np.concatenate([~np.isfinite(values[rows]).all(axis=1) for rows in blocks(values)])
     if bad.any():
-        rows = np.flatnonzero(bad.any(axis=1))
+        count = int((~np.isfinite(values[bad])).sum())
         msg = (
-            f"{where}: {int(bad.sum())} values in {rows.size} rows are NaN or infinite as float32, "
-            f"the first in row {int(rows[0])}"
+            f"{where}: {count} values in {int(bad.sum())} rows are NaN or infinite as float32, "
+            f"the first in row {int(np.flatnonzero(bad)[0])}"
         )
         raise DataError(msg)
     return values
+
+
+def class_numbers(labels: NDArray[Any], where: str) -> IntArray:
+    """int64 [num_nodes] from such labels or from one-hot rows [num_nodes, num_classes].
+
+    GRB's loader takes both layouts.
+
+    Raises:
+        DataError: other numbers or shapes; several classes for one node.
+    """
+    if labels.ndim != 2:
+        return integers(labels, where)
+    if labels.dtype.kind not in "biuf" or not labels.size:
+        shape = "x".join(map(str, labels.shape))
+        raise DataError(f"{where}: labels must be class numbers, not {labels.dtype} [{shape}]")
+    ones = labels == 1
+    if not ((ones | (labels == 0)).all() and (ones.sum(axis=1) == 1).all()):
+        raise DataError(
+            f"{where}: labels of shape {list(labels.shape)} are not one-hot; a node has one class"
+        )
+    numbers: IntArray = ones.argmax(axis=1).astype(np.int64)
+    return numbers
 
 
 def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
@@ -55,7 +149,7 @@ def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
     Warns:
         DataNotice: a class between 0 and the highest has no node.
     """
-    if labels.size != num_nodes:
+    if labels.size != num_nodes or not num_nodes:
         msg = f"{where}: {labels.size} labels, but the adjacency matrix has {num_nodes} nodes"
         raise DataError(msg)
     low, high = int(labels.min()), int(labels.max())
@@ -80,20 +174,25 @@ def assemble(
     labels: IntArray,
     num_classes: int,
     split: Split,
+    rebuilt: bool = False,
 ) -> Dataset:
     """The dataset of checked arrays, with normalised features.
 
     Args:
         name: as in case ids.
         origin: where the data came from.
-        features: raw, float32 [num_nodes, num_features].
+        features: raw, float32 [num_nodes, num_features]; overwritten, because of the large ones
+            there is no room for two.
         edges: int64 [2, 2 * num_edges], both directions, sorted.
         labels: int64 [num_nodes].
         num_classes: number of classes.
         split: sorted node ids.
+        rebuilt: see `Dataset`.
     """
+    raw_range = float(features.min()), float(features.max())
+    normalise(features, out=features)
     graph = Data(
-        x=torch.from_numpy(normalise(features)[0]),
+        x=torch.from_numpy(features),
         edge_index=torch.from_numpy(edges),
         y=torch.from_numpy(labels),
     )
@@ -105,5 +204,28 @@ def assemble(
         val=torch.from_numpy(split.val),
         test={level: torch.from_numpy(nodes) for level, nodes in levels.items()},
         num_classes=num_classes,
+        raw_feature_range=raw_range,
         origin=origin,
+        rebuilt=rebuilt,
     )
+
+
+def blocks(x: NDArray[Any]) -> Iterator[slice]:
+    """Slices of rows of a matrix, each of at most 4 million values."""
+    step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
+    return (slice(start, start + step) for start in range(0, x.shape[0], step))
+
+
+def _matrix(pairs: IntArray, num_nodes: int, where: str) -> sp.csr_array:
+    if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+        shape = "x".join(map(str, pairs.shape)) or "scalar"
+        raise DataError(f"{where}: edges must be node ids [2, edges], not {pairs.dtype} [{shape}]")
+    rows, columns = node_ids(pairs, num_nodes, f"{where}: edges")
+    return matrix_of(np.ones(rows.size, dtype=np.int8), rows, columns, num_nodes)
+
+
+def _given(masks: Masks | None, degrees: IntArray, where: str) -> Split:
+    if masks is None:
+        raise DataError(f"{where}: brings no split of its own; take --grb-split=grb")
+    train, val, test = (np.flatnonzero(mask) for mask in (masks.train, masks.val, masks.test))
+    return given_split(train, val, test, degrees, where)

@@ -5,182 +5,319 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from grb_check.datasets.bundled import bundled_folder
-from grb_check.errors import DataError, UsageError
+from grb_check.datasets.places import Places
+from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_sets import GraphSet
 
-Kind = Literal["bundled", "folder", "planetoid"]
+Kind = Literal[
+    "bundled",  # comes with the package
+    "folder",  # GRB's four files
+    "zip",  # an archive of them
+    "npz",  # one file in the layout of the gnn-benchmark collection
+    "planetoid",  # raw files of Planetoid
+    "ogb",  # raw files of OGB
+    "pyg",  # a dataset class of PyG
+    "own",  # a function of the user
+    "synthetic",  # generated here
+    "fetch",  # not here yet; may be downloaded
+    "rebuild",  # made from the files that GRB's authors made theirs from
+    "graphs",  # many graphs, for graph classification
+]
 
 GRB_FILES: Final = ("adj.npz", "features.npz", "labels.npz", "index.npz")
 PLANETOID_PARTS: Final = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+OGB_FILES: Final = (
+    "raw/edge.csv.gz",
+    "raw/node-feat.csv.gz",
+    "raw/node-label.csv.gz",
+    "split/time/train.csv.gz",
+    "split/time/valid.csv.gz",
+    "split/time/test.csv.gz",
+)
+SAINT_FILES: Final = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
+
 BUNDLED: Final = ("synthetic-cora",)
-PLANETOID: Final = {"planetoid-cora": "Cora", "planetoid-citeseer": "CiteSeer"}
+SYNTHETIC: Final = ("synthetic-flickr", "synthetic-reddit", "synthetic-aminer")
+PLANETOID: Final = {
+    "planetoid-cora": "Cora",
+    "planetoid-citeseer": "CiteSeer",
+    "planetoid-pubmed": "PubMed",
+}
+OGB: Final = ("ogbn-arxiv",)
 GRB: Final = ("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer")
+UPSTREAM: Final = {"grb-flickr": "Flickr", "grb-reddit": "Reddit2"}
+GRAPH_SETS: Final = ("mutag", "proteins", "nci1", "dd")
+
+TU_PARTS: Final = ("A", "graph_indicator", "graph_labels", "node_labels")
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_ASK: Final = "name the folder that holds it with --grb-data=DIR (ini: grb_data)"
+_ARCHIVES: Final[Mapping[str, Kind]] = {".zip": "zip", ".npz": "npz"}
+_OTHER: Final = (
+    "or give the path of a folder or zip in GRB's four-file format or of an npz file, "
+    "pyg:CLASS/NAME, or pkg.module:function"
+)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset that was found and not yet read.
+    """A dataset that was found, or may be made or fetched, and was not yet read.
 
     Attributes:
         name: as in case ids.
         kind: how it is read.
-        path: the folder of its files; for `planetoid` the `raw` folder.
+        path: folder or file; for `fetch` and `synthetic` where it is going to be; empty for `pyg`
+            and `own`.
+        spec: for `pyg` the class and name, for `own` the function.
+        places: what it was looked for in.
     """
 
     name: str
     kind: Kind
     path: Path
+    spec: str = ""
+    places: Places = field(default_factory=Places)
 
 
 def known_names() -> tuple[str, ...]:
-    """The names that need no path: the bundled dataset first."""
-    return (*BUNDLED, *PLANETOID, *GRB)
+    """The names of single graphs that need no path: the bundled dataset first."""
+    return (*BUNDLED, *GRB, *PLANETOID, *OGB, *SYNTHETIC)
 
 
-def find(spec: str, folders: Sequence[Path] = ()) -> Source:
+def graph_set_names() -> tuple[str, ...]:
+    """The names of sets of graphs, for graph classification."""
+    return GRAPH_SETS
+
+
+def find(spec: str, places: Places | None = None) -> Source:
     """The dataset that a user means; looks at file names only.
 
     Args:
-        spec: a known name; the path of a folder in GRB's four-file format (it contains a
-            separator or exists), whose base name becomes the dataset's; `name=path`; or the name
-            of a four-file folder inside one of `folders`. A known name wins over a folder of the
-            same name in the working directory.
-        folders: where the user keeps data. `grb-x` is looked for in `grb-x/` and
-            `grb-format/grb-x/`, `planetoid-cora` in `Cora/raw/` and `planetoid/Cora/raw/` of each.
+        spec: a known name; the path of a folder or zip in GRB's four-file format, or of an npz
+            file, whose base name becomes the dataset's; `pyg:CLASS` or `pyg:CLASS/NAME`;
+            `pkg.module:function`; `name=` before any of the last; or the name of a folder or file
+            inside one of the places. A known name wins over a folder of the same name in the
+            working directory.
+        places: where to look, and whether to download.
 
     Raises:
         UsageError: nothing of that name, or its files are not there.
     """
-    name, equals, path = spec.partition("=")
+    places = places or Places()
+    name, equals, rest = spec.partition("=")
     if equals and _NAME.fullmatch(name):
-        return _four_files(name, path, spec)
-    if spec in known_names():
-        return _find_known(spec, folders)
-    if _is_path(spec):
-        return _four_files(os.path.basename(os.path.abspath(os.path.expanduser(spec))), spec, spec)
+        return _given(rest, spec, places, name)
+    if spec in (*known_names(), *GRAPH_SETS):
+        return _known(spec, places)
+    if ":" in spec or _is_path(spec):
+        return _given(spec, spec, places, "")
     if not _NAME.fullmatch(spec):
         msg = (
             f"dataset {spec!r}: a name consists of letters, digits, '.', '_' and '-'; "
             "give a folder as name=path"
         )
         raise UsageError(msg)
-    for candidate in _candidates(spec, folders):
-        if not _missing(candidate, GRB_FILES):
-            return Source(spec, "folder", candidate)
-    raise UsageError(_unknown(spec, folders))
+    for kind, path in _named(spec, places):
+        if kind != "folder" or not missing(path, GRB_FILES):
+            return Source(spec, kind, path, places=places)
+    raise UsageError(_unknown(spec, places.folders))
 
 
-def load(source: Source, *, split_seed: int = 0) -> Dataset:
+def load(source: Source) -> Dataset:
     """Read and check a dataset; features come out in GRB's normalised range.
+
+    Its files are compared with what they were at their first use, and its figures with those that
+    GRB publishes under its name.
 
     Args:
         source: as `find` returned it.
-        split_seed: the seed of GRB's split where the files bring none (Planetoid); four-file
-            folders bring their own.
 
     Raises:
-        DataError: a file is missing, cannot be read or contradicts another; the message names the
-            file.
+        DataError: a file is missing, cannot be read, contradicts another, has changed, or is not
+            what its name promises; a download failed.
+        UsageError: it is a set of graphs, or a class or function that does not exist.
 
     Warns:
         DataNotice: something was repaired.
     """
-    missing = _missing(source.path, _files(source))
-    if missing:
-        msg = f"dataset {source.name}: {source.path} lacks {', '.join(missing)}"
-        raise DataError(msg)
-    if source.kind == "planetoid":
-        from grb_check.datasets.planetoid import load_planetoid
+    from grb_check.datasets.loading import load_source
 
-        return load_planetoid(source.name, source.path, split_seed=split_seed)
-    from grb_check.datasets.grb_files import load_folder
-
-    origin = "bundled with grb_check" if source.kind == "bundled" else f"folder {source.path}"
-    return load_folder(source.name, source.path, origin=origin)
+    return load_source(source)
 
 
-def _find_known(name: str, folders: Sequence[Path]) -> Source:
-    if name in BUNDLED:
-        source = Source(name, "bundled", bundled_folder(name))
-        if _missing(source.path, GRB_FILES):
-            msg = f"dataset {name}: {source.path} is incomplete; install grb-check again"
-            raise UsageError(msg)
-        return source
-    kind: Kind = "planetoid" if name in PLANETOID else "folder"
-    sources = [Source(name, kind, path) for path in _candidates(name, folders)]
-    looked = []
-    for source in sources:
-        missing = _missing(source.path, _files(source))
-        if not missing:
-            return source
-        is_partial = len(missing) < len(_files(source))
-        looked.append(f"{source.path}" + (f" (lacks {', '.join(missing)})" if is_partial else ""))
-    place = (
-        f"not found in {', '.join(looked)}" if looked else "its files do not come with grb_check"
-    )
-    raise UsageError(f"dataset {name}: {place}; {_ASK}")
+def load_graph_set(source: Source) -> GraphSet:
+    """Read and check a set of graphs for graph classification.
+
+    Raises:
+        DataError: its files are not there or cannot be read.
+        UsageError: it is a single graph.
+    """
+    if source.kind != "graphs":
+        known = ", ".join(GRAPH_SETS)
+        raise UsageError(f"dataset {source.name} is one graph; the sets of graphs are {known}")
+    from grb_check.datasets.loading import load_graphs
+
+    return load_graphs(source)
 
 
-def _candidates(name: str, folders: Sequence[Path]) -> list[Path]:
-    inside = (
-        (Path(PLANETOID[name], "raw"), Path("planetoid", PLANETOID[name], "raw"))
-        if name in PLANETOID
-        else (Path(name), Path("grb-format", name))
-    )
-    return [Path(os.path.expanduser(folder), path) for folder in folders for path in inside]
+def anchored(spec: str, base: Path) -> str:
+    """A dataset given as a path or `NAME=PATH`, with the path made absolute."""
+    name, equals, rest = spec.partition("=")
+    if not (equals and _NAME.fullmatch(name)):
+        name, equals, rest = "", "", spec
+    path = base / Path(rest).expanduser()
+    is_name = not equals and spec in (*known_names(), *GRAPH_SETS)
+    if is_name or rest.startswith("pyg:"):
+        return spec
+    is_path = _is_path(rest) or path.exists() or (equals and ":" not in rest)
+    return f"{name}{equals}{path}" if is_path else spec
 
 
-def _four_files(name: str, path: str, spec: str) -> Source:
-    if not _NAME.fullmatch(name):
-        msg = (
-            f"dataset {spec!r}: a dataset name has letters, digits, '.', '_' and '-' only; "
-            f"{name!r} does not fit: give the folder another name as name=path"
-        )
-        raise UsageError(msg)
-    folder = Path(os.path.expanduser(path))
-    if not path or not os.path.isdir(folder):
-        raise UsageError(f"dataset {spec!r}: there is no folder {path!r}")
-    missing = _missing(folder, GRB_FILES)
-    if missing:
-        msg = (
-            f"dataset {spec!r}: the folder lacks {', '.join(missing)}; "
-            f"GRB's format is {', '.join(GRB_FILES)}"
-        )
-        raise UsageError(msg)
-    return Source(name, "folder", folder)
-
-
-def _is_path(spec: str) -> bool:
-    return "/" in spec or os.sep in spec or os.path.isdir(spec)
-
-
-def _files(source: Source) -> tuple[str, ...]:
-    if source.kind == "planetoid":
-        prefix = PLANETOID[source.name].lower()
-        return tuple(f"ind.{prefix}.{part}" for part in PLANETOID_PARTS)
-    return GRB_FILES
-
-
-def _missing(folder: Path, files: Sequence[str]) -> list[str]:
+def missing(folder: Path, files: Sequence[str]) -> list[str]:
+    """Those of the files that the folder lacks."""
     return [name for name in files if not os.path.isfile(folder / name)]
 
 
-def _unknown(spec: str, folders: Sequence[Path]) -> str:
-    near = difflib.get_close_matches(spec.lower(), known_names(), n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    inside = f", and no four-file folder in {', '.join(map(str, folders))}" if folders else ""
-    return (
-        f"dataset {spec!r}: no such name{inside}{hint}; known are {', '.join(known_names())}, "
-        "or give the path of a folder in GRB's four-file format"
+def raw_names(name: str) -> tuple[str, ...]:
+    """File names of a Planetoid dataset inside its `raw` folder."""
+    prefix = PLANETOID[name].lower()
+    return tuple(f"ind.{prefix}.{part}" for part in PLANETOID_PARTS)
+
+
+def text_names(name: str) -> tuple[str, ...]:
+    """File names of a set of graphs."""
+    return tuple(f"{name.upper()}_{part}.txt" for part in TU_PARTS)
+
+
+def _known(name: str, places: Places) -> Source:
+    if name in BUNDLED:
+        path = bundled_folder(name)
+        if missing(path, GRB_FILES):
+            msg = f"dataset {name}: {path} is incomplete; install grb-check again"
+            raise UsageError(msg)
+        return Source(name, "bundled", path, places=places)
+    if name in SYNTHETIC:
+        return Source(name, "synthetic", places.home / name, places=places)
+    looked = []
+    for kind, path, files in _candidates(name, places):
+        absent = missing(path, files) if files else missing(path.parent, [path.name])
+        if not absent:
+            return Source(name, kind, path, places=places)
+        if files:
+            partly = len(absent) < len(files)
+            looked.append(f"{path}" + (f" (lacks {', '.join(absent)})" if partly else ""))
+    if places.download and name in GRAPH_SETS:
+        path = places.home / "pyg" / "TUDataset" / name.upper() / "raw"
+        return Source(name, "graphs", path, places=places)
+    if places.download and name in PLANETOID:
+        return Source(name, "pyg", Path(), f"Planetoid/{PLANETOID[name]}", places)
+    if places.download:
+        return Source(name, "fetch", places.home / name, places=places)
+    raise UsageError(
+        f"dataset {name}: not found in {', '.join(looked)}; download it (python -m grb_check fetch "
+        f"{name}, or the option --grb-download), or name the folder that holds it with "
+        f"--grb-data=DIR"
     )
+
+
+def _candidates(name: str, places: Places) -> Iterator[tuple[Kind, Path, tuple[str, ...]]]:
+    """Kind, place and files (none for a single file) in the order of preference."""
+    folders = [Path(os.path.expanduser(folder)) for folder in places.searched]
+    if name in PLANETOID:
+        inside = Path(PLANETOID[name], "raw")
+        for folder in folders:
+            for part in ("", "planetoid", "Planetoid", "pyg/Planetoid"):
+                yield "planetoid", folder / part / inside, raw_names(name)
+    elif name in OGB:
+        for folder in folders:
+            for part in (name, name.replace("-", "_"), "arxiv"):
+                yield "ogb", folder / part, OGB_FILES
+    elif name in GRAPH_SETS:
+        upper = name.upper()
+        for folder in folders:
+            for part in ("", "tu", "pyg/TUDataset"):
+                yield "graphs", folder / part / upper / "raw", text_names(name)
+            for part in (".", upper, f"tu/{upper}"):
+                yield "graphs", folder / part / f"{upper}.zip", ()
+    else:
+        for folder in folders:
+            yield "folder", folder / name, GRB_FILES
+            yield "folder", folder / "grb-format" / name, GRB_FILES
+            yield "zip", folder / f"{name}.zip", ()
+        if name in UPSTREAM:
+            upstream = UPSTREAM[name]
+            for folder in folders:
+                for part in (upstream, upstream.lower(), f"pyg/{upstream}"):
+                    yield "rebuild", folder / part / "raw", SAINT_FILES
+
+
+def _given(text: str, spec: str, places: Places, name: str) -> Source:
+    """What a spec with a path, a class of PyG or a function names."""
+    if text.startswith("pyg:"):
+        from grb_check.datasets.pyg import check_spec
+
+        parsed = check_spec(text.removeprefix("pyg:"))
+        default = "-".join(filter(None, ("pyg", parsed.kind, parsed.name))).lower()
+        return Source(name or default, "pyg", Path(), text.removeprefix("pyg:"), places)
+    if ":" in text and not _is_path(text):
+        return Source(_checked(name or text.replace(":", "."), spec), "own", Path(), text, places)
+    path = Path(os.path.expanduser(text))
+    base = os.path.basename(os.path.abspath(path))
+    if text and os.path.isdir(path):
+        absent = missing(path, GRB_FILES)
+        if absent:
+            msg = (
+                f"dataset {spec!r}: the folder lacks {', '.join(absent)}; "
+                f"GRB's format is {', '.join(GRB_FILES)}"
+            )
+            raise UsageError(msg)
+        return Source(_checked(name or base, spec), "folder", path, places=places)
+    if path.suffix.lower() in _ARCHIVES and os.path.isfile(path):
+        kind = _ARCHIVES[path.suffix.lower()]
+        return Source(_checked(name or Path(base).stem, spec), kind, path, places=places)
+    raise UsageError(
+        f"dataset {spec!r}: there is no folder {text!r}, and no zip or npz file of that name"
+    )
+
+
+def _named(name: str, places: Places) -> Iterator[tuple[Kind, Path]]:
+    """Folders and files of that name inside the places."""
+    for folder in map(Path, map(os.path.expanduser, places.searched)):
+        yield "folder", folder / name
+        yield "folder", folder / "grb-format" / name
+        for suffix, kind in _ARCHIVES.items():
+            if os.path.isfile(folder / f"{name}{suffix}"):
+                yield kind, folder / f"{name}{suffix}"
+
+
+def _checked(name: str, spec: str) -> str:
+    if not _NAME.fullmatch(name):
+        msg = (
+            f"dataset {spec!r}: a dataset name has letters, digits, '.', '_' and '-' only; "
+            f"{name!r} does not fit: give it another name as name=path"
+        )
+        raise UsageError(msg)
+    return name
+
+
+def _is_path(text: str) -> bool:
+    if text.startswith("pyg:"):
+        return False
+    has_suffix = text.lower().endswith(tuple(_ARCHIVES))
+    return "/" in text or os.sep in text or has_suffix or os.path.isdir(text)
+
+
+def _unknown(spec: str, folders: Sequence[Path]) -> str:
+    known = (*known_names(), *GRAPH_SETS)
+    near = difflib.get_close_matches(spec.lower(), known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    inside = f", and none in {', '.join(map(str, folders))}" if folders else ""
+    return f"dataset {spec!r}: no such name{inside}{hint}; known are {', '.join(known)}, {_OTHER}"

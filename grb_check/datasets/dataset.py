@@ -25,7 +25,9 @@ class Dataset:
         val: int64 [.], sorted node ids.
         test: difficulty -> int64 [.], sorted node ids; `full` is the union of the others.
         num_classes: labels are 0 .. num_classes - 1.
+        raw_feature_range: smallest and largest feature before normalisation.
         origin: one phrase for reports: where the data came from.
+        rebuilt: made here from another project's files, because GRB's own could not be had.
     """
 
     name: str
@@ -34,7 +36,9 @@ class Dataset:
     val: Tensor
     test: Mapping[str, Tensor]
     num_classes: int
+    raw_feature_range: tuple[float, float]
     origin: str
+    rebuilt: bool = False
 
     @property
     def num_nodes(self) -> int:
@@ -67,7 +71,7 @@ def digest(tensors: Sequence[Tensor]) -> str:
     for tensor in tensors:
         array = tensor.contiguous().cpu().numpy()
         sha.update(f"{array.dtype}{array.shape}".encode())
-        sha.update(array.tobytes())
+        sha.update(array.data)
     return sha.hexdigest()
 
 

@@ -9,12 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grb_check.datasets.adjacency import entries, undirected_edges
+from grb_check.datasets.adjacency import num_nodes_of, read_matrix, undirected_edges
 from grb_check.datasets.archive import array_of, integers, read_npz
-from grb_check.datasets.assembly import assemble, check_features, check_labels
+from grb_check.datasets.assembly import assemble, check_features, check_labels, class_numbers
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.splits import Split
 from grb_check.errors import DataError
+
+_SLACK: Final = 10_000  # what is a little too long gets a better message than what swells
 
 _PARTS: Final = {
     "train": "index_train",
@@ -25,18 +27,19 @@ _PARTS: Final = {
 }
 
 
-def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
+def load_folder(name: str, folder: Path, *, origin: str, rebuilt: bool = False) -> Dataset:
     """Read a folder in GRB's four-file format and check everything in it.
 
-    `adj.npz` is a sparse matrix as scipy saves it; `features.npz` and `labels.npz` have the key
-    `data`; `index.npz` has `index_train`, `index_val`, `index_test_easy`, `..._medium`,
-    `..._hard`, and may have their union `index_test`. Features are raw on disk and come out
-    normalised. Pickled arrays are refused.
+    `adj.npz` is a sparse matrix as scipy saves it; `features.npz` and `labels.npz` (class numbers
+    or one-hot rows) have the key `data`; `index.npz` has `index_train`, `index_val`,
+    `index_test_easy`, `..._medium`, `..._hard`, and may have their union `index_test`. Features are
+    raw on disk and come out normalised. Pickled arrays are refused.
 
     Args:
         name: as in case ids.
         folder: holds the four files.
         origin: where the data came from, for reports.
+        rebuilt: see `Dataset`.
 
     Raises:
         DataError: names the file and what is wrong with it.
@@ -47,20 +50,37 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
     adj, features, labels, index = (
         folder / f"{part}.npz" for part in ("adj", "features", "labels", "index")
     )
-    pairs, values, num_nodes = entries(read_npz(adj), str(adj))
-    classes = integers(array_of(read_npz(labels), "data", str(labels)), f"{labels}: data")
+    num_nodes = num_nodes_of(read_npz(adj, {"shape": _SLACK}), str(adj))
+    rows = num_nodes + _SLACK
+    matrix = read_npz(adj, _most_rows(num_nodes))
+    num_nodes_of(matrix, str(adj))
+    labelled = read_npz(labels, {"data": rows})
+    classes = class_numbers(array_of(labelled, "data", str(labels)), f"{labels}: data")
     num_classes = check_labels(classes, num_nodes, str(labels))
-    split = read_split(read_npz(index), num_nodes, str(index))
-    raw = array_of(read_npz(features), "data", str(features))
+    split = read_split(
+        read_npz(index, dict.fromkeys([*_PARTS.values(), "index_test"], rows)),
+        num_nodes,
+        str(index),
+    )
+    edges = undirected_edges(read_matrix(matrix, str(adj)), str(adj))
+    del matrix  # before the largest file is read
+    raw = array_of(read_npz(features, {"data": rows}), "data", str(features))
     return assemble(
         name=name,
         origin=origin,
         features=check_features(raw, num_nodes, str(features)),
-        edges=undirected_edges(pairs, values, num_nodes, str(adj)),
+        edges=edges,
         labels=classes,
         num_classes=num_classes,
         split=split,
+        rebuilt=rebuilt,
     )
+
+
+def _most_rows(num_nodes: int) -> dict[str, int]:
+    """Longest arrays of a sparse matrix: no more entries than it has places."""
+    entries = dict.fromkeys(("data", "indices", "row", "col"), num_nodes**2 + _SLACK)
+    return {"format": 1, "shape": 2, "indptr": num_nodes + _SLACK, **entries}
 
 
 def read_split(arrays: dict[str, NDArray[Any]], num_nodes: int, where: str) -> Split:

@@ -21,7 +21,9 @@ class Moments:
     std: float
 
 
-def normalise(x: NDArray[Any]) -> tuple[NDArray[np.float32], Moments]:
+def normalise(
+    x: NDArray[Any], out: NDArray[np.float32] | None = None
+) -> tuple[NDArray[np.float32], Moments]:
     r"""The features in GRB's range, and the moments that undo it.
 
     .. math::
@@ -33,14 +35,17 @@ def normalise(x: NDArray[Any]) -> tuple[NDArray[np.float32], Moments]:
     matrix gives zeros.
 
     Args:
-        x: real [num_nodes, num_features], finite as float32; not changed.
+        x: real [num_nodes, num_features], finite as float32.
+        out: float32 [num_nodes, num_features], takes the result; may be `x`. Otherwise `x` is not
+            changed.
 
     Returns:
         float32 [num_nodes, num_features] in (-1, 1), and the moments; computed in float64.
     """
-    result = np.zeros(x.shape, dtype=np.float32)
+    result = np.empty(x.shape, dtype=np.float32) if out is None else out
     low = float(x.min())
     if low == float(x.max()):
+        result.fill(0)
         return result, Moments(mean=low, std=0.0)
     mean = sum(float(x[rows].sum(dtype=np.float64)) for rows in _blocks(x)) / x.size
     squares = sum(float(np.square(x[rows] - np.float64(mean)).sum()) for rows in _blocks(x))

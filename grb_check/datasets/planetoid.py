@@ -1,4 +1,4 @@
-"""Planetoid Cora and CiteSeer from the raw files of a PyG root folder."""
+"""Planetoid Cora, CiteSeer and PubMed from the raw files of a PyG root folder."""
 
 from __future__ import annotations
 
@@ -6,52 +6,48 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch_geometric.io import read_planetoid_data
 
-from grb_check.datasets.adjacency import undirected_edges
-from grb_check.datasets.assembly import assemble, check_features, check_labels
+from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.splits import grb_split
+from grb_check.datasets.places import SplitRule
 from grb_check.errors import DataError
 
-_PREFIXES: Final = {"planetoid-cora": "cora", "planetoid-citeseer": "citeseer"}
+_PREFIXES: Final = {
+    "planetoid-cora": "cora",
+    "planetoid-citeseer": "citeseer",
+    "planetoid-pubmed": "pubmed",
+}
 
 
-def load_planetoid(name: str, folder: Path, *, split_seed: int) -> Dataset:
-    """Read a Planetoid graph (Yang et al., ICML 2016) and give it GRB's split and normalisation.
+def load_planetoid(name: str, folder: Path, *, split: SplitRule = "grb") -> Dataset:
+    """Read a Planetoid graph (Yang et al., ICML 2016) and give it GRB's normalisation.
 
     **The raw files are pickles, which can run code when they are read.** Only a folder that the
     user named is read, and nothing is written into it.
 
     Args:
-        name: `planetoid-cora` or `planetoid-citeseer`.
+        name: `planetoid-cora`, `planetoid-citeseer` or `planetoid-pubmed`.
         folder: the `raw` folder, with the files `ind.cora.x`, ...
-        split_seed: the seed of GRB's split.
+        split: `grb`, or `given` for the public split: 20 training nodes a class, 500 for
+            validation, 1,000 for testing.
 
     Raises:
         DataError: the files cannot be read or contradict each other.
     """
-    where = str(folder)
     data = _read(folder, _PREFIXES[name])
-    num_nodes = int(data.y.shape[0])
-    features = check_features(data.x.numpy(), num_nodes, where)
-    labels = data.y.numpy()
-    num_classes = check_labels(labels, num_nodes, where)
-    pairs = data.edge_index.numpy()
-    if pairs.size and not 0 <= pairs.min() <= pairs.max() < num_nodes:
-        msg = f"{where}: the graph names node {pairs.max()}, but there are {num_nodes} nodes"
-        raise DataError(msg)
-    edges = undirected_edges(pairs, np.ones(pairs.shape[1]), num_nodes, where)
-    return assemble(
+    return dataset_of(
         name=name,
-        origin=f"Planetoid raw files in {folder}, GRB's split with seed {split_seed}",
-        features=features,
-        edges=edges,
-        labels=labels,
-        num_classes=num_classes,
-        split=grb_split(np.bincount(edges[0], minlength=num_nodes), split_seed),
+        origin=f"Planetoid raw files in {folder}",
+        where=str(folder),
+        features=data.x.numpy(),
+        pairs=data.edge_index.numpy(),
+        labels=data.y.numpy(),
+        masks=Masks(
+            train=data.train_mask.numpy(), val=data.val_mask.numpy(), test=data.test_mask.numpy()
+        ),
+        split=split,
     )
 
 

@@ -1,8 +1,9 @@
-"""GRB's split of the nodes: three test sets by degree, then training and validation."""
+"""The split of the nodes: three test sets by degree, training and validation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,9 @@ from grb_check.errors import DataError
 
 IntArray = NDArray[np.int64]
 
+GRB_SEED: Final = 42
 SMALLEST_GRAPH: Final = 10  # with fewer nodes a tenth of them is none
+_SHORT: Final = 15  # numpy's quicksort leaves slices of up to 16 items to insertion sort
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,19 +30,23 @@ class Split:
     full: IntArray
 
 
-def grb_split(degrees: IntArray, seed: int) -> Split:
+def grb_split(degrees: IntArray, seed: int = GRB_SEED) -> Split:
     """The split that the Graph Robustness Benchmark publishes (section 4.1, "Splitting Scheme").
 
     Nodes are ranked by degree; 5 % at either end are never tested; the others are cut into three
     equal parts, and a tenth of all nodes is drawn from each: easy, medium, hard. Six tenths of all
-    nodes, drawn from what is left, are for training, and the remainder for validation. The paper
-    does not say how it breaks ties or rounds: ties are broken at random, shares are rounded down
-    (which gives the published 268 test nodes a level for grb-cora), and parts which cannot be
-    equal differ by one node.
+    nodes, drawn from what is left, are for training, and the remainder for validation.
+
+    The paper leaves ties, rounding and seed open; GRB's released code (`grb.dataset.splitting`)
+    settles them, and this function draws what that code draws: shares rounded down, numpy's legacy
+    generator seeded with 42 anew for each part, ties in the order of numpy's quicksort. Given the
+    same graph in the same order of nodes it returns GRB's own split, which a test shows on a graph
+    that was split with GRB's code. The average degrees of its levels on the graphs behind grb-cora
+    and grb-citeseer are those of GRB's Table 4.
 
     Args:
         degrees: int64 [num_nodes].
-        seed: the only source of randomness.
+        seed: from 0 to 2**32 - 1; the only source of randomness.
 
     Raises:
         DataError: the graph has fewer than ten nodes, so that a part would be empty.
@@ -51,19 +58,116 @@ def grb_split(degrees: IntArray, seed: int) -> Split:
             f"it needs at least {SMALLEST_GRAPH}"
         )
         raise DataError(msg)
-    rng = np.random.default_rng(seed)
-    ranked = np.lexsort(np.stack([rng.random(num_nodes), degrees]))
-    cut = num_nodes // 20
-    parts = np.array_split(ranked[cut : num_nodes - cut], 3)
-    levels = [np.sort(rng.permutation(part)[: num_nodes // 10]) for part in parts]
-    full = np.sort(np.concatenate(levels))
-    rest = rng.permutation(np.setdiff1d(np.arange(num_nodes), full, assume_unique=True))
-    num_train = 6 * num_nodes // 10
-    return Split(
-        train=np.sort(rest[:num_train]),
-        val=np.sort(rest[num_train:]),
-        easy=levels[0],
-        medium=levels[1],
-        hard=levels[2],
-        full=full,
+
+    def draw(nodes: IntArray, count: int) -> IntArray:
+        chosen: IntArray = np.random.RandomState(seed).choice(nodes, count, replace=False)
+        return np.sort(chosen)
+
+    ranked = rank_by_degree(degrees)
+    bounds = [int(num_nodes * share) for share in (0.05, 0.35, 0.65, 0.95)]
+    tenth = int(num_nodes * 0.1)
+    easy, medium, hard = (draw(ranked[low:high], tenth) for low, high in pairwise(bounds))
+    full = np.sort(np.concatenate([easy, medium, hard]))
+    rest = ranked[np.isin(ranked, full, invert=True)]
+    train = draw(rest, int(num_nodes * 0.6))
+    val = np.sort(rest[np.isin(rest, train, invert=True)])
+    return Split(train=train, val=val, easy=easy, medium=medium, hard=hard, full=full)
+
+
+def given_split(
+    train: IntArray, val: IntArray, test: IntArray, degrees: IntArray, where: str
+) -> Split:
+    """A dataset's own split; its test nodes, ranked by degree, are cut into three equal parts.
+
+    Args:
+        train: int64 [.], node ids without duplicates; likewise `val` and `test`.
+        val: see `train`.
+        test: see `train`.
+        degrees: int64 [num_nodes].
+        where: what the masks belong to, for messages.
+
+    Raises:
+        DataError: a part is empty, two parts share a node, or there are fewer than three test
+            nodes.
+    """
+    parts = {"training": train, "validation": val, "test": test}
+    for part, nodes in parts.items():
+        if not nodes.size:
+            raise DataError(f"{where}: its own split has no {part} nodes; take --grb-split=grb")
+    shared = (
+        sum(nodes.size for nodes in parts.values())
+        - np.unique(np.concatenate([*parts.values()])).size
     )
+    if shared:
+        raise DataError(f"{where}: the parts of its own split share {shared} nodes")
+    if test.size < 3:
+        raise DataError(f"{where}: {test.size} test nodes cannot be cut into three levels")
+    test = np.sort(test)
+    ranked = test[np.argsort(degrees[test], kind="stable")]
+    easy, medium, hard = (np.sort(part) for part in np.array_split(ranked, 3))
+    return Split(
+        train=np.sort(train), val=np.sort(val), easy=easy, medium=medium, hard=hard, full=test
+    )
+
+
+def rank_by_degree(degrees: IntArray) -> IntArray:
+    """Node ids by rising degree, ties in the order in which numpy's quicksort leaves them.
+
+    `numpy.argsort` itself leaves ties in an order that depends on the processor since it uses
+    vector instructions, and GRB's published splits are older than that. The algorithm is numpy's
+    scalar one: median of three, the larger part postponed, insertion sort of up to 16 items.
+
+    Args:
+        degrees: int64 [num_nodes].
+
+    Returns:
+        int64 [num_nodes].
+    """
+    keys: list[int] = degrees.tolist()
+    order = list(range(len(keys)))
+    postponed: list[tuple[int, int]] = [(0, len(keys) - 1)]
+    while postponed:
+        low, high = postponed.pop()
+        while high - low > _SHORT:
+            cut = _partition(order, keys, low, high)
+            if cut - low < high - cut:
+                postponed.append((cut + 1, high))
+                high = cut - 1
+            else:
+                postponed.append((low, cut - 1))
+                low = cut + 1
+        _insertion_sort(order, keys, low, high)
+    return np.array(order, dtype=np.int64)
+
+
+def _partition(order: list[int], keys: list[int], low: int, high: int) -> int:
+    """Move what is below the median of three to the left of it; where the median ends up."""
+    middle = low + (high - low) // 2
+    for one, other in ((low, middle), (middle, high), (low, middle)):
+        if keys[order[other]] < keys[order[one]]:
+            order[one], order[other] = order[other], order[one]
+    pivot = keys[order[middle]]
+    left, right = low, high - 1
+    order[middle], order[right] = order[right], order[middle]
+    while True:
+        left += 1
+        while keys[order[left]] < pivot:
+            left += 1
+        right -= 1
+        while pivot < keys[order[right]]:
+            right -= 1
+        if left >= right:
+            break
+        order[left], order[right] = order[right], order[left]
+    order[left], order[high - 1] = order[high - 1], order[left]
+    return left
+
+
+def _insertion_sort(order: list[int], keys: list[int], low: int, high: int) -> None:
+    for start in range(low + 1, high + 1):
+        node = order[start]
+        place = start
+        while place > low and keys[node] < keys[order[place - 1]]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = node

@@ -44,6 +44,7 @@ def dataset_of(
             "full": torch.arange(3 * tenth),
         },
         num_classes=2,
+        raw_feature_range=(-1.0, 1.0),
         origin="test",
     )
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from grb_check.datasets import Source, find, known_names, load
+from grb_check.datasets import Places, Source, anchored, find, known_names, load
+from grb_check.datasets.catalogue import OGB_FILES
 from grb_check.errors import DataError, UsageError
 
 GRB = ("adj.npz", "features.npz", "labels.npz", "index.npz")
+SAINT = ("adj_full.npz", "feats.npy", "class_map.json", "role.json")
+HOME = Path("/nowhere/home")
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 
@@ -32,40 +35,124 @@ def test_import_is_cheap() -> None:
 
 
 def test_known_names_are_the_promised_ones() -> None:
-    """The order is that of help texts: what needs no data first."""
+    """The order is that of listings: what needs no data first."""
     assert known_names() == (
         "synthetic-cora",
-        "planetoid-cora",
-        "planetoid-citeseer",
         "grb-cora",
         "grb-citeseer",
         "grb-flickr",
         "grb-reddit",
         "grb-aminer",
+        "planetoid-cora",
+        "planetoid-citeseer",
+        "planetoid-pubmed",
+        "ogbn-arxiv",
+        "synthetic-flickr",
+        "synthetic-reddit",
+        "synthetic-aminer",
     )
+
+
+def at(*folders: Path, download: bool = False) -> Places:
+    return Places(folders=folders, home=HOME, download=download)
+
+
+def place(source: Source) -> tuple[str, str, Path]:
+    return source.name, source.kind, source.path
 
 
 @pytest.mark.parametrize("inside", ["grb-cora", "grb-format/grb-cora"])
 def test_grb_name_is_found_in_data_folder(tmp_path: Path, inside: str) -> None:
     """`grb-x` lies in `grb-x/` or `grb-format/grb-x/` of a data folder."""
     folder = touch(tmp_path / inside)
-    assert Source("grb-cora", "folder", folder) == find("grb-cora", [tmp_path / "no", tmp_path])
+    found = find("grb-cora", at(tmp_path / "no", tmp_path))
+    assert place(found) == ("grb-cora", "folder", folder)
 
 
-@pytest.mark.parametrize("above", ["", "planetoid"])
-@pytest.mark.parametrize("name", ["Cora", "CiteSeer"])
+def test_zip_of_a_grb_name_is_found_in_data_folder(tmp_path: Path) -> None:
+    """An archive called after the dataset is enough."""
+    (tmp_path / "grb-cora.zip").touch()
+    assert place(find("grb-cora", at(tmp_path)))[1:] == ("zip", tmp_path / "grb-cora.zip")
+
+
+@pytest.mark.parametrize("above", ["", "planetoid", "pyg/Planetoid"])
+@pytest.mark.parametrize("name", ["Cora", "CiteSeer", "PubMed"])
 def test_planetoid_name_is_found_in_pyg_root(tmp_path: Path, above: str, name: str) -> None:
-    """`planetoid-cora` lies in `Cora/raw/` or `planetoid/Cora/raw/` of a data folder."""
+    """`planetoid-cora` lies in `Cora/raw/` below a data folder or one of its roots for PyG."""
     files = tuple(f"ind.{name.lower()}.{part}" for part in PARTS)
     folder = touch(tmp_path / above / name / "raw", files)
     spec = f"planetoid-{name.lower()}"
-    assert Source(spec, "planetoid", folder) == find(spec, [tmp_path])
+    assert place(find(spec, at(tmp_path))) == (spec, "planetoid", folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "upstream"), [("grb-flickr", "Flickr"), ("grb-reddit", "Reddit2")]
+)
+def test_upstream_files_are_the_second_choice(tmp_path: Path, name: str, upstream: str) -> None:
+    """GRB's own files, anywhere, come before those that they were made from."""
+    raw = touch(tmp_path / "one" / upstream / "raw", SAINT)
+    assert place(find(name, at(tmp_path / "one"))) == (name, "rebuild", raw)
+    original = touch(tmp_path / "two" / name)
+    assert place(find(name, at(tmp_path / "one", tmp_path / "two"))) == (name, "folder", original)
+
+
+def test_what_is_here_is_not_downloaded(tmp_path: Path) -> None:
+    """Permission to download changes nothing for files, original or upstream, that are here."""
+    folder = touch(tmp_path / "grb-cora")
+    assert find("grb-cora", at(tmp_path, download=True)).path == folder
+    raw = touch(tmp_path / "Flickr" / "raw", SAINT)
+    assert find("grb-flickr", at(tmp_path, download=True)).path == raw
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("grb-aminer", "fetch"), ("ogbn-arxiv", "fetch"), ("planetoid-cora", "pyg")]
+)
+def test_what_is_not_here_may_be_downloaded(name: str, kind: str) -> None:
+    """With permission a missing dataset is one that will be fetched, into the home folder."""
+    source = find(name, at(download=True))
+    assert (source.name, source.kind) == (name, kind)
+    assert kind == "pyg" or source.path == HOME / name
+
+
+def test_arxiv_is_found_in_the_layout_of_ogb(tmp_path: Path) -> None:
+    """OGB's own package calls the folder `ogbn_arxiv`."""
+    folder = tmp_path / "ogbn_arxiv"
+    for name in OGB_FILES:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert place(find("ogbn-arxiv", at(tmp_path))) == ("ogbn-arxiv", "ogb", folder)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "kind", "rest"),
+    [
+        ("pyg:Planetoid/PubMed", "pyg-planetoid-pubmed", "pyg", "Planetoid/PubMed"),
+        ("pyg:WikiCS", "pyg-wikics", "pyg", "WikiCS"),
+        ("wiki=pyg:WikiCS", "wiki", "pyg", "WikiCS"),
+        ("mypkg:data", "mypkg.data", "own", "mypkg:data"),
+        ("mypkg.sub:make.data", "mypkg.sub.make.data", "own", "mypkg.sub:make.data"),
+        ("mine=mypkg:data", "mine", "own", "mypkg:data"),
+    ],
+)
+def test_classes_and_functions_are_named(spec: str, name: str, kind: str, rest: str) -> None:
+    """What is no file gets a name that can stand in a case id, or the given one."""
+    source = find(spec, at())
+    assert (source.name, source.kind, source.spec) == (name, kind, rest)
 
 
 def test_path_is_named_after_its_folder(tmp_path: Path) -> None:
     """A path gives its base name to the dataset, with or without a slash at its end."""
     folder = touch(tmp_path / "my.graph_1")
-    assert Source("my.graph_1", "folder", folder) == find(str(folder)) == find(f"{folder}/")
+    assert place(find(str(folder))) == ("my.graph_1", "folder", folder) == place(find(f"{folder}/"))
+
+
+@pytest.mark.parametrize("suffix", ["zip", "npz"])
+def test_file_is_named_after_its_stem(tmp_path: Path, suffix: str) -> None:
+    """A zip or npz file is a dataset; in a data folder its stem is enough."""
+    path = tmp_path / f"mine.{suffix}"
+    path.touch()
+    expected = ("mine", suffix, path)
+    assert expected == place(find(str(path))) == place(find("mine", at(tmp_path)))
 
 
 def test_folder_in_working_directory_needs_no_separator(
@@ -74,7 +161,7 @@ def test_folder_in_working_directory_needs_no_separator(
     """The name of an existing folder is a path; `.` is named after the folder that it is."""
     folder = touch(tmp_path / "graph")
     monkeypatch.chdir(tmp_path)
-    assert Source("graph", "folder", Path("graph")) == find("graph")
+    assert place(find("graph")) == ("graph", "folder", Path("graph"))
     monkeypatch.chdir(folder)
     assert find(".").name == "graph"
 
@@ -82,13 +169,42 @@ def test_folder_in_working_directory_needs_no_separator(
 def test_name_can_be_given_to_a_path(tmp_path: Path) -> None:
     """`name=path` names a folder, also one whose own name contains an equals sign."""
     folder = touch(tmp_path / "odd = name")
-    assert Source("mine", "folder", folder) == find(f"mine={folder}")
+    assert place(find(f"mine={folder}")) == ("mine", "folder", folder)
 
 
 def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
     """Any four-file folder inside a data folder can be called by its name."""
     folder = touch(tmp_path / "mine")
-    assert Source("mine", "folder", folder) == find("mine", [tmp_path])
+    assert place(find("mine", at(tmp_path))) == ("mine", "folder", folder)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("synthetic-cora", "synthetic-cora"),
+        ("pyg:Amazon/Computers", "pyg:Amazon/Computers"),
+        ("a=pyg:Amazon/Computers", "a=pyg:Amazon/Computers"),
+        ("mypkg:data", "mypkg:data"),
+        ("a=mypkg:data", "a=mypkg:data"),
+        ("./graph", "/base/graph"),
+        ("a=graph", "a=/base/graph"),
+        ("graph.zip", "/base/graph.zip"),
+        ("/elsewhere/graph", "/elsewhere/graph"),
+    ],
+)
+def test_only_paths_are_anchored(spec: str, expected: str) -> None:
+    """Relative paths start at the ini file or the working folder; names stay as they are."""
+    assert expected == anchored(spec, Path("/base"))
+
+
+def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> None:
+    """Loading it as a single graph says what can be attacked."""
+    parts = ("A", "graph_indicator", "graph_labels", "node_labels")
+    raw = touch(tmp_path / "PROTEINS" / "raw", tuple(f"PROTEINS_{part}.txt" for part in parts))
+    source = find("proteins", at(tmp_path))
+    assert place(source) == ("proteins", "graphs", raw)
+    with pytest.raises(UsageError, match="proteins is a set of graphs; only single graphs"):
+        load(source)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +212,11 @@ def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
     [
         ("grb-flikr", r"'grb-flikr': no such name.*did you mean grb-flickr\?.*synthetic-cora"),
         ("Synthetic-Cora", r"did you mean synthetic-cora\?"),
-        ("zzz", "known are synthetic-cora, planetoid-cora"),
+        ("zzz", "known are synthetic-cora, grb-cora.*pyg:CLASS/NAME"),
+        ("pyg:Planetoid/Pub Med", "give a class of torch_geometric.datasets"),
+        ("pyg:", "give a class of torch_geometric.datasets"),
+        ("./no/where.zip", "no zip or npz file of that name"),
+        ("ogbn-arxiv", "python -m grb_check fetch ogbn-arxiv"),
         ("", "name=path"),
         ("two words", "name=path"),
         ("grb-cora\n", "name=path"),
@@ -106,13 +226,13 @@ def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
         ("mine=x\0y", "there is no folder"),
         ("mine=" + "x" * 5000, "there is no folder"),
         ("grb-cora", "--grb-data=DIR"),
-        ("planetoid-cora", "grb_data"),
+        ("planetoid-cora", "--grb-download"),
     ],
 )
 def test_what_cannot_be_found_is_a_usage_error(spec: str, message: str) -> None:
     """Each message names what was given and what to do, in one line."""
     with pytest.raises(UsageError, match=message) as raised:
-        find(spec)
+        find(spec, at())
     assert "\n" not in str(raised.value)
 
 
@@ -127,7 +247,7 @@ def test_known_name_says_where_it_looked(tmp_path: Path) -> None:
     """A missing known dataset names each place, and what an incomplete one lacks."""
     touch(tmp_path / "grb-cora", GRB[:3])
     with pytest.raises(UsageError) as raised:
-        find("grb-cora", [tmp_path])
+        find("grb-cora", at(tmp_path))
     message = str(raised.value)
     assert f"{tmp_path / 'grb-cora'} (lacks index.npz)" in message
     assert f"{tmp_path / 'grb-format' / 'grb-cora'}" in message

@@ -126,6 +126,15 @@ def test_integer_dtypes_of_labels_are_taken(tmp_path: Path, dtype: str) -> None:
     assert torch.int64 == read(write(tmp_path, files)).graph.y.dtype
 
 
+@pytest.mark.parametrize("dtype", [float, bool, int])
+def test_one_hot_labels_are_taken(tmp_path: Path, dtype: type) -> None:
+    """One row of a matrix for each node, with a single 1, means that column's class."""
+    files = valid_files()
+    classes = files["labels"]["data"]
+    files["labels"]["data"] = np.eye(2, dtype=dtype)[classes]
+    np.testing.assert_array_equal(read(write(tmp_path, files)).graph.y, classes)
+
+
 def test_missing_index_test_is_the_union_of_the_levels(tmp_path: Path) -> None:
     """`index_test` may be left out."""
     files = valid_files()
@@ -249,7 +258,11 @@ FAULTS: dict[str, tuple[Callable[[Files], None], str]] = {
         "2 values in 2 rows are NaN or infinite as float32, the first in row 4",
     ),
     "features overflow": (put("features", "data", lambda a: a.astype(float) * 1e300), "infinite"),
-    "labels one-hot": (put("labels", "data", lambda a: np.eye(2)[a]), r"float64 \[20x2\]"),
+    "labels of two classes at once": (
+        put("labels", "data", lambda a: np.ones((a.size, 2))),
+        r"shape \[20, 2\] are not one-hot",
+    ),
+    "labels of words": (put("labels", "data", lambda a: a.astype(str)[:, None]), "class numbers"),
     "labels float": (put("labels", "data", lambda a: a / 2), "row of integers"),
     "labels short": (put("labels", "data", lambda a: a[:-1]), "19 labels, .* 20 nodes"),
     "labels negative": (put("labels", "data", lambda a: a - 1), "run from -1 to 0"),

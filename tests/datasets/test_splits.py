@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets.splits import IntArray, Split, grb_split
+from grb_check.datasets.splits import IntArray, Split, given_split, grb_split, rank_by_degree
 from grb_check.errors import DataError
 
-SEEDS = st.integers(0, 2**32)
+SEEDS = st.integers(0, 2**32 - 1)
 
 
 @st.composite
@@ -42,9 +42,9 @@ def test_parts_cover_every_node_once(drawn: tuple[IntArray, Split]) -> None:
 def test_shares_are_the_published_ones(drawn: tuple[IntArray, Split]) -> None:
     """A tenth of the nodes a level, six tenths for training, rounded down; the rest validates."""
     degrees, split = drawn
-    tenth = degrees.size // 10
+    tenth = int(degrees.size * 0.1)
     assert [tenth] * 3 == [split.easy.size, split.medium.size, split.hard.size]
-    assert 6 * degrees.size // 10 == split.train.size
+    assert int(degrees.size * 0.6) == split.train.size
     assert split.val.size >= 1
 
 
@@ -108,11 +108,61 @@ def test_other_seed_gives_other_split() -> None:
     assert set(grb_split(degrees, 0).full.tolist()) != set(grb_split(degrees, 1).full.tolist())
 
 
-def test_ties_are_broken_at_random() -> None:
-    """In a regular graph each node can land in each level."""
-    degrees = np.full(30, 4)
-    easy = np.concatenate([grb_split(degrees, seed).easy for seed in range(100)])
-    assert set(range(30)) == set(easy.tolist())
+@settings(deadline=None, max_examples=100)
+@given(degree_sequences())
+def test_ranks_rise_with_degree(degrees: IntArray) -> None:
+    """The ranking names every node once, in rising order of degree."""
+    ranked = rank_by_degree(degrees)
+    assert list(range(degrees.size)) == np.sort(ranked).tolist()
+    assert (np.diff(degrees[ranked]) >= 0).all()
+
+
+def test_ties_come_in_the_order_of_the_quicksort_of_numpy() -> None:
+    """The expected order is what `argsort` of numpy 1.19.5 returns for these int32 degrees."""
+    degrees = np.array([3, 1, 2, 1, 3, 2, 1, 1, 2, 3, 1, 2, 2, 1, 3, 1, 2, 1, 1, 3, 2, 1])
+    expected = [10, 18, 17, 15, 13, 7, 21, 3, 1, 6, 5, 8, 20, 11, 12, 16, 2, 9, 4, 14, 19, 0]
+    assert expected == rank_by_degree(degrees).tolist()
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), degrees=degree_sequences())
+def test_given_split_keeps_the_parts_and_ranks_the_test_nodes(
+    data: st.DataObject, degrees: IntArray
+) -> None:
+    """Training and validation stay as given; the levels are thirds of the test nodes by degree."""
+    order = np.array(data.draw(st.permutations(range(degrees.size))))
+    first = data.draw(st.integers(1, degrees.size - 4))
+    second = data.draw(st.integers(first + 1, degrees.size - 3))
+    train, val, test = np.split(order, [first, second])
+    split = given_split(train, val, test, degrees, "here")
+    np.testing.assert_array_equal(split.train, np.sort(train))
+    np.testing.assert_array_equal(split.val, np.sort(val))
+    np.testing.assert_array_equal(split.full, np.sort(test))
+    levels = [split.easy, split.medium, split.hard]
+    np.testing.assert_array_equal(np.sort(np.concatenate(levels)), split.full)
+    sizes = [level.size for level in levels]
+    assert max(sizes) - min(sizes) <= 1
+    assert degrees[split.easy].max() <= degrees[split.medium].min()
+    assert degrees[split.medium].max() <= degrees[split.hard].min()
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (([], [1], [2, 3, 4]), "no training nodes"),
+        (([0], [], [2, 3, 4]), "no validation nodes"),
+        (([0], [1], []), "no test nodes"),
+        (([0, 2], [1], [2, 3, 4]), "share 1 nodes"),
+        (([0], [1], [2, 3]), "2 test nodes cannot be cut"),
+    ],
+)
+def test_given_split_that_cannot_be_used_is_refused(
+    parts: tuple[list[int], ...], message: str
+) -> None:
+    """The message says which part is at fault."""
+    train, val, test = (np.array(part, dtype=np.int64) for part in parts)
+    with pytest.raises(DataError, match=f"^here: .*{message}"):
+        given_split(train, val, test, np.ones(6, dtype=np.int64), "here")
 
 
 @pytest.mark.parametrize("size", [0, 1, 9])

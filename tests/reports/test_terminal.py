@@ -7,6 +7,7 @@ from dataclasses import asdict
 from outcome_factory import CASE, outcome
 
 from grb_check.cases import Case
+from grb_check.datasets import Places
 from grb_check.gates import Gate, judge
 from grb_check.ledger import Ledger, Row
 from grb_check.outcomes import Outcome
@@ -53,7 +54,7 @@ def no_models() -> Settings:
         patterns=(),
         repeats=1,
         gate=Gate(),
-        folders=(),
+        places=Places(),
         store=None,
         device="cpu",
         json=None,

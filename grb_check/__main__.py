@@ -1,0 +1,181 @@
+"""`python -m grb_check`: the datasets, outside pytest."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from grb_check import datasets
+from grb_check.datasets import Places, Source
+from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES
+from grb_check.datasets.sources import named_sources
+from grb_check.errors import GrbCheckError, UsageError
+
+Command = Callable[[argparse.Namespace, Places], int]
+
+FAILED: Final = 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Args:
+        arguments: of the command line; None for this process's.
+
+    Returns:
+        0, or 1 where something could not be had or is not what it should be. Wrong usage ends the
+        process with 2, as argparse does.
+    """
+    options = _parser().parse_args(arguments)
+    with _plain_warnings():
+        try:
+            return COMMANDS[options.command](options, _places(options))
+        except GrbCheckError as error:
+            sys.stderr.write(f"grb_check: {error}\n")
+            return FAILED
+        except KeyboardInterrupt:
+            sys.stderr.write("grb_check: interrupted; the same command goes on where it stopped\n")
+            return FAILED
+
+
+def list_datasets(options: argparse.Namespace, places: Places) -> int:
+    """Every known dataset, and where it is or would come from."""
+    from grb_check.datasets.listing import entries
+    from grb_check.datasets.published import SIZES
+    from grb_check.reports.columns import columns
+
+    head = ("name", *SIZES, "where")
+    rows = [
+        (each.name, *(getattr(each, figure) for figure in SIZES), each.state)
+        for each in entries(places)
+    ]
+    _say(*columns([head, *rows], right=(1, 2, 3, 4)))
+    _say("", f"looked in {', '.join(map(str, places.searched))}")
+    return 0
+
+
+def info(options: argparse.Namespace, places: Places) -> int:
+    """The figures of one dataset beside the published ones."""
+    from grb_check.reports.datasets import graph_set_statistics, statistics
+
+    source = datasets.find(options.dataset, places)
+    if source.kind == "graphs":
+        _say(*graph_set_statistics(datasets.load_graph_set(source)))
+    else:
+        _say(*statistics(datasets.load(source)))
+    return 0
+
+
+def fetch(options: argparse.Namespace, places: Places) -> int:
+    """Make sure that datasets are on this machine and what their names promise."""
+    result = 0
+    for spec in options.datasets:
+        try:
+            _say(f"{spec}: {_fetched(datasets.find(spec, replace(places, download=True)))}")
+        except GrbCheckError as error:
+            sys.stderr.write(f"grb_check: {error}\n")
+            result = FAILED
+    return result
+
+
+def lock(options: argparse.Namespace, places: Places) -> int:
+    """Take the files of a dataset, as they are now, for what they should be."""
+    from grb_check.datasets.identity import key_of
+    from grb_check.datasets.lock import LOCK_FILE, forget
+
+    source = datasets.find(options.dataset, places)
+    forget(key_of(source), places.home)
+    datasets.load(source)
+    _say(f"{key_of(source)}: checksums recorded in {places.home / LOCK_FILE}")
+    return 0
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "datasets": list_datasets,
+    "info": info,
+    "fetch": fetch,
+    "lock": lock,
+}
+
+
+def _fetched(source: Source) -> str:
+    if source.kind == "graphs":
+        graphs = datasets.load_graph_set(source)
+        return f"{graphs.num_graphs:,} graphs, {graphs.origin}"
+    if source.kind == "rebuild":  # whoever says fetch wants the original
+        source = replace(source, kind="fetch", path=source.places.home / source.name)
+    dataset = datasets.load(source)
+    return f"{dataset.num_nodes:,} nodes, {dataset.num_edges:,} edges, verified; {dataset.origin}"
+
+
+def _places(options: argparse.Namespace) -> Places:
+    given = tuple(map(Path, options.data))
+    for folder in given:
+        if not folder.is_dir():
+            raise UsageError(f"--data: {str(folder)!r} is no folder")
+    places = Places(folders=given, sources=named_sources(options.source or None))
+    home = Path(options.into).expanduser() if options.into else places.home
+    return replace(places, home=home, split=options.split)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m grb_check", description="Datasets of grb_check.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--data", metavar="DIR", action="append", default=[], help="folder to look in; repeatable"
+    )
+    common.add_argument(
+        "--into",
+        metavar="DIR",
+        help=f"folder of downloads and checksums (default: ${HOME_VARIABLE}, else in the cache)",
+    )
+    common.add_argument(
+        "--source",
+        metavar="[NAME=]URL",
+        action="append",
+        default=[],
+        help="where to download from; {name} in it is replaced, 'default' is the built-in list",
+    )
+    for name, command in COMMANDS.items():
+        text = (command.__doc__ or "").strip()
+        sub = commands.add_parser(name, parents=[common], help=text, description=text)
+        if name == "fetch":
+            sub.add_argument("datasets", nargs="+", metavar="DATASET")
+        elif name != "datasets":
+            sub.add_argument("dataset", metavar="DATASET")
+        if name == "info":
+            help_ = "GRB's split by degree, or the one that the dataset brings along"
+            sub.add_argument("--split", choices=SPLIT_RULES, help=help_)
+        sub.set_defaults(split="grb")
+    return parser
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Notices as single lines on stderr; what libraries warn of at import is theirs."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", datasets.DataNotice)
+        warnings.showwarning = _show
+        yield
+
+
+def _show(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"note: {message}\n")
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

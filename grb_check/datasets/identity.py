@@ -1,0 +1,66 @@
+"""Which files on disk a source is read from, and what the lock file calls it. Loads no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grb_check.datasets.catalogue import (
+    GRB,
+    GRB_FILES,
+    OGB,
+    OGB_FILES,
+    SAINT_FILES,
+    Source,
+    raw_names,
+    text_names,
+)
+from grb_check.datasets.places import Places
+
+
+def files_of(source: Source) -> dict[str, Path]:
+    """The files on disk that a source is read from, under the names that the lock file uses.
+
+    None for what comes with the package, is generated or made by a function, and for what is not
+    there yet.
+    """
+    if source.kind == "pyg":
+        from grb_check.datasets.pyg import recipe_of
+        from grb_check.datasets.pyg_raw import find_raw
+
+        places = source.places
+        raw, _ = find_raw(recipe_of(source.spec), pyg_roots(places), places.home)
+        return {} if raw is None else {path.name: path for path in raw.files if path.is_file()}
+    folders = {
+        "folder": GRB_FILES,
+        "ogb": OGB_FILES,
+        "rebuild": SAINT_FILES,
+        "planetoid": raw_names(source.name) if source.kind == "planetoid" else (),
+        "graphs": text_names(source.name) if source.kind == "graphs" else (),
+    }
+    is_file = source.kind == "graphs" and source.path.suffix == ".zip"
+    if source.kind in ("zip", "npz") or is_file:
+        return {source.path.name: source.path}
+    return {name: source.path / name for name in folders.get(source.kind, ())}
+
+
+def key_of(source: Source) -> str:
+    """What the lock file calls a source: the name of what is downloaded, else a path.
+
+    Wherever a user gets grb-cora from, it is to be the one that was used first.
+    """
+    if source.kind == "rebuild":
+        return f"{source.name} (rebuilt)"
+    if source.kind == "pyg":
+        return f"pyg:{source.spec}"
+    is_downloaded = source.name in (*GRB, *OGB) and source.kind in ("folder", "ogb")
+    return source.name if is_downloaded else str(source.path.resolve())
+
+
+def origin_of(source: Source) -> str:
+    """Where a source comes from, in the lock file and in listings."""
+    return f"pyg:{source.spec}" if source.kind == "pyg" else str(source.path.resolve())
+
+
+def pyg_roots(places: Places) -> tuple[Path, ...]:
+    """Folders that may be roots of PyG's classes; also the data folder of another machine."""
+    return tuple(root for folder in places.folders for root in (folder, folder / "pyg"))

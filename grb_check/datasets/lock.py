@@ -1,0 +1,173 @@
+"""The lock file: what a dataset's files were when they were first used, and whether they still are.
+
+GRB publishes no checksums. The first use of a dataset records the SHA-256 of each of its files in
+`grb_check.lock.json` in the data folder; every later one compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+from filelock import FileLock
+
+from grb_check.datasets.notice import DataNotice
+from grb_check.errors import DataError
+
+LOCK_FILE: Final = "grb_check.lock.json"
+FORMAT: Final = 1
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a file was."""
+
+    sha256: str
+    size: int  # bytes
+
+
+def stamp(path: Path) -> Stamp:
+    """Read a file once.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    sha = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                sha.update(chunk)
+            return Stamp(sha.hexdigest(), stream.tell())
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def compare(key: str, files: Mapping[str, Path], home: Path) -> dict[str, Stamp]:
+    """Compare files with the record of their first use, if there is one.
+
+    Args:
+        key: what the files belong to: the name of a dataset, or a path.
+        files: name in the record -> file.
+        home: holds the lock file.
+
+    Returns:
+        What the files are now, for `record`.
+
+    Raises:
+        DataError: a file is not what it was; lists each, with what was expected and found.
+    """
+    found = {name: stamp(path) for name, path in sorted(files.items())}
+    expected = recorded(key, home)
+    if expected is None or expected == found:
+        return found
+    changed = [
+        f"{files.get(name, name)}: expected {_text(expected.get(name))}, "
+        f"found {_text(found.get(name))}"
+        for name in sorted({*expected, *found})
+        if expected.get(name) != found.get(name)
+    ]
+    raise DataError(
+        f"{key}: not the files that were first used (by {home / LOCK_FILE}): "
+        f"{'; '.join(changed)}; if that is meant, run: python -m grb_check lock {key}"
+    )
+
+
+def recorded(key: str, home: Path) -> dict[str, Stamp] | None:
+    """The recorded files of a dataset.
+
+    Raises:
+        DataError: the lock file cannot be read.
+    """
+    entry = _read(home).get(key)
+    if entry is None:
+        return None
+    return {name: Stamp(each["sha256"], each["size"]) for name, each in entry["files"].items()}
+
+
+def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> None:
+    """Write what the files are, once they have been found good.
+
+    Args:
+        key: see `compare`.
+        files: name in the record -> what the file is.
+        home: holds the lock file; made if missing.
+        origin: where the files came from.
+
+    Raises:
+        DataError: the lock file there is cannot be read.
+
+    Warns:
+        DataNotice: the folder cannot be written.
+    """
+    entry = {
+        "recorded": datetime.now(timezone.utc).date().isoformat(),
+        "origin": origin,
+        "files": {name: {"sha256": each.sha256, "size": each.size} for name, each in files.items()},
+    }
+    try:
+        with _exclusive(home):
+            _write(home, _read(home) | {key: entry})
+    except (OSError, NotImplementedError) as error:
+        msg = f"the checksums of {key} cannot be kept in {home / LOCK_FILE}: {error}"
+        warnings.warn(msg, DataNotice, stacklevel=2)
+
+
+def forget(key: str, home: Path) -> None:
+    """Drop a record, so that the next use of the files is taken for the first.
+
+    Raises:
+        DataError: the lock file cannot be read or written.
+    """
+    try:
+        with _exclusive(home):
+            _write(home, {name: each for name, each in _read(home).items() if name != key})
+    except (OSError, NotImplementedError) as error:
+        raise DataError(f"{home / LOCK_FILE} cannot be written: {error}") from None
+
+
+@contextmanager
+def _exclusive(home: Path) -> Iterator[None]:
+    (home / ".locks").mkdir(parents=True, exist_ok=True)
+    with FileLock(home / ".locks" / "checksums.lock"):
+        yield
+
+
+def _read(home: Path) -> dict[str, Any]:
+    path = home / LOCK_FILE
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if content["format"] != FORMAT:
+            raise DataError(
+                f"{path}: format {content['format']!r} is not {FORMAT}; delete the file"
+            )
+        entries: dict[str, Any] = content["datasets"]
+        for entry in entries.values():
+            for each in entry["files"].values():
+                Stamp(str(each["sha256"]), int(each["size"]))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"{path}: not a readable lock file ({error}); delete it to record checksums anew"
+        raise DataError(msg) from None
+    return entries
+
+
+def _write(home: Path, entries: Mapping[str, Any]) -> None:
+    content = {"format": FORMAT, "datasets": dict(sorted(entries.items()))}
+    temporary = home / f".{LOCK_FILE}.{uuid.uuid4().hex}"
+    temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    os.replace(temporary, home / LOCK_FILE)
+
+
+def _text(stamp: Stamp | None) -> str:
+    return "no file" if stamp is None else f"sha256 {stamp.sha256[:16]}... ({stamp.size:,} bytes)"

@@ -1,0 +1,46 @@
+"""Where datasets may come from: the user's folders, our own, and the network if it is allowed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+HOME_VARIABLE: Final = "GRB_CHECK_DATA"
+
+SplitRule = Literal["grb", "given"]
+SPLIT_RULES: Final[tuple[SplitRule, ...]] = ("grb", "given")
+
+
+def data_home() -> Path:
+    """The only folder that is written to: `$GRB_CHECK_DATA`, else one in the user's cache."""
+    named = os.environ.get(HOME_VARIABLE)
+    if named:
+        return Path(named).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "grb_check" / "data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where to look for datasets, and what may be done to get one.
+
+    Attributes:
+        folders: named by the user; only read.
+        home: what is downloaded, unpacked or generated goes here; looked in after `folders`.
+        download: whether the network may be used.
+        sources: the user's list of download sources, see `sources.urls_for`.
+        split: GRB's split, or the one that a dataset brings along.
+    """
+
+    folders: tuple[Path, ...] = ()
+    home: Path = field(default_factory=data_home)
+    download: bool = False
+    sources: tuple[str, ...] = ()
+    split: SplitRule = "grb"
+
+    @property
+    def searched(self) -> tuple[Path, ...]:
+        """All folders in the order in which they are looked in."""
+        return (*self.folders, self.home)

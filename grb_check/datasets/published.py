@@ -1,0 +1,148 @@
+"""The statistics that GRB publishes of its datasets, and how a loaded one compares. Loads no torch.
+
+GRB publishes no checksums: a dataset is believed when every figure that is printed agrees.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from grb_check.errors import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from grb_check.datasets.dataset import Dataset
+
+SIZES: Final = ("nodes", "edges", "features", "classes")
+HALF_DIGIT: Final = 0.0051  # of two printed decimals; a little more for ties
+REBUILT: Final = 0.03  # of the average degrees of a level that was drawn anew
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of a dataset beside the published one.
+
+    Attributes:
+        name: what it is.
+        found: in the loaded dataset.
+        expected: the published values that are taken, as text; empty where none is published.
+        agrees: whether `found` is one of them, within what was printed.
+    """
+
+    name: str
+    found: str
+    expected: str
+    agrees: bool
+
+
+def published(name: str) -> Mapping[str, Any] | None:
+    """The published row of a dataset: Tables 2 and 4 of the GRB paper. None for other names."""
+    row: Mapping[str, Any] | None = _table()["datasets"].get(name)
+    return row
+
+
+def names() -> tuple[str, ...]:
+    """The datasets with published figures."""
+    return tuple(_table()["datasets"])
+
+
+def sizes() -> Mapping[str, Mapping[str, int]]:
+    """Known dataset -> `SIZES`, and for sets of graphs `graphs`; totals over all graphs."""
+    table = _table()
+    rows: dict[str, Mapping[str, int]] = {**table["datasets"], **table["others"]}
+    like = {name.replace("grb", "synthetic"): row for name, row in table["datasets"].items()}
+    return {**like, **rows}
+
+
+def degrees_of(dataset: Dataset) -> Tensor:
+    """int64 [num_nodes]: number of neighbours in the whole graph."""
+    degrees: Tensor = dataset.graph.edge_index[0].bincount(minlength=dataset.num_nodes)
+    return degrees
+
+
+def compare(dataset: Dataset) -> tuple[Figure, ...]:
+    """The figures of a dataset, each beside the published one of its name."""
+    row = published(dataset.name) or {}
+    counts = {
+        "nodes": dataset.num_nodes,
+        "edges": dataset.num_edges,
+        "features": dataset.num_features,
+        "classes": dataset.num_classes,
+    }
+    figures = [_count(name, found, row.get(name)) for name, found in counts.items()]
+    degrees = degrees_of(dataset).double()
+    averages = {"all": degrees} | {
+        level: degrees[nodes.to(degrees.device)] for level, nodes in dataset.test.items()
+    }
+    printed = row.get("average_degree", {})
+    for level, values in averages.items():
+        drawn_anew = dataset.rebuilt and level != "all"
+        found = float(values.mean())
+        slack = max(HALF_DIGIT, REBUILT * found) if drawn_anew else HALF_DIGIT
+        figures.append(_decimal(f"average degree, {level}", found, printed.get(level), slack))
+    bounds = row.get("feature_range", (None, None))
+    for end, found, expected in zip(
+        ("lowest", "highest"), dataset.feature_range, bounds, strict=True
+    ):
+        figures.append(_decimal(f"{end} feature, normalised", found, expected, HALF_DIGIT))
+    return (*figures, *_split_sizes(dataset, bool(row)))
+
+
+def check(dataset: Dataset) -> None:
+    """Refuse a dataset that has the name of a published one and other figures.
+
+    Raises:
+        DataError: lists each figure that differs, expected and found.
+    """
+    wrong = [figure for figure in compare(dataset) if not figure.agrees]
+    if wrong:
+        listed = "; ".join(
+            f"{each.name}: expected {each.expected}, found {each.found}" for each in wrong
+        )
+        msg = (
+            f"{dataset.origin}: this is not the {dataset.name} that GRB publishes: {listed}; "
+            f"to use it all the same, give it another name: NAME=FOLDER"
+        )
+        raise DataError(msg)
+
+
+def _split_sizes(dataset: Dataset, is_published: bool) -> list[Figure]:
+    """GRB gives shares (60 / 10 / 3 x 10 %): sizes may differ from them by rounding."""
+    nodes = dataset.num_nodes
+    shares = {"train": 0.6, "val": 0.1, "easy": 0.1, "medium": 0.1, "hard": 0.1}
+    parts = {"train": dataset.train, "val": dataset.val, **dataset.test}
+    figures = []
+    for part, share in shares.items():
+        found, wanted = parts[part].numel(), int(nodes * share)
+        slack = 4 if part == "val" else 1  # what the others leave
+        agrees = not is_published or abs(found - wanted) <= slack
+        expected = f"{wanted:,}" if is_published else ""
+        figures.append(
+            Figure(name=f"{part} nodes", found=f"{found:,}", expected=expected, agrees=agrees)
+        )
+    return figures
+
+
+def _count(name: str, found: int, expected: int | None) -> Figure:
+    text = "" if expected is None else f"{expected:,}"
+    agrees = expected is None or found == expected
+    return Figure(name=name, found=f"{found:,}", expected=text, agrees=agrees)
+
+
+def _decimal(name: str, found: float, expected: Sequence[float] | None, slack: float) -> Figure:
+    text = " or ".join(f"{value:.2f}" for value in expected or ())
+    agrees = expected is None or any(abs(found - value) <= slack for value in expected)
+    return Figure(name=name, found=f"{found:.2f}", expected=text, agrees=agrees)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    text = files("grb_check").joinpath("published/datasets.json").read_text("utf-8")
+    table: dict[str, Any] = json.loads(text)
+    return table

@@ -1,0 +1,46 @@
+"""Comma-separated numbers from a text stream that nobody vouches for, in one kind of error."""
+
+from __future__ import annotations
+
+import warnings
+from gzip import GzipFile
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from grb_check.errors import DataError
+
+
+def read_table(
+    stream: BinaryIO | GzipFile, kind: DTypeLike, columns: int | None, where: str
+) -> NDArray[Any]:
+    """All lines of a stream, parsed by numpy's C reader (about 5 million values a second).
+
+    Args:
+        stream: lines of numbers, separated by commas; blank lines are skipped.
+        kind: the dtype of the numbers; for an integer dtype nothing but integers is taken.
+        columns: numbers a line, None for any.
+        where: the file, for messages.
+
+    Returns:
+        [lines, columns] of that dtype; floats may be NaN or infinite.
+
+    Raises:
+        DataError: the stream is damaged or empty, a line has another number of columns, or
+            something is not such a number.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # an empty file and an integer written as 1.0 only warn
+        try:
+            table: NDArray[Any] = np.loadtxt(
+                stream, delimiter=",", dtype=kind, ndmin=2, comments=None, encoding=None
+            )
+        except UserWarning:
+            raise DataError(f"{where}: is empty") from None
+        except Exception as error:  # gzip, zipfile and zlib raise nearly anything on damaged bytes
+            reason = " ".join(str(error).split("; use")[0].split()) or type(error).__name__
+            raise DataError(f"{where}: not a table of numbers: {reason}") from error
+    if columns is not None and table.shape[1] != columns:
+        raise DataError(f"{where}: {table.shape[1]} numbers a line; expected {columns}")
+    return table

@@ -1,0 +1,157 @@
+"""From a misbehaving server to a verified dataset and a judged model, as a user would do it.
+
+The files served have grb-cora's real graph and its published figures; only the features are noise.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bad_server import Answer, Server, serving
+from grb_stand_ins import make, zipped
+
+from grb_check.datasets.lock import LOCK_FILE
+
+pytestmark = pytest.mark.real
+
+HTML = Answer(b"<!doctype html><title>Link expired</title>", headers={"Content-Type": "text/html"})
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("stand-ins")
+    return {
+        name: zipped(make(name, real_data, folder / name), name)
+        for name in ("grb-cora", "grb-citeseer")
+    }
+
+
+def run(
+    folder: Path, *arguments: str, module: str = "grb_check"
+) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, GRB_CHECK_DATA=str(folder / "home"), OMP_NUM_THREADS="1")
+    environment.pop("GRB_CHECK_SOURCES", None)
+    command = [sys.executable, "-m", module, *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def row(shown: str, figure: str) -> list[str]:
+    """What `info` says was found and is published of a figure."""
+    line = next(each for each in shown.splitlines() if each.startswith(f"{figure}  "))
+    return line.removeprefix(figure).split()
+
+
+def asked(server: Server) -> list[str]:
+    return [request.path for request in server.requests]
+
+
+def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str, bytes]) -> None:
+    """Dead and lying sources are named and passed over; what comes is compared with Table 2 and 4.
+
+    The order: not found, an expired link's web page, half an archive, another dataset, the right
+    one.
+    """
+    good, other = archives["grb-cora"], archives["grb-citeseer"]
+    routes = {
+        "/404/grb-cora.zip": Answer(status=404),
+        "/html/grb-cora.zip": HTML,
+        "/half/grb-cora.zip": Answer(good[: len(good) // 2]),
+        "/other/grb-cora.zip": Answer(other),
+        "/good/grb-cora.zip": Answer(good),
+    }
+    with serving(Answer(status=500), routes=routes) as server:
+        names = ("404", "html", "half", "other", "good")
+        sources = [f"--source={server.url(f'/{name}/{{name}}.zip')}" for name in names]
+        done = run(tmp_path, "fetch", "grb-cora", *sources)
+        assert done.returncode == 0, done.stderr
+        assert "grb-cora: 2,680 nodes, 5,148 edges, verified" in done.stdout
+        assert list(routes) == asked(server)
+        for name, reason in {
+            "404": "404",
+            "html": "web page",
+            "half": "archive",
+            "other": "not the grb-cora that GRB publishes: nodes: expected 2,680, found 3,191",
+        }.items():
+            line = next(each for each in done.stderr.splitlines() if f"/{name}/" in each)
+            assert reason in line
+        again = run(tmp_path, "fetch", "grb-cora", *sources)
+        assert again.returncode == 0
+        assert list(routes) == asked(server)
+    listed = run(tmp_path, "datasets").stdout
+    line = next(each for each in listed.splitlines() if each.startswith("grb-cora"))
+    assert line.endswith(f"in {tmp_path / 'home' / 'grb-cora'}, verified")
+    assert server.url("/good/grb-cora.zip") in (tmp_path / "home" / LOCK_FILE).read_text()
+    shown = run(tmp_path, "info", "grb-cora").stdout
+    assert row(shown, "average degree, medium") == ["2.96", "2.96"]
+    assert "differs" not in shown
+
+
+def test_files_that_changed_are_refused(tmp_path: Path, archives: dict[str, bytes]) -> None:
+    """By fetch's second call, by info, and where another copy is put in a folder of the user."""
+    with serving(Answer(archives["grb-cora"])) as server:
+        assert run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}").returncode == 0
+    copy = tmp_path / "copy" / "grb-cora"
+    shutil.copytree(tmp_path / "home" / "grb-cora", copy)
+    with (copy / "labels.npz").open("ab") as stream:
+        stream.write(b"\0")
+    done = run(tmp_path, "info", "grb-cora", f"--data={copy.parent}")
+    assert done.returncode == 1
+    assert f"{copy / 'labels.npz'}: expected sha256" in done.stderr
+
+
+def test_all_sources_dead_is_one_message(tmp_path: Path) -> None:
+    """Each source with its reason, and what can be done."""
+    with serving(HTML) as server:
+        done = run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}")
+    assert done.returncode == 1
+    assert "none of 1 sources gave it" in done.stderr
+    assert "web page" in done.stderr
+    assert "by hand" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_workers_of_pytest_download_once(tmp_path: Path, archives: dict[str, bytes]) -> None:
+    """`--grb-download` in the run itself; the second run and the workers ask for nothing."""
+    arguments = (
+        "-q",
+        "-n2",
+        "--grb-only",
+        "--grb-model=grb_check.models:gcn",
+        "--grb-dataset=grb-cora",
+        "--grb-difficulty=easy",
+        "--grb-attack=modification/rnd,modification/dice",
+        "--grb-repeats=1",
+        "--grb-max-drop=1",
+        "--grb-min-clean=0",
+    )
+    refused = run(tmp_path, *arguments, module="pytest")
+    assert refused.returncode == 4
+    assert "--grb-download" in refused.stderr
+    with serving(Answer(archives["grb-cora"])) as server:
+        allowed = ("--grb-download", f"--grb-sources={server.url('/{name}.zip')}")
+        done = run(tmp_path, *arguments, *allowed, module="pytest")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "2 passed" in done.stdout
+        assert run(tmp_path, *arguments, module="pytest").returncode == 0
+        assert asked(server) == ["/grb-cora.zip"]
+
+
+def test_copied_zip_needs_no_network(tmp_path: Path, archives: dict[str, bytes]) -> None:
+    """A colleague's archive in a data folder, or named by its path."""
+    folder = tmp_path / "from-a-colleague"
+    folder.mkdir()
+    (folder / "grb-citeseer.zip").write_bytes(archives["grb-citeseer"])
+    for arguments in (
+        ("grb-citeseer", f"--data={folder}"),
+        (str(folder / "grb-citeseer.zip"),),
+    ):
+        done = run(tmp_path, "info", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert row(done.stdout, "nodes") == ["3,191", "3,191"]

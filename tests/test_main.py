@@ -1,0 +1,135 @@
+"""`python -m grb_check` on small folders; what needs real graphs is in tests/real."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import write_dataset
+
+from grb_check.__main__ import main
+from grb_check.datasets.lock import LOCK_FILE
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GRB_CHECK_DATA", str(tmp_path / "home"))
+    monkeypatch.delenv("GRB_CHECK_SOURCES", raising=False)
+    return tmp_path / "home"
+
+
+def test_datasets_lists_every_name_with_its_state(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is bundled, generated, downloaded and from where."""
+    assert main(["datasets"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["synthetic-cora"].endswith("bundled")
+    assert "659,574   2,878,577" in lines["grb-aminer"]
+    assert "cogdl-data.oss-cn-beijing.aliyuncs.com" in lines["grb-aminer"]
+    assert lines["grb-reddit"].endswith("else rebuilds it from PyG's Reddit2")
+    assert lines["synthetic-reddit"].endswith("generated on first use")
+    assert lines["proteins"].endswith("fetch downloads it with PyG")
+    assert str(home) in lines["looked"]
+
+
+def test_datasets_tells_used_from_unused(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder is verified once it was loaded, and no longer when it has changed since."""
+    folder = planetoid_raw(tmp_path)
+
+    def state() -> str:
+        main(["datasets", "--data", str(tmp_path)])
+        out = capsys.readouterr().out
+        return next(line for line in out.splitlines() if line.startswith("planetoid-cora"))
+
+    assert state().endswith(f"in {folder}, not used yet")
+
+
+def planetoid_raw(root: Path) -> Path:
+    folder = root / "Cora" / "raw"
+    folder.mkdir(parents=True)
+    for part in ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index"):
+        (folder / f"ind.cora.{part}").touch()
+    return folder
+
+
+def test_info_shows_figures_and_histogram(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Statistics of an own folder, without published ones, and where its test nodes lie."""
+    folder = write_dataset(tmp_path / "mine")
+    assert main(["info", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"mine: folder {folder}\n")
+    assert "published" not in out
+    assert "average degree, hard" in out
+    assert "#" in out[out.index("degree  easy") :]
+
+
+def test_info_of_a_changed_folder_fails_until_it_is_locked_again(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the file and the command, which works."""
+    folder = write_dataset(tmp_path / "mine")
+    assert main(["info", str(folder)]) == 0
+    path = folder / "labels.npz"
+    with np.load(path) as archive:
+        labels = archive["data"]
+    np.savez(path, data=labels[::-1])
+    assert main(["info", str(folder)]) == 1
+    error = capsys.readouterr().err
+    assert f"{path}: expected sha256" in error
+    assert f"python -m grb_check lock {folder}" in error
+    assert main(["lock", str(folder)]) == 0
+    assert str(home / LOCK_FILE) in capsys.readouterr().out
+    assert main(["info", str(folder)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["info", "grb-coar"], "did you mean grb-cora?"),
+        (["info", "grb-cora"], "python -m grb_check fetch grb-cora"),
+        (["info", "synthetic-cora", "--data", "nowhere"], "--data: 'nowhere' is no folder"),
+        (["fetch", "grb-cora", "--source", "ftp://x/y.zip"], "source 'ftp://x/y.zip'"),
+        (["fetch", "grb-cora", "--source", "http://127.0.0.1:9/x.zip"], "127.0.0.1"),
+    ],
+)
+def test_what_cannot_be_had_is_one_message_without_a_traceback(
+    home: Path,
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exit code 1, and on stderr what was given and what to do."""
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("grb_check: ")
+    assert message in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["fetch"], ["info"], ["nonsense"], ["info", "a", "b"]])
+def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """As with every command made with argparse."""
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+    assert raised.value.code == 2
+    assert "usage: python -m grb_check" in capsys.readouterr().err
+
+
+def test_the_list_is_cheap() -> None:
+    """Neither torch nor numpy is loaded to list the datasets."""
+    code = (
+        "import sys; from grb_check.__main__ import main; main(['datasets']); "
+        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert done.returncode == 0
