@@ -23,6 +23,7 @@ def case_properties(outcome: Outcome) -> list[Property]:
         ("grb.case", outcome.case.id),
         ("grb.model", outcome.model),
         ("grb.dataset", outcome.case.dataset),
+        ("grb.dataset_origin", outcome.origin),
         ("grb.difficulty", outcome.case.difficulty),
         ("grb.scenario", outcome.case.scenario),
         ("grb.attack", outcome.case.attack),

@@ -17,6 +17,7 @@ for _pair in attack_names():
 
 MODELS = """
 import torch
+from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 
@@ -52,6 +53,26 @@ class Integers(Mlp):
 class Raises(Mlp):
     def forward(self, x, edge_index):
         raise RuntimeError("the user's own fault")
+
+
+def graph():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(90) % 3
+    pairs = torch.randint(0, 90, (2, 400), generator=generator)
+    x = torch.randn(90, 6, generator=generator) + 2 * torch.eye(3, 6)[y]
+    part = torch.arange(90) // 30
+    masks = {f"{name}_mask": part == number for number, name in enumerate(("train", "val", "test"))}
+    return Data(x=x, edge_index=pairs[:, pairs[0] != pairs[1]], y=y, **masks)
+
+
+def graph_without_labels():
+    data = graph()
+    del data.y
+    return data
+
+
+def broken_graph():
+    raise RuntimeError("no such graph")
 
 
 def build(num_features, num_classes):

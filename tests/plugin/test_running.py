@@ -371,3 +371,30 @@ def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) 
     child.wait()
     plain = project.runpytest_subprocess(*args)
     assert "training Slow" not in plain.stdout.str()
+
+
+@pytest.mark.parametrize(("split", "targets"), [("grb", 9), ("given", 10)])
+def test_a_function_of_the_user_is_a_dataset(
+    project: pytest.Pytester, split: str, targets: int
+) -> None:
+    """With GRB's split, or its own masks, from the command line and from the ini file alike."""
+    args = ["--grb-repeats=1", "--grb-attack=modification/rnd", "--grb-difficulty=easy"]
+    chosen = ["--grb-dataset=models:graph", f"--grb-split={split}"]
+    project.runpytest(
+        "--grb-model=models:build", *args, *chosen, "--grb-json=a.json"
+    ).assert_outcomes(passed=1)
+    project.makepyprojecttoml(
+        f"""
+        [tool.pytest]
+        grb_model = "models:build"
+        grb_datasets = ["models:graph"]
+        grb_split = "{split}"
+        grb_download = false
+        """
+    )
+    project.runpytest(*args, "--grb-json=b.json").assert_outcomes(passed=1)
+    records = [json.loads((project.path / name).read_text()) for name in ("a.json", "b.json")]
+    outcomes = [record["cases"][0]["outcome"] for record in records]
+    assert [each["targets"] for each in outcomes] == [targets] * 2
+    assert outcomes[0]["dataset"] == outcomes[1]["dataset"]
+    assert outcomes[0]["case"]["dataset"] == "models.graph"

@@ -1,0 +1,137 @@
+"""From a source to a checked dataset: fallbacks, names and first use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from bad_server import Answer, serving
+from tiny import write_dataset
+
+from grb_check.datasets import DataNotice, Places, find, load, loading, rebuilt
+from grb_check.datasets.catalogue import Kind
+from grb_check.datasets.identity import files_of, key_of
+from grb_check.datasets.lock import LOCK_FILE, recorded
+from grb_check.datasets.synthetic import PRESETS, generate
+from grb_check.errors import DataError
+
+
+def test_first_use_is_recorded_only_if_the_dataset_is_good(tmp_path: Path) -> None:
+    """A folder that cannot be read leaves no record to keep to."""
+    places = Places(home=tmp_path / "home")
+    source = find(str(write_dataset(tmp_path / "tiny")), places)
+    labels = source.path / "labels.npz"
+    content = labels.read_bytes()
+    labels.write_bytes(content[:-30])
+    with pytest.raises(DataError, match=r"labels\.npz"):
+        load(source)
+    assert recorded(key_of(source), places.home) is None
+    labels.write_bytes(content)
+    load(source)
+    assert set(recorded(key_of(source), places.home) or ()) == set(files_of(source))
+
+
+def test_a_published_name_obliges(tmp_path: Path) -> None:
+    """Another graph called grb-cora is refused, under another name it is taken."""
+    folder = write_dataset(tmp_path / "grb-cora")
+    places = Places(home=tmp_path / "home")
+    with pytest.raises(DataError, match="nodes: expected 2,680, found 160"):
+        load(find(str(folder), places))
+    assert load(find(f"mine={folder}", places)).num_nodes == 160
+
+
+def test_two_datasets_of_one_name_are_told_apart_by_their_path(tmp_path: Path) -> None:
+    """Checksums of a user's own folders belong to the place, not to the name."""
+    places = Places(home=tmp_path / "home")
+    for number in range(2):
+        folder = write_dataset(tmp_path / str(number) / "data", seed=number)
+        load(find(str(folder), places))
+        load(find(str(folder), places))
+    names = json.loads((places.home / LOCK_FILE).read_text())["datasets"]
+    assert sorted(names) == [str(tmp_path / str(number) / "data") for number in range(2)]
+
+
+def test_nothing_is_written_into_a_users_folder(tmp_path: Path) -> None:
+    """Folder, zip: the lock file lies in the data folder."""
+    folder = write_dataset(tmp_path / "mine" / "tiny")
+    before = sorted((tmp_path / "mine").rglob("*"))
+    load(find("tiny", Places(folders=(tmp_path / "mine",), home=tmp_path / "home")))
+    assert before == sorted(folder.parent.rglob("*"))
+
+
+def test_where_nothing_can_be_had_both_ways_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sources with their reasons, and what became of the upstream files."""
+
+    def dead(name: str, home: Path) -> Path:
+        raise DataError("PyG's download failed: no network")
+
+    monkeypatch.setattr(rebuilt, "fetch_upstream", dead)
+    with serving(Answer(status=404)) as server:
+        places = Places(home=tmp_path, download=True, sources=(server.url(),))
+        with pytest.raises(DataError, match=r"(?s)404.*rebuild.*no network"):
+            load(find("grb-flickr", places))
+
+
+@pytest.fixture(scope="module")
+def flickr_raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GraphSAINT's files of a made-up graph with grb-flickr's published figures."""
+    made = generate(PRESETS["synthetic-flickr"], 0)
+    num_nodes, num_features = made.features.shape
+    features = np.random.default_rng(0).random((num_nodes, num_features)) < 0.01
+    features[:, 0] = np.arange(num_nodes) < 0.4475 * num_nodes  # standardised: -0.9
+    features[:, 1] = np.arange(num_nodes) == 5  # standardised: 298.7
+    raw = tmp_path_factory.mktemp("root") / "Flickr" / "raw"
+    raw.mkdir(parents=True)
+    sp.save_npz(raw / "adj_full.npz", made.adjacency.astype(np.float32))
+    np.save(raw / "feats.npy", features.astype(np.float64))
+    classes = {str(node): int(label) for node, label in enumerate(made.labels)}
+    (raw / "class_map.json").write_text(json.dumps(classes))
+    (raw / "role.json").write_text('{"tr": [0], "va": [1], "te": [2]}')
+    return raw
+
+
+@pytest.mark.slow
+def test_flickr_is_rebuilt_from_the_files_of_a_data_folder(
+    flickr_raw: Path, tmp_path: Path
+) -> None:
+    """Standardised, split and normalised it passes the comparison, and is called rebuilt."""
+    dataset = load(find("grb-flickr", Places(folders=(flickr_raw.parents[1],), home=tmp_path)))
+    assert dataset.rebuilt
+    assert dataset.origin == "rebuilt from PyG's Flickr, GRB's split"
+    assert (dataset.num_nodes, dataset.num_edges) == (89_250, 449_878)
+    assert dataset.raw_feature_range == pytest.approx((-0.9, 298.7), abs=0.05)
+    assert dataset.train.numel() == 53_550
+
+
+@pytest.mark.slow
+def test_flickr_is_rebuilt_where_the_sources_are_dead(
+    flickr_raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notice says why; the next use finds the upstream files and asks for nothing."""
+    home = tmp_path / "home"
+    target = home / "pyg" / "Flickr" / "raw"
+
+    def fetched(name: str, home: Path) -> Path:
+        target.parent.mkdir(parents=True)
+        target.symlink_to(flickr_raw)
+        return target
+
+    monkeypatch.setattr(rebuilt, "fetch_upstream", fetched)
+    with serving(Answer(b"<html>gone</html>", headers={"Content-Type": "text/html"})) as server:
+        places = Places(home=home, download=True, sources=(server.url(),))
+        with pytest.warns(DataNotice, match=r"(?s)grb-flickr will be rebuilt, because .*web page"):
+            dataset = load(find("grb-flickr", places))
+        assert dataset.rebuilt
+        assert find("grb-flickr", places).kind == "rebuild"
+        assert len(server.requests) == 1
+
+
+def test_every_kind_of_source_can_be_read() -> None:
+    """None was forgotten; what is fetched becomes another kind, and sets of graphs are none."""
+    assert set(get_args(Kind)) - {"fetch", "graphs"} == set(loading._READERS)
