@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
-from grb_check import datasets
+from grb_check import __version__, datasets
 from grb_check.datasets import Places, Source
-from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES
+from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
 from grb_check.datasets.sources import named_sources
 from grb_check.errors import GrbCheckError, UsageError
 
 Command = Callable[[argparse.Namespace, Places], int]
 
 FAILED: Final = 1
+DATASET: Final = "a name of the list, a path, pyg:CLASS/NAME, or pkg.module:function"
+OTHER_NAMES: Final = {
+    ", or the option --grb-download": "",
+    " (ini: grb_sources)": "",
+    "--grb-sources": "--source",
+    "--grb-": "--",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,18 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; None for this process's.
 
     Returns:
-        0, or 1 where something could not be had or is not what it should be. Wrong usage ends the
-        process with 2, as argparse does.
+        0, or 1 where something is unknown, could not be had or is not what it should be. What
+        argparse refuses ends the process with 2.
     """
     options = _parser().parse_args(arguments)
     with _plain_warnings():
         try:
             return COMMANDS[options.command](options, _places(options))
         except GrbCheckError as error:
-            sys.stderr.write(f"grb_check: {error}\n")
+            _complain(error)
+            return FAILED
+        except BrokenPipeError:  # the reader of a pipe has seen enough
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or the interpreter complains at exit
             return FAILED
         except KeyboardInterrupt:
-            sys.stderr.write("grb_check: interrupted; the same command goes on where it stopped\n")
+            sys.stderr.write("grb_check: interrupted; what was downloaded is kept\n")
             return FAILED
 
 
@@ -62,6 +72,8 @@ def list_datasets(options: argparse.Namespace, places: Places) -> int:
 
 def info(options: argparse.Namespace, places: Places) -> int:
     """The figures of one dataset beside the published ones."""
+    from grb_check.datasets.identity import files_of, key_of
+    from grb_check.datasets.lock import LOCK_FILE, recorded
     from grb_check.reports.datasets import graph_set_statistics, statistics
 
     source = datasets.find(options.dataset, places)
@@ -69,6 +81,8 @@ def info(options: argparse.Namespace, places: Places) -> int:
         _say(*graph_set_statistics(datasets.load_graph_set(source)))
     else:
         _say(*statistics(datasets.load(source)))
+    if files_of(source) and recorded(key_of(source), places.home):
+        _say("", f"checksums: as in {places.home / LOCK_FILE}")
     return 0
 
 
@@ -79,20 +93,18 @@ def fetch(options: argparse.Namespace, places: Places) -> int:
         try:
             _say(f"{spec}: {_fetched(datasets.find(spec, replace(places, download=True)))}")
         except GrbCheckError as error:
-            sys.stderr.write(f"grb_check: {error}\n")
+            _complain(error)
             result = FAILED
     return result
 
 
 def lock(options: argparse.Namespace, places: Places) -> int:
     """Take the files of a dataset, as they are now, for what they should be."""
-    from grb_check.datasets.identity import key_of
-    from grb_check.datasets.lock import LOCK_FILE, forget
+    from grb_check.datasets.loading import accept
+    from grb_check.datasets.lock import LOCK_FILE
 
-    source = datasets.find(options.dataset, places)
-    forget(key_of(source), places.home)
-    datasets.load(source)
-    _say(f"{key_of(source)}: checksums recorded in {places.home / LOCK_FILE}")
+    key = accept(datasets.find(options.dataset, places))
+    _say(f"{key}: checksums recorded in {places.home / LOCK_FILE}")
     return 0
 
 
@@ -105,22 +117,29 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 def _fetched(source: Source) -> str:
+    from grb_check.datasets.published import published
+
     if source.kind == "graphs":
         graphs = datasets.load_graph_set(source)
         return f"{graphs.num_graphs:,} graphs, {graphs.origin}"
     if source.kind == "rebuild":  # whoever says fetch wants the original
         source = replace(source, kind="fetch", path=source.places.home / source.name)
     dataset = datasets.load(source)
-    return f"{dataset.num_nodes:,} nodes, {dataset.num_edges:,} edges, verified; {dataset.origin}"
+    is_published = published(dataset.name) is not None
+    figures = f"{dataset.num_nodes:,} nodes, {dataset.num_edges:,} edges"
+    agrees = ", as published" if is_published else ""
+    return f"{figures}{agrees}; {dataset.origin}"
 
 
 def _places(options: argparse.Namespace) -> Places:
-    given = tuple(map(Path, options.data))
+    given = tuple(map(expanded, options.data))
     for folder in given:
         if not folder.is_dir():
             raise UsageError(f"--data: {str(folder)!r} is no folder")
     places = Places(folders=given, sources=named_sources(options.source or None))
-    home = Path(options.into).expanduser() if options.into else places.home
+    home = expanded(options.into) if options.into else places.home
+    if home.exists() and not home.is_dir():
+        raise UsageError(f"the data folder {str(home)!r} is no folder")
     return replace(places, home=home, split=options.split)
 
 
@@ -128,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m grb_check", description="Datasets of grb_check.", allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=f"grb_check {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -149,9 +169,9 @@ def _parser() -> argparse.ArgumentParser:
         text = (command.__doc__ or "").strip()
         sub = commands.add_parser(name, parents=[common], help=text, description=text)
         if name == "fetch":
-            sub.add_argument("datasets", nargs="+", metavar="DATASET")
+            sub.add_argument("datasets", nargs="+", metavar="DATASET", help=DATASET)
         elif name != "datasets":
-            sub.add_argument("dataset", metavar="DATASET")
+            sub.add_argument("dataset", metavar="DATASET", help=DATASET)
         if name == "info":
             help_ = "GRB's split by degree, or the one that the dataset brings along"
             sub.add_argument("--split", choices=SPLIT_RULES, help=help_)
@@ -171,6 +191,14 @@ def _plain_warnings() -> Iterator[None]:
 
 def _show(message: Warning | str, *_: object, **__: object) -> None:
     sys.stderr.write(f"note: {message}\n")
+
+
+def _complain(error: GrbCheckError) -> None:
+    """Messages speak of pytest's options; here they have other names."""
+    text = str(error)
+    for theirs, ours in OTHER_NAMES.items():
+        text = text.replace(theirs, ours)
+    sys.stderr.write(f"grb_check: {text}\n")
 
 
 def _say(*lines: str) -> None:

@@ -24,3 +24,8 @@ class ModelError(GrbCheckError):
 
 class BudgetError(GrbCheckError):
     """A perturbation does more than its threat allows."""
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, on one line; its kind if it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__

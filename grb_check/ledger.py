@@ -54,6 +54,15 @@ class Ledger:
         """Cases that were to run and never came back."""
         return sorted(self.expected - self.reported)
 
+    @property
+    def torn(self) -> list[str]:
+        """Datasets of which different cases saw different graphs."""
+        seen: dict[str, set[str]] = {}
+        for row in self.rows:
+            if row.outcome is not None:
+                seen.setdefault(row.case.dataset, set()).add(row.outcome.dataset)
+        return sorted(name for name, graphs in seen.items() if len(graphs) > 1)
+
     def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> None:
         """Book a case from the builtin types that travelled with its report."""
         outcome = record.get("outcome")

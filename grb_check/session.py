@@ -186,6 +186,8 @@ class Run:
                 add_suite_property(self._config, name, value)
         if self.settings.json is not None:
             json_report.write(self.settings.json, self.settings, rows, self.ledger.missing)
+        if self.ledger.torn and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.ledger.missing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._lost = True
@@ -197,6 +199,8 @@ class Run:
         rows = self.ledger.rows
         if rows:
             terminal.write_table(reporter, rows, self.settings)
+        if self.ledger.torn:
+            terminal.write_torn(reporter, self.ledger.torn)
         if self._lost:
             terminal.write_missing(reporter, self.ledger.missing)
 

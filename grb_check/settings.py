@@ -23,7 +23,7 @@ from grb_check.cases import (
     select_attacks,
 )
 from grb_check.datasets import Places, Source
-from grb_check.datasets.places import SPLIT_RULES
+from grb_check.datasets.places import SPLIT_RULES, expanded
 from grb_check.datasets.sources import named_sources
 from grb_check.errors import UsageError
 from grb_check.factories import parse_model_args
@@ -124,7 +124,7 @@ def read(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path)
         return default if raw[dest][0] is MISSING else raw[dest][0]
 
     def path(dest: str, text: str) -> Path:
-        return (here if origins[dest] == COMMAND_LINE else rootdir) / Path(text).expanduser()
+        return (here if origins[dest] == COMMAND_LINE else rootdir) / expanded(text)
 
     suite_name = choose("suite", one("grb_suite", "smoke"), tuple(SUITES))
     suite = SUITES[suite_name]
@@ -235,10 +235,10 @@ def _sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, 
         raise UsageError(f"suite {suite!r}: {error}") from None
     for source in sources:
         if sum(each.name == source.name for each in sources) > 1:
+            alike = ", ".join(each.asked for each in sources if each.name == source.name)
             raise UsageError(
-                f"two datasets have the name {source.name!r}: "
-                f"{', '.join(str(each.path) for each in sources if each.name == source.name)}; "
-                f"give one of them another with NAME=FOLDER"
+                f"two datasets have the name {source.name!r}: {alike}; give one of them another "
+                f"with NAME=..."
             )
     return sources
 

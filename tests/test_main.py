@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from tiny import write_dataset
 
 from grb_check.__main__ import main
 from grb_check.datasets.lock import LOCK_FILE
+from grb_check.datasets.places import data_home
 
 
 @pytest.fixture
@@ -66,7 +69,7 @@ def test_info_shows_figures_and_histogram(
     assert main(["info", str(folder)]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"mine: folder {folder}\n")
-    assert "published" not in out
+    assert "(nothing published)" in out
     assert "average degree, hard" in out
     assert "#" in out[out.index("degree  easy") :]
 
@@ -90,9 +93,65 @@ def test_info_of_a_changed_folder_fails_until_it_is_locked_again(
     assert main(["info", str(folder)]) == 0
 
 
+def test_a_lock_that_fails_leaves_the_record(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A damaged file is not accepted, and what was recorded is still asked for."""
+    folder = write_dataset(tmp_path / "mine")
+    assert main(["info", str(folder)]) == 0
+    before = (home / LOCK_FILE).read_text()
+    path = folder / "labels.npz"
+    path.write_bytes(path.read_bytes()[:-40])
+    assert main(["lock", str(folder)]) == 1
+    assert "labels.npz" in capsys.readouterr().err
+    assert (home / LOCK_FILE).read_text() == before
+
+
+@pytest.mark.parametrize("dataset", ["synthetic-cora", "string:ascii_letters"])
+def test_what_has_no_files_cannot_be_locked(
+    home: Path, dataset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is recorded under any name."""
+    assert main(["lock", dataset]) == 1
+    assert "there are no files to record" in capsys.readouterr().err
+    assert not (home / LOCK_FILE).exists()
+
+
+def test_a_broken_lock_file_does_not_concern_the_bundled_dataset(home: Path) -> None:
+    """It has no files that could have changed."""
+    home.mkdir()
+    (home / LOCK_FILE).write_text("nonsense")
+    assert main(["info", "synthetic-cora"]) == 0
+
+
+def test_the_advised_command_works(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It repeats what was asked for and where: here a set of graphs in a folder with a space."""
+    raw = tmp_path / "my data" / "MUTAG" / "raw"
+    raw.mkdir(parents=True)
+    texts = {
+        "A": "1, 2\n2, 1\n3, 4\n4, 3\n",
+        "graph_indicator": "1\n1\n2\n2\n",
+        "graph_labels": "0\n1\n",
+        "node_labels": "0\n1\n0\n1\n",
+    }
+    for part, text in texts.items():
+        (raw / f"MUTAG_{part}.txt").write_text(text)
+    command = ["info", "mutag", f"--data={tmp_path / 'my data'}", f"--into={tmp_path / 'here'}"]
+    assert main(command) == 0
+    (raw / "MUTAG_node_labels.txt").write_text("1\n0\n1\n0\n")
+    assert main(command) == 1
+    advised = capsys.readouterr().err.partition("python -m grb_check ")[2]
+    assert main(shlex.split(advised)) == 0
+    assert main(command) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["info", "http://127.0.0.1/x.zip"], "a URL is no dataset"),
+        (["info", "planetoid-cora", "--data=~nobody/x"], "is no folder"),
         (["info", "grb-coar"], "did you mean grb-cora?"),
         (["info", "grb-cora"], "python -m grb_check fetch grb-cora"),
         (["info", "synthetic-cora", "--data", "nowhere"], "--data: 'nowhere' is no folder"),
@@ -133,3 +192,19 @@ def test_the_list_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert done.returncode == 0
+
+
+def test_messages_name_the_options_of_this_command(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pytest's are called --grb-..., and one of them is the command itself here."""
+    main(["info", "planetoid-cora"])
+    assert "--grb-" not in capsys.readouterr().err
+
+
+def test_data_home_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a container's user that no password file knows: a temporary folder, no error."""
+    for name in ("GRB_CHECK_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: str(path))
+    assert Path(tempfile.gettempdir()) / "grb_check" / "data" == data_home()

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from grb_check.datasets.archive import integers
 from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.npz import integers
 from grb_check.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -120,24 +120,33 @@ def node_ids(nodes: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.int3
     return nodes.astype(np.int32, copy=False)
 
 
-def both_ways(rows: NDArray[Any], columns: NDArray[Any], num_nodes: int) -> IntArray:
-    """Edges of a graph that is directed by nature and their reverses, each once.
-
-    `undirected_edges` does the same and says so, because for other graphs it is a repair.
+def matrix_of_pairs(pairs: NDArray[Any], num_nodes: int, where: str) -> sp.csr_array:
+    """The matrix with an entry of 1 for each pair.
 
     Args:
-        rows: int [e], below num_nodes; likewise `columns`.
-        columns: see `rows`.
+        pairs: int [2, e] node ids.
         num_nodes: number of nodes.
+        where: what the pairs are, for messages.
 
-    Returns:
-        int64 [2, .], sorted.
+    Raises:
+        DataError: they have another dtype or shape, or one is no node.
     """
-    first, second = rows.astype(np.int64), columns.astype(np.int64)
-    codes = np.concatenate([first * num_nodes + second, second * num_nodes + first])
-    codes.sort()  # numpy.unique takes ten times as long
-    is_new = np.concatenate([[True], codes[1:] != codes[:-1]])[: codes.size]
-    return np.stack(np.divmod(codes[is_new], num_nodes))
+    if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+        shape = "x".join(map(str, pairs.shape)) or "scalar"
+        raise DataError(f"{where} must be node ids [2, edges], not {pairs.dtype} [{shape}]")
+    rows, columns = node_ids(pairs, num_nodes, where)
+    return matrix_of(np.ones(rows.size, dtype=np.int8), rows, columns, num_nodes)
+
+
+def both_ways(matrix: sp.csr_array) -> sp.csr_array:
+    """A graph that is directed by nature and its reverse, each edge once.
+
+    `undirected_edges` does the same and says so, because for other graphs it is a repair.
+    """
+    matrix.sum_duplicates()
+    both = _symmetric(matrix)
+    both.data.fill(1)  # of an edge and its reverse it is 2, which is no weight
+    return both
 
 
 def undirected_edges(matrix: sp.csr_array, where: str) -> IntArray:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from grb_check.datasets.writing import writing
-from grb_check.errors import DataError
+from grb_check.errors import DataError, one_line
 
 _CHUNK: Final = 1 << 18
 _LONGEST_READ: Final = 1 << 20
@@ -121,7 +121,7 @@ def _explained(archive: Path) -> Iterator[None]:
     except _Unusable as error:
         raise DataError(f"{archive}: {error}") from error
     except Exception as error:  # zipfile, tarfile and the packers raise nearly anything on damage
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         raise DataError(f"{archive}: a damaged or incomplete archive ({reason})") from error
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,18 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from grb_check.datasets.adjacency import matrix_of, node_ids, undirected_edges
-from grb_check.datasets.archive import integers
+from grb_check.datasets.adjacency import undirected_edges
+from grb_check.datasets.blocks import blocks
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.normalisation import normalise
 from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.npz import integers
 from grb_check.datasets.places import SplitRule
 from grb_check.datasets.splits import Split, given_split, grb_split
 from grb_check.errors import DataError
 
 IntArray = NDArray[np.int64]
-
-_BLOCK_VALUES: Final = 1 << 22
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,7 +40,7 @@ def dataset_of(
     origin: str,
     where: str,
     features: NDArray[Any],
-    pairs: IntArray,
+    adjacency: sp.csr_array,
     labels: NDArray[Any],
     masks: Masks | None = None,
     split: SplitRule = "grb",
@@ -55,7 +53,8 @@ def dataset_of(
         origin: where the data came from, for reports; the split is added.
         where: the same for messages: a file, a folder, a function.
         features: raw, real [num_nodes, num_features]; may be overwritten.
-        pairs: int64 [2, e] node ids; each column stands for an edge, whichever way it points.
+        adjacency: [num_nodes, num_nodes] without stored zeros, as `matrix_of_pairs` and
+            `adjacency.read_matrix` make it; each entry stands for an edge.
         labels: int [num_nodes], or one-hot [num_nodes, num_classes].
         masks: the dataset's own split, if it has one.
         split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`).
@@ -71,7 +70,9 @@ def dataset_of(
     classes = class_numbers(labels, where)
     num_classes = check_labels(classes, num_nodes, where)
     values = check_features(features, num_nodes, where)
-    edges = undirected_edges(_matrix(pairs, num_nodes, where), where)
+    if adjacency.shape[0] != num_nodes:
+        raise DataError(f"{where}: edges between {adjacency.shape[0]} nodes, but {num_nodes} nodes")
+    edges = undirected_edges(adjacency, where)
     degrees = np.bincount(edges[0], minlength=num_nodes)
     if split == "given":
         parts = _given(masks, degrees, where)
@@ -99,10 +100,13 @@ def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArra
     """
     if features.ndim != 2 or features.dtype.kind not in "biuf" or not features.shape[1]:
         shape = "x".join(map(str, features.shape)) or "scalar"
-        msg = f"{where}: must be real numbers [nodes, features], not {features.dtype} [{shape}]"
+        msg = (
+            f"{where}: features must be real numbers [nodes, features], "
+            f"not {features.dtype} [{shape}]"
+        )
         raise DataError(msg)
     if features.shape[0] != num_nodes:
-        msg = f"{where}: {features.shape[0]} rows, but the adjacency matrix has {num_nodes} nodes"
+        msg = f"{where}: features of {features.shape[0]} nodes, but there are {num_nodes}"
         raise DataError(msg)
     with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported below
         values = np.ascontiguousarray(features, dtype=np.float32)
@@ -150,10 +154,16 @@ def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
         DataNotice: a class between 0 and the highest has no node.
     """
     if labels.size != num_nodes or not num_nodes:
-        msg = f"{where}: {labels.size} labels, but the adjacency matrix has {num_nodes} nodes"
+        msg = f"{where}: {labels.size} labels, but {num_nodes} nodes"
         raise DataError(msg)
     low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= num_nodes:
+    if low < 0:
+        msg = (
+            f"{where}: labels run from {low} to {high}; a class is 0 or more, and nodes without a "
+            f"class cannot be scored: leave them out, as data.subgraph(data.y >= 0) does"
+        )
+        raise DataError(msg)
+    if high >= num_nodes:
         msg = f"{where}: labels run from {low} to {high}; allowed are 0 .. {num_nodes - 1}"
         raise DataError(msg)
     if high == 0:
@@ -208,20 +218,6 @@ def assemble(
         origin=origin,
         rebuilt=rebuilt,
     )
-
-
-def blocks(x: NDArray[Any]) -> Iterator[slice]:
-    """Slices of rows of a matrix, each of at most 4 million values."""
-    step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
-    return (slice(start, start + step) for start in range(0, x.shape[0], step))
-
-
-def _matrix(pairs: IntArray, num_nodes: int, where: str) -> sp.csr_array:
-    if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
-        shape = "x".join(map(str, pairs.shape)) or "scalar"
-        raise DataError(f"{where}: edges must be node ids [2, edges], not {pairs.dtype} [{shape}]")
-    rows, columns = node_ids(pairs, num_nodes, f"{where}: edges")
-    return matrix_of(np.ones(rows.size, dtype=np.int8), rows, columns, num_nodes)
 
 
 def _given(masks: Masks | None, degrees: IntArray, where: str) -> Split:

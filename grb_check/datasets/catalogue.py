@@ -6,12 +6,12 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from grb_check.datasets.bundled import bundled_folder
-from grb_check.datasets.places import Places
+from grb_check.datasets.places import Places, expanded
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Source:
             and `own`.
         spec: for `pyg` the class and name, for `own` the function.
         places: what it was looked for in.
+        asked: as the user wrote it.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Source:
     path: Path
     spec: str = ""
     places: Places = field(default_factory=Places)
+    asked: str = ""
 
 
 def known_names() -> tuple[str, ...]:
@@ -111,24 +113,7 @@ def find(spec: str, places: Places | None = None) -> Source:
     Raises:
         UsageError: nothing of that name, or its files are not there.
     """
-    places = places or Places()
-    name, equals, rest = spec.partition("=")
-    if equals and _NAME.fullmatch(name):
-        return _given(rest, spec, places, name)
-    if spec in (*known_names(), *GRAPH_SETS):
-        return _known(spec, places)
-    if ":" in spec or _is_path(spec):
-        return _given(spec, spec, places, "")
-    if not _NAME.fullmatch(spec):
-        msg = (
-            f"dataset {spec!r}: a name consists of letters, digits, '.', '_' and '-'; "
-            "give a folder as name=path"
-        )
-        raise UsageError(msg)
-    for kind, path in _named(spec, places):
-        if kind != "folder" or not missing(path, GRB_FILES):
-            return Source(spec, kind, path, places=places)
-    raise UsageError(_unknown(spec, places.folders))
+    return replace(_found(spec, places or Places()), asked=spec)
 
 
 def load(source: Source) -> Dataset:
@@ -173,7 +158,7 @@ def anchored(spec: str, base: Path) -> str:
     name, equals, rest = spec.partition("=")
     if not (equals and _NAME.fullmatch(name)):
         name, equals, rest = "", "", spec
-    path = base / Path(rest).expanduser()
+    path = base / expanded(rest)
     is_name = not equals and spec in (*known_names(), *GRAPH_SETS)
     if is_name or rest.startswith("pyg:"):
         return spec
@@ -192,9 +177,43 @@ def raw_names(name: str) -> tuple[str, ...]:
     return tuple(f"ind.{prefix}.{part}" for part in PLANETOID_PARTS)
 
 
+def upstream(name: str, places: Places) -> Source | None:
+    """The files that a dataset of GRB's was made from, if they are in one of the places."""
+    for kind, path, files in _candidates(name, places):
+        if kind == "rebuild" and not missing(path, files):
+            return Source(name, kind, path, places=places, asked=name)
+    return None
+
+
 def text_names(name: str) -> tuple[str, ...]:
     """File names of a set of graphs."""
     return tuple(f"{name.upper()}_{part}.txt" for part in TU_PARTS)
+
+
+def _found(spec: str, places: Places) -> Source:
+    name, equals, rest = spec.partition("=")
+    if re.match("https?://", spec):
+        msg = (
+            f"dataset {spec!r}: a URL is no dataset; download the archive and give its path, or "
+            f"name the URL as a source of a known dataset"
+        )
+        raise UsageError(msg)
+    if equals and _NAME.fullmatch(name):
+        return _given(rest, spec, places, name)
+    if spec in (*known_names(), *GRAPH_SETS):
+        return _known(spec, places)
+    if ":" in spec or _is_path(spec):
+        return _given(spec, spec, places, "")
+    if not _NAME.fullmatch(spec):
+        msg = (
+            f"dataset {spec!r}: a name consists of letters, digits, '.', '_' and '-'; "
+            "give a folder as name=path"
+        )
+        raise UsageError(msg)
+    for kind, path in _named(spec, places):
+        if kind != "folder" or not missing(path, GRB_FILES):
+            return Source(spec, kind, path, places=places)
+    raise UsageError(_unknown(spec, places.folders))
 
 
 def _known(name: str, places: Places) -> Source:
@@ -222,15 +241,15 @@ def _known(name: str, places: Places) -> Source:
     if places.download:
         return Source(name, "fetch", places.home / name, places=places)
     raise UsageError(
-        f"dataset {name}: not found in {', '.join(looked)}; download it (python -m grb_check fetch "
-        f"{name}, or the option --grb-download), or name the folder that holds it with "
-        f"--grb-data=DIR"
+        f"dataset {name} is not here: download it (python -m grb_check fetch {name}, or the option "
+        f"--grb-download), or name the folder that holds it with --grb-data=DIR; looked for: "
+        f"{', '.join(looked)}"
     )
 
 
 def _candidates(name: str, places: Places) -> Iterator[tuple[Kind, Path, tuple[str, ...]]]:
     """Kind, place and files (none for a single file) in the order of preference."""
-    folders = [Path(os.path.expanduser(folder)) for folder in places.searched]
+    folders = [expanded(folder) for folder in places.searched]
     if name in PLANETOID:
         inside = Path(PLANETOID[name], "raw")
         for folder in folders:
@@ -269,7 +288,7 @@ def _given(text: str, spec: str, places: Places, name: str) -> Source:
         return Source(name or default, "pyg", Path(), text.removeprefix("pyg:"), places)
     if ":" in text and not _is_path(text):
         return Source(_checked(name or text.replace(":", "."), spec), "own", Path(), text, places)
-    path = Path(os.path.expanduser(text))
+    path = expanded(text)
     base = os.path.basename(os.path.abspath(path))
     if text and os.path.isdir(path):
         absent = missing(path, GRB_FILES)
@@ -290,7 +309,7 @@ def _given(text: str, spec: str, places: Places, name: str) -> Source:
 
 def _named(name: str, places: Places) -> Iterator[tuple[Kind, Path]]:
     """Folders and files of that name inside the places."""
-    for folder in map(Path, map(os.path.expanduser, places.searched)):
+    for folder in map(expanded, places.searched):
         yield "folder", folder / name
         yield "folder", folder / "grb-format" / name
         for suffix, kind in _ARCHIVES.items():

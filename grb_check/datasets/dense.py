@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from grb_check.datasets.archive import integers
+from grb_check.datasets.npz import integers
 from grb_check.errors import DataError
 
 LARGEST: Final = 8 << 30  # bytes; GRB's largest graph needs 0.6 GB

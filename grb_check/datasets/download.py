@@ -34,6 +34,16 @@ _ADDRESS: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
 _ANOTHER_TIME: Final = (408, 425, 429)
 
 
+# What resolvers say on different systems; to ask again would only cost time.
+_NO_SUCH_HOST: Final = (
+    "Name or service not known",
+    "nodename nor servname provided",
+    "getaddrinfo failed",
+    "Temporary failure in name resolution",
+    "No address associated with hostname",
+)
+
+
 class DownloadError(DataError):
     """A file could not be had from a URL; the message is one line, `URL: reason`."""
 
@@ -226,6 +236,8 @@ class _Transfer:
 
     def run(self) -> None:
         begun = self.part.begun()
+        if begun is not None and begun.size == begun.total:  # stopped just before it was moved
+            return
         response = self._get(begun)
         if begun and response.status_code in (206, 416) and not begun.is_continued_by(response):
             response.close()
@@ -260,6 +272,8 @@ class _Transfer:
             msg = f"it, or where it redirects to, cannot be used: {_line(str(error))}"
             raise _Refused(msg) from error
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            if any(sign in str(error) for sign in _NO_SUCH_HOST):
+                raise _Refused(f"no such host, or no network: {_reason(error)}") from error
             raise _Broken(f"no connection: {_reason(error)}") from error
         except OSError as error:  # certificates that the environment names and that are not there
             raise _Refused(_line(str(error))) from error

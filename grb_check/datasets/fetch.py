@@ -75,10 +75,10 @@ def fetch(
     job = _Job(name, home, tuple(files), check, retry, report)
     if job.is_done():
         return Fetched(job.result, None)
-    job.check_place()
     with _lock(home, name):
         if job.is_done():
             return Fetched(job.result, None)
+        job.check_place()
         return _first_of(urls, job)
 
 
@@ -136,46 +136,56 @@ def _first_of(urls: Sequence[str], job: _Job) -> Fetched:
     raise DataError(_all_failed(failures, job))
 
 
+class _Damaged(DataError):
+    """An archive out of which the dataset's files cannot be had."""
+
+
 def _from_source(url: str, job: _Job) -> None:
     archive = job.archive(url)
     with _lock(job.home, archive.name):  # another dataset's process may use the same archive
-        if archive.is_file() and _is_still_good(archive, job):
-            return
+        if archive.is_file():
+            try:
+                return _install(archive, url, job)
+            except _Damaged:  # there may be a better one by now
+                pass
         with _reporting(url, job) as report:
             download(url, archive, report=report, retry=job.retry)
-        _install(archive, job)
+        return _install(archive, url, job)
 
 
-def _is_still_good(archive: Path, job: _Job) -> bool:
-    """Install from an archive of an earlier run; if it does not do, a new one is worth a try."""
-    try:
-        _install(archive, job)
-    except UnwritableError:
-        raise
-    except DataError:
-        return False
-    return True
+def _install(archive: Path, url: str, job: _Job) -> None:
+    """From an archive to the dataset's folder.
 
-
-def _install(archive: Path, job: _Job) -> None:
-    """From an archive to the dataset's folder; an archive that does not do is removed."""
+    An archive that is damaged is removed, one with another dataset too, but not if it may hold
+    several.
+    """
     with writing(job.home):
         _remove(job.unpacked)
         job.unpacked.mkdir()
     try:
-        extract(archive, job.name, job.files, job.unpacked)
-        job.check(job.unpacked)
+        _extract(archive, job)
+        try:
+            job.check(job.unpacked)
+        except DataError:
+            if job.name in url:
+                archive.unlink(missing_ok=True)
+            raise
         with writing(job.home):
             if job.result.is_dir():
                 job.result.rmdir()
             os.replace(job.unpacked, job.result)
-    except UnwritableError:
-        raise
-    except DataError:
-        archive.unlink(missing_ok=True)
-        raise
     finally:
         _remove(job.unpacked)
+
+
+def _extract(archive: Path, job: _Job) -> None:
+    try:
+        extract(archive, job.name, job.files, job.unpacked)
+    except UnwritableError:
+        raise
+    except DataError as error:
+        archive.unlink(missing_ok=True)
+        raise _Damaged(str(error)) from error
 
 
 def _clean_up(urls: Sequence[str], job: _Job) -> None:

@@ -17,16 +17,17 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
 
-from grb_check.datasets.dense import LARGEST
 from grb_check.datasets.notice import DataNotice
 from grb_check.datasets.published import sizes
 from grb_check.datasets.pyg_raw import Recipe, fetch_raw, home_root
 from grb_check.datasets.text_table import read_table
-from grb_check.errors import DataError
+from grb_check.errors import DataError, one_line
 
 IntArray = NDArray[np.int64]
 
 SEED: Final = 42
+LARGEST: Final = 128 << 20  # bytes of text; the longest file, DD_A.txt, has 24 MiB
+MOST_LABELS: Final = 1_000
 TRAIN_SHARE: Final = 0.8
 PARTS: Final = {"A": 2, "graph_indicator": 1, "graph_labels": 1, "node_labels": 1}
 
@@ -97,7 +98,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
         file = f"{name.upper()}_{part}.txt"
         with _opened(place, file) as stream:
             where = f"{place}: {file}"
-            tables[part] = read_table(stream, np.int64, columns, where)
+            tables[part] = read_table(stream, np.int64, columns, where, largest=LARGEST)
             if part != "A":
                 tables[part] = tables[part].ravel()
     batch = _batch(tables, str(place))
@@ -140,7 +141,7 @@ def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
             with archive.open(members[0]) as member:
                 yield member  # type: ignore[misc]
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         raise DataError(f"{place}: {name} cannot be read: {reason}") from error
 
 
@@ -184,7 +185,7 @@ def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
 def _one_hot(labels: IntArray, where: str) -> NDArray[np.float32]:
     classes = labels - labels.min()
     width = int(classes.max()) + 1
-    if width * labels.size * 4 > LARGEST:
+    if width > labels.size or width > MOST_LABELS:
         raise DataError(f"{where}: node labels run from {labels.min()} to {labels.max()}")
     features = np.zeros((labels.size, width), dtype=np.float32)
     features[np.arange(labels.size), classes] = 1

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grb_check.datasets.adjacency import num_nodes_of, read_matrix, undirected_edges
-from grb_check.datasets.archive import array_of, integers, read_npz
 from grb_check.datasets.assembly import assemble, check_features, check_labels, class_numbers
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.npz import array_of, integers, read_npz
 from grb_check.datasets.splits import Split
 from grb_check.errors import DataError
 
@@ -27,7 +27,7 @@ _PARTS: Final = {
 }
 
 
-def load_folder(name: str, folder: Path, *, origin: str, rebuilt: bool = False) -> Dataset:
+def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
     """Read a folder in GRB's four-file format and check everything in it.
 
     `adj.npz` is a sparse matrix as scipy saves it; `features.npz` and `labels.npz` (class numbers
@@ -39,7 +39,6 @@ def load_folder(name: str, folder: Path, *, origin: str, rebuilt: bool = False) 
         name: as in case ids.
         folder: holds the four files.
         origin: where the data came from, for reports.
-        rebuilt: see `Dataset`.
 
     Raises:
         DataError: names the file and what is wrong with it.
@@ -73,7 +72,6 @@ def load_folder(name: str, folder: Path, *, origin: str, rebuilt: bool = False) 
         labels=classes,
         num_classes=num_classes,
         split=split,
-        rebuilt=rebuilt,
     )
 
 

@@ -1,7 +1,8 @@
-"""Which files on disk a source is read from, and what the lock file calls it. Loads no torch."""
+"""Which files on disk a source is read from, and what the lock file calls it."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from grb_check.datasets.catalogue import (
@@ -14,14 +15,14 @@ from grb_check.datasets.catalogue import (
     raw_names,
     text_names,
 )
-from grb_check.datasets.places import Places
+from grb_check.datasets.places import Places, data_home
 
 
 def files_of(source: Source) -> dict[str, Path]:
     """The files on disk that a source is read from, under the names that the lock file uses.
 
     None for what comes with the package, is generated or made by a function, and for what is not
-    there yet.
+    there yet, or not unpacked. Loads torch for PyG's classes, which know their files themselves.
     """
     if source.kind == "pyg":
         from grb_check.datasets.pyg import recipe_of
@@ -38,7 +39,7 @@ def files_of(source: Source) -> dict[str, Path]:
         "graphs": text_names(source.name) if source.kind == "graphs" else (),
     }
     is_file = source.kind == "graphs" and source.path.suffix == ".zip"
-    if source.kind in ("zip", "npz") or is_file:
+    if source.kind == "npz" or is_file:
         return {source.path.name: source.path}
     return {name: source.path / name for name in folders.get(source.kind, ())}
 
@@ -52,8 +53,18 @@ def key_of(source: Source) -> str:
         return f"{source.name} (rebuilt)"
     if source.kind == "pyg":
         return f"pyg:{source.spec}"
-    is_downloaded = source.name in (*GRB, *OGB) and source.kind in ("folder", "ogb")
+    downloaded = {"folder": GRB, "zip": GRB, "ogb": OGB}
+    is_downloaded = source.name in downloaded.get(source.kind, ())
     return source.name if is_downloaded else str(source.path.resolve())
+
+
+def lock_command(source: Source) -> str:
+    """What a user types to accept that the files have changed."""
+    places = source.places
+    words = ["lock", source.asked, *(f"--data={folder}" for folder in places.folders)]
+    if places.home != data_home():
+        words.append(f"--into={places.home}")
+    return f"python -m grb_check {shlex.join(words)}"
 
 
 def origin_of(source: Source) -> str:

@@ -18,7 +18,7 @@ from grb_check.datasets.catalogue import (
 )
 from grb_check.datasets.identity import files_of, key_of
 from grb_check.datasets.places import Places
-from grb_check.datasets.published import SIZES, sizes
+from grb_check.datasets.published import SIZES, names, sizes
 from grb_check.datasets.sources import urls_for
 from grb_check.errors import UsageError
 
@@ -31,7 +31,6 @@ class Entry:
         name: as in case ids.
         nodes: published number, as text; likewise `edges`, `features` and `classes`. Of sets of
             graphs the totals.
-        present: whether it can be used without the network.
         state: where it is, or where it would come from, and what is known of it.
     """
 
@@ -40,7 +39,6 @@ class Entry:
     edges: str
     features: str
     classes: str
-    present: bool
     state: str
 
 
@@ -52,37 +50,29 @@ def entries(places: Places) -> list[Entry]:
 def _entry(name: str, places: Places) -> Entry:
     size = sizes()[name]
     try:
-        source = find(name, replace(places, download=False))
+        state = _present(find(name, replace(places, download=False)))
     except UsageError:
-        present, state = False, _absent(name, places)
-    else:
-        present, state = _present(source)
+        state = _absent(name, places)
+    if name in GRAPH_SETS:
+        state = f"set of graphs, {state}"
     texts = {figure: f"{size[figure]:,}" for figure in SIZES}
-    return Entry(name=name, present=present, state=state, **texts)
+    return Entry(name=name, state=state, **texts)
 
 
-def _present(source: Source) -> tuple[bool, str]:
+def _present(source: Source) -> str:
     if source.kind == "bundled":
-        return True, "bundled"
-    if source.kind == "synthetic" and missing(source.path, GRB_FILES):
-        return False, "generated on first use"
-    words = {"synthetic": "generated in", "rebuild": "rebuilt from", "graphs": "in"}
-    verb = words.get(source.kind, "in")
-    known = _is_recorded(source)
-    seen = {True: ", verified", False: ", not used yet", None: ""}[known]
-    return True, f"{verb} {source.path}{seen}"
-
-
-def _is_recorded(source: Source) -> bool | None:
-    """Whether the lock file has these files in these sizes; None where it has no say."""
-    on_disk = files_of(source)
-    if not on_disk:
-        return None
-    stamps = lock.recorded(key_of(source), source.places.home)
-    if stamps is None:
-        return False
-    sizes = {name: path.stat().st_size for name, path in on_disk.items()}
-    return sizes == {name: each.size for name, each in stamps.items()}
+        return "bundled"
+    if source.kind == "synthetic":
+        is_made = not missing(source.path, GRB_FILES)
+        return f"generated in {source.path}" if is_made else "generated on first use"
+    verb = "rebuilt from" if source.kind == "rebuild" else "in"
+    used = lock.recorded(key_of(source), source.places.home)
+    if used is None:
+        return f"{verb} {source.path}, not used yet"
+    sizes_now = {name: path.stat().st_size for name, path in files_of(source).items()}
+    if sizes_now and sizes_now != {name: each.size for name, each in used.items()}:
+        return f"{verb} {source.path}, changed since it was used"
+    return f"{verb} {source.path}, {'verified' if source.name in names() else 'used before'}"
 
 
 def _absent(name: str, places: Places) -> str:

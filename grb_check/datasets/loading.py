@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from grb_check.datasets import lock, published
 from grb_check.datasets.archives import extract
@@ -20,15 +20,19 @@ from grb_check.datasets.catalogue import (
     Source,
     known_names,
     missing,
+    upstream,
 )
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.grb_files import load_folder
-from grb_check.datasets.identity import files_of, key_of, origin_of, pyg_roots
+from grb_check.datasets.identity import files_of, key_of, lock_command, origin_of, pyg_roots
 from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.writing import writing
 from grb_check.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from grb_check.datasets.graph_sets import GraphSet
+
+Read = TypeVar("Read")
 
 
 def load_source(source: Source) -> Dataset:
@@ -40,10 +44,8 @@ def load_source(source: Source) -> Dataset:
         )
     if source.kind == "fetch":
         source = _fetched(source)
-    with _unchanged(source):
-        dataset = _READERS[source.kind](source)
-        published.check(dataset)
-    return dataset
+    with _unpacked(source) as here:
+        return _held_to_first_use(source, here, lambda: _checked(here))
 
 
 def load_graphs(source: Source) -> GraphSet:
@@ -52,22 +54,73 @@ def load_graphs(source: Source) -> GraphSet:
 
     if source.places.download and not source.path.exists():
         source = replace(source, path=fetch_graph_set(source.name, source.places.home))
-    with _unchanged(source):
-        return read_graph_set(source.name, source.path)
+    return _held_to_first_use(source, source, lambda: read_graph_set(source.name, source.path))
 
 
-@contextmanager
-def _unchanged(source: Source) -> Iterator[None]:
-    """Compare a source's files with their first use, or record them when they were found good."""
+def accept(source: Source) -> str:
+    """Take the files of a source, as they are now, for what they should be.
+
+    Returns:
+        What the lock file calls them.
+
+    Raises:
+        UsageError: it has no files of its own.
+        DataError: they are no sound dataset; an earlier record stays.
+    """
+    from grb_check.datasets.graph_sets import read_graph_set
+
+    key = key_of(source)
+    with _unpacked(source) as here:
+        stamps = {name: lock.stamp(path) for name, path in files_of(here).items()}
+        if not stamps:
+            raise UsageError(f"dataset {source.asked}: there are no files to record checksums of")
+        if source.kind == "graphs":
+            read_graph_set(source.name, source.path)
+        else:
+            _checked(here)
+        lock.record(key, stamps, source.places.home, origin=origin_of(source))
+    return key
+
+
+def _checked(source: Source) -> Dataset:
+    dataset = _READERS[source.kind](source)
+    published.check(dataset)
+    return dataset
+
+
+def _held_to_first_use(source: Source, here: Source, read: Callable[[], Read]) -> Read:
+    """Compare files with their first use, then read; record them when they were found good.
+
+    Args:
+        source: as it was found.
+        here: the same with files on disk.
+        read: what is to be done with them.
+    """
     key, home = key_of(source), source.places.home
-    files = files_of(source)
+    files = files_of(here)
     absent = [name for name, path in files.items() if not path.is_file()]
     if absent:
         raise DataError(f"dataset {source.name}: {source.path} lacks {', '.join(absent)}")
-    stamps = lock.compare(key, files, home)
-    yield
-    if files and lock.recorded(key, home) is None:
+    stamps = lock.compare(key, files, home, accept=lock_command(source)) if files else {}
+    result = read()
+    if not files and (files := files_of(here)):  # what PyG has just downloaded
+        stamps = lock.compare(key, files, home, accept=lock_command(source))
+    if stamps and lock.recorded(key, home) is None:
         lock.record(key, stamps, home, origin=origin_of(source))
+    return result
+
+
+@contextmanager
+def _unpacked(source: Source) -> Iterator[Source]:
+    """The same source, an archive as the folder that is in it."""
+    if source.kind != "zip":
+        yield source
+        return
+    with ExitStack() as stack:
+        with writing(Path(tempfile.gettempdir())):
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="grb-check-"))
+        extract(source.path, source.name, GRB_FILES, Path(scratch))
+        yield replace(source, kind="folder", path=Path(scratch), spec=f"archive {source.path}")
 
 
 def _bundled(source: Source) -> Dataset:
@@ -78,13 +131,7 @@ def _bundled(source: Source) -> Dataset:
 
 
 def _folder(source: Source) -> Dataset:
-    return load_folder(source.name, source.path, origin=f"folder {source.path}")
-
-
-def _zip(source: Source) -> Dataset:
-    with tempfile.TemporaryDirectory(prefix="grb-check-") as scratch:
-        extract(source.path, source.name, GRB_FILES, Path(scratch))
-        return load_folder(source.name, Path(scratch), origin=f"archive {source.path}")
+    return load_folder(source.name, source.path, origin=source.spec or f"folder {source.path}")
 
 
 def _npz(source: Source) -> Dataset:
@@ -135,6 +182,8 @@ def _synthetic(source: Source) -> Dataset:
 def _rebuild(source: Source) -> Dataset:
     from grb_check.datasets.rebuilt import rebuild
 
+    if source.places.split == "given":
+        raise DataError(f"dataset {source.name}: is rebuilt with GRB's split, not with its own")
     return rebuild(source.name, source.path)
 
 
@@ -149,8 +198,10 @@ def _fetched(source: Source) -> Source:
 
     def check(folder: Path) -> None:
         unpacked = replace(here, path=folder)
-        lock.compare(key_of(here), files_of(unpacked), home)
-        published.check(_READERS[kind](unpacked))
+        lock.compare(key_of(here), files_of(unpacked), home, accept=lock_command(source))
+        wrong = published.deviations(_READERS[kind](unpacked))
+        if wrong:
+            raise DataError(f"this is not the {name} that is published: {wrong}")
 
     urls = urls_for(name, source.places.sources)
     try:
@@ -168,29 +219,32 @@ def _fetched(source: Source) -> Source:
 
 
 def _upstream(source: Source, failure: DataError) -> Source:
-    """Download the files that GRB's were made from.
+    """The files that GRB's were made from, which are here or can be downloaded.
 
     Raises:
-        DataError: that fails too.
+        DataError: they cannot be had either.
 
     Warns:
         DataNotice: says why the dataset will be rebuilt.
     """
     from grb_check.datasets.rebuilt import fetch_upstream
 
+    name, places = source.name, source.places
     try:
-        raw = fetch_upstream(source.name, source.places.home)
+        found = upstream(name, places)
+        if found is None:
+            raw = fetch_upstream(name, places.home)
+            found = replace(source, kind="rebuild", path=raw)
     except DataError as error:
         msg = f"{failure}\nThe files to rebuild it from cannot be had either: {error}"
         raise DataError(msg) from None
-    warnings.warn(f"{source.name} will be rebuilt, because {failure}", DataNotice, stacklevel=2)
-    return replace(source, kind="rebuild", path=raw)
+    warnings.warn(f"{name} will be rebuilt, because {failure}", DataNotice, stacklevel=2)
+    return found
 
 
 _READERS: Final[Mapping[Kind, Callable[[Source], Dataset]]] = {
     "bundled": _bundled,
     "folder": _folder,
-    "zip": _zip,
     "npz": _npz,
     "planetoid": _planetoid,
     "ogb": _ogb,

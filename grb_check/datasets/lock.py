@@ -52,13 +52,14 @@ def stamp(path: Path) -> Stamp:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def compare(key: str, files: Mapping[str, Path], home: Path) -> dict[str, Stamp]:
+def compare(key: str, files: Mapping[str, Path], home: Path, *, accept: str) -> dict[str, Stamp]:
     """Compare files with the record of their first use, if there is one.
 
     Args:
         key: what the files belong to: the name of a dataset, or a path.
         files: name in the record -> file.
         home: holds the lock file.
+        accept: the command that accepts a change, for the message.
 
     Returns:
         What the files are now, for `record`.
@@ -78,12 +79,12 @@ def compare(key: str, files: Mapping[str, Path], home: Path) -> dict[str, Stamp]
     ]
     raise DataError(
         f"{key}: not the files that were first used (by {home / LOCK_FILE}): "
-        f"{'; '.join(changed)}; if that is meant, run: python -m grb_check lock {key}"
+        f"{'; '.join(changed)}; if that is meant, run: {accept}"
     )
 
 
 def recorded(key: str, home: Path) -> dict[str, Stamp] | None:
-    """The recorded files of a dataset.
+    """The recorded files of a dataset; None if it was never used.
 
     Raises:
         DataError: the lock file cannot be read.
@@ -120,19 +121,6 @@ def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> 
     except (OSError, NotImplementedError) as error:
         msg = f"the checksums of {key} cannot be kept in {home / LOCK_FILE}: {error}"
         warnings.warn(msg, DataNotice, stacklevel=2)
-
-
-def forget(key: str, home: Path) -> None:
-    """Drop a record, so that the next use of the files is taken for the first.
-
-    Raises:
-        DataError: the lock file cannot be read or written.
-    """
-    try:
-        with _exclusive(home):
-            _write(home, {name: each for name, each in _read(home).items() if name != key})
-    except (OSError, NotImplementedError) as error:
-        raise DataError(f"{home / LOCK_FILE} cannot be written: {error}") from None
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK_VALUES: Final = 1 << 22  # float64 scratch of 32 MiB at a time
+from grb_check.datasets.blocks import blocks
+
 _BELOW_ONE: Final = float(np.nextafter(np.float32(1), np.float32(0)))
 
 
@@ -47,10 +47,11 @@ def normalise(
     if low == float(x.max()):
         result.fill(0)
         return result, Moments(mean=low, std=0.0)
-    mean = sum(float(x[rows].sum(dtype=np.float64)) for rows in _blocks(x)) / x.size
-    squares = sum(float(np.square(x[rows] - np.float64(mean)).sum()) for rows in _blocks(x))
+    mean = sum(float(x[rows].sum(dtype=np.float64)) for rows in blocks(x)) / x.size
+    # numpy before 2 would keep float32 here, where squares overflow
+    squares = sum(float(np.square(x[rows].astype(np.float64) - mean).sum()) for rows in blocks(x))
     moments = Moments(mean=mean, std=float(np.sqrt(squares / x.size)))
-    for rows in _blocks(x):
+    for rows in blocks(x):
         deviation = (x[rows].astype(np.float64) - moments.mean) / moments.std
         result[rows] = np.arctan(deviation) * (2 / np.pi)
     return result, moments
@@ -70,12 +71,7 @@ def denormalise(x: NDArray[Any], moments: Moments) -> NDArray[np.float32]:
         float32 [num_nodes, num_features], exact up to the rounding of `x` to float32.
     """
     result = np.empty(x.shape, dtype=np.float32)
-    for rows in _blocks(x):
+    for rows in blocks(x):
         inside = np.clip(x[rows].astype(np.float64), -_BELOW_ONE, _BELOW_ONE)
         result[rows] = np.tan(inside * (np.pi / 2)) * moments.std + moments.mean
     return result
-
-
-def _blocks(x: NDArray[Any]) -> Iterator[slice]:
-    step = max(1, _BLOCK_VALUES // max(1, x.shape[1]))
-    return (slice(start, start + step) for start in range(0, x.shape[0], step))

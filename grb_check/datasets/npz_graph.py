@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grb_check.datasets.adjacency import both_ways, num_nodes_of, read_matrix
-from grb_check.datasets.archive import array_of, read_npz
 from grb_check.datasets.assembly import dataset_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.dense import dense_features
+from grb_check.datasets.npz import array_of, read_npz
 from grb_check.datasets.places import SplitRule
 from grb_check.errors import DataError
 
@@ -47,17 +47,19 @@ def load_npz_graph(name: str, path: Path, *, split: SplitRule = "grb") -> Datase
     arrays = read_npz(path, dict.fromkeys(_KEYS, sys.maxsize))
     labels = array_of(arrays, "labels", where)
     adjacency = {part: array_of(arrays, f"adj_{part}", where) for part in _PARTS}
+    for key in _ADJACENCY:  # large, and turned into a matrix here
+        del arrays[key]
     num_nodes = num_nodes_of(adjacency, f"{where}: adj")
     if labels.shape[:1] != (num_nodes,):
         raise DataError(f"{where}: labels {list(labels.shape)}, but {num_nodes} nodes")
-    matrix = read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj")
-    rows, columns = matrix.nonzero()
+    matrix = both_ways(read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj"))
+    del adjacency
     return dataset_of(
         name=name,
         origin=f"npz file {path}",
         where=where,
         features=_features(arrays, where),
-        pairs=both_ways(rows, columns, num_nodes),
+        adjacency=matrix,
         labels=labels,
         split=split,
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from grb_check.datasets.adjacency import both_ways, node_ids
+from grb_check.datasets.adjacency import both_ways, matrix_of_pairs, node_ids
 from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.catalogue import OGB_FILES
 from grb_check.datasets.dataset import Dataset
@@ -18,6 +18,7 @@ from grb_check.datasets.text_table import read_table
 from grb_check.errors import DataError
 
 NAME: Final = "ogbn-arxiv"
+LARGEST: Final = 1 << 30  # bytes of text; the features of ogbn-arxiv have about 0.2 GiB
 FILES: Final = OGB_FILES[:3]
 SPLIT_FILES: Final = OGB_FILES[3:]
 
@@ -49,13 +50,13 @@ def load_arxiv(folder: Path, *, split: SplitRule = "grb") -> Dataset:
         )
     )
     num_nodes = features.shape[0]
-    node_ids(pairs, num_nodes, str(folder / FILES[0]))
+    citations = matrix_of_pairs(pairs.T, num_nodes, str(folder / FILES[0]))
     return dataset_of(
         name=NAME,
         origin=f"OGB raw files in {folder}",
         where=str(folder),
         features=features,
-        pairs=both_ways(pairs[:, 0], pairs[:, 1], num_nodes),
+        adjacency=both_ways(citations),
         labels=labels.ravel(),
         masks=_masks(folder, num_nodes) if split == "given" else None,
         split=split,
@@ -78,4 +79,4 @@ def _masks(folder: Path, num_nodes: int) -> Masks:
 
 def _read(path: Path, kind: DTypeLike, columns: int | None) -> NDArray[Any]:
     with gzip.open(path) as stream:
-        return read_table(stream, kind, columns, str(path))
+        return read_table(stream, kind, columns, str(path), largest=LARGEST)

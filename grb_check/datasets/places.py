@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
+
+from grb_check.datasets.sources import named_sources
 
 HOME_VARIABLE: Final = "GRB_CHECK_DATA"
 
@@ -14,12 +17,22 @@ SPLIT_RULES: Final[tuple[SplitRule, ...]] = ("grb", "given")
 
 
 def data_home() -> Path:
-    """The only folder that is written to: `$GRB_CHECK_DATA`, else one in the user's cache."""
+    """The only folder that is written to: `$GRB_CHECK_DATA`, else one in the user's cache.
+
+    A user without a home folder, as in some containers, gets one among the temporary files.
+    """
     named = os.environ.get(HOME_VARIABLE)
     if named:
-        return Path(named).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "grb_check" / "data"
+        return expanded(named)
+    cache = expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    if not cache.is_absolute():
+        cache = Path(tempfile.gettempdir())
+    return cache / "grb_check" / "data"
+
+
+def expanded(path: Path | str) -> Path:
+    """With `~` and `~user` replaced where the user is known; `Path.expanduser` raises elsewhere."""
+    return Path(os.path.expanduser(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +50,7 @@ class Places:
     folders: tuple[Path, ...] = ()
     home: Path = field(default_factory=data_home)
     download: bool = False
-    sources: tuple[str, ...] = ()
+    sources: tuple[str, ...] = field(default_factory=named_sources)
     split: SplitRule = "grb"
 
     @property

@@ -55,7 +55,10 @@ def names() -> tuple[str, ...]:
 def sizes() -> Mapping[str, Mapping[str, int]]:
     """Known dataset -> `SIZES`, and for sets of graphs `graphs`; totals over all graphs."""
     table = _table()
-    rows: dict[str, Mapping[str, int]] = {**table["datasets"], **table["others"]}
+    others = {
+        name: {"edges": row.get("directed_edges"), **row} for name, row in table["others"].items()
+    }
+    rows: dict[str, Mapping[str, int]] = {**table["datasets"], **others}
     like = {name.replace("grb", "synthetic"): row for name, row in table["datasets"].items()}
     return {**like, **rows}
 
@@ -68,7 +71,7 @@ def degrees_of(dataset: Dataset) -> Tensor:
 
 def compare(dataset: Dataset) -> tuple[Figure, ...]:
     """The figures of a dataset, each beside the published one of its name."""
-    row = published(dataset.name) or {}
+    row = published(dataset.name) or _sizes_of_others(dataset)
     counts = {
         "nodes": dataset.num_nodes,
         "edges": dataset.num_edges,
@@ -91,7 +94,16 @@ def compare(dataset: Dataset) -> tuple[Figure, ...]:
         ("lowest", "highest"), dataset.feature_range, bounds, strict=True
     ):
         figures.append(_decimal(f"{end} feature, normalised", found, expected, HALF_DIGIT))
-    return (*figures, *_split_sizes(dataset, bool(row)))
+    return (*figures, *_split_sizes(dataset, "average_degree" in row))
+
+
+def deviations(dataset: Dataset) -> str:
+    """Each figure that differs, expected and found; empty if none does."""
+    return "; ".join(
+        f"{each.name}: expected {each.expected}, found {each.found}"
+        for each in compare(dataset)
+        if not each.agrees
+    )
 
 
 def check(dataset: Dataset) -> None:
@@ -100,16 +112,19 @@ def check(dataset: Dataset) -> None:
     Raises:
         DataError: lists each figure that differs, expected and found.
     """
-    wrong = [figure for figure in compare(dataset) if not figure.agrees]
+    wrong = deviations(dataset)
     if wrong:
-        listed = "; ".join(
-            f"{each.name}: expected {each.expected}, found {each.found}" for each in wrong
-        )
         msg = (
-            f"{dataset.origin}: this is not the {dataset.name} that GRB publishes: {listed}; "
-            f"to use it all the same, give it another name: NAME=FOLDER"
+            f"{dataset.origin}: this is not the {dataset.name} that is published: {wrong}; "
+            f"to use it all the same, give it another name: NAME=PATH"
         )
         raise DataError(msg)
+
+
+def _sizes_of_others(dataset: Dataset) -> Mapping[str, Any]:
+    """The known sizes of what is loaded under its own name; nothing of GRB's."""
+    row: Mapping[str, Any] = _table()["others"].get(dataset.name, {})
+    return {figure: row[figure] for figure in SIZES if figure in row}
 
 
 def _split_sizes(dataset: Dataset, is_published: bool) -> list[Figure]:

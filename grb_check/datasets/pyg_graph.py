@@ -11,11 +11,12 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data import Dataset as PygDataset
 
+from grb_check.datasets.adjacency import matrix_of_pairs
 from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.dense import dense_features
 from grb_check.datasets.places import SplitRule
-from grb_check.errors import DataError
+from grb_check.errors import DataError, one_line
 
 _PARTS = ("train", "val", "test")
 
@@ -29,9 +30,12 @@ def single_graph(made: object, where: str) -> Data:
     if isinstance(made, PygDataset):
         if len(made) != 1:
             raise _many(len(made), where)
-        made = made[0]
+        try:
+            made = made[0]
+        except Exception as error:  # a transform may raise anything
+            raise DataError(f"{where}: its graph cannot be made: {one_line(error)}") from error
     if isinstance(made, Batch):
-        raise _many(made.num_graphs, where)
+        raise DataError(f"{where}: gives a batch; needed is one graph, as a Data")
     if isinstance(made, HeteroData):
         raise DataError(f"{where}: a graph with several kinds of nodes or edges; GRB's have one")
     if not isinstance(made, Data):
@@ -60,14 +64,17 @@ def dataset_of_graph(
         DataError: something is missing, of another kind, or contradicts the rest.
     """
     features = _features(_given(data, "x", where), where)
+    if features.ndim != 2:
+        raise DataError(f"{where}: x has shape {list(features.shape)}, not [nodes, features]")
     labels = _labels(_array(_given(data, "y", where), f"{where}: y"), where)
+    pairs = _array(_given(data, "edge_index", where), f"{where}: edge_index")
     masks, remark = _masks(data, features.shape[0], where) if split == "given" else (None, "")
     return dataset_of(
         name=name,
         origin=origin + remark,
         where=where,
         features=features,
-        pairs=_array(_given(data, "edge_index", where), f"{where}: edge_index"),
+        adjacency=matrix_of_pairs(pairs, features.shape[0], f"{where}: edge_index"),
         labels=labels,
         masks=masks,
         split=split,
@@ -92,9 +99,12 @@ def _features(x: Any, where: str) -> NDArray[Any]:
     if isinstance(x, Tensor) and x.layout != torch.strided:
         if x.dim() != 2:
             raise DataError(f"{where}: x is a sparse tensor {list(x.shape)}, not [nodes, features]")
-        entries = (
-            x.detach().cpu().to_sparse(layout=torch.sparse_coo).coalesce()
-        )  # sorted by row, then column
+        try:  # sorted by row, then column
+            entries = x.detach().cpu().to_sparse(layout=torch.sparse_coo).coalesce()
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise DataError(f"{where}: x cannot be read: {one_line(error)}") from error
+        if entries.values().dim() != 1:
+            raise DataError(f"{where}: x is a hybrid sparse tensor; give a dense one")
         rows, columns = _array(entries.indices(), f"{where}: x")
         row_ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=x.shape[0]))])
         values, shape = _array(entries.values(), f"{where}: x"), np.array(x.shape)
@@ -138,7 +148,9 @@ def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
 
 def _mask(values: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.bool_]:
     truth = values.dtype.kind == "b" or (
-        values.dtype.kind in "iu" and values.shape == (num_nodes,) and bool((values <= 1).all())
+        values.dtype.kind in "iu"
+        and values.shape == (num_nodes,)
+        and bool(np.isin(values, (0, 1)).all())
     )
     if truth and values.shape == (num_nodes,):
         return values.astype(np.bool_)
@@ -154,10 +166,13 @@ def _array(value: Any, where: str) -> NDArray[Any]:
         return value
     if not isinstance(value, Tensor) or value.layout != torch.strided:
         raise DataError(f"{where}: is {_kind(value)}, not a dense tensor")
-    value = value.detach().cpu()
-    if value.dtype in (torch.bfloat16, torch.float16):  # numpy has no bfloat16
-        value = value.float()
-    array: NDArray[Any] = value.numpy()
+    try:
+        value = value.detach().cpu()
+        if value.is_floating_point():  # numpy has no bfloat16
+            value = value.float() if value.itemsize < 4 else value
+        array: NDArray[Any] = value.numpy()
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        raise DataError(f"{where}: {value.dtype} cannot be read: {one_line(error)}") from error
     return array
 
 

@@ -11,18 +11,20 @@ import io
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from filelock import FileLock
+from fsspec.config import conf as fsspec_settings
 from torch_geometric.data import Dataset as PygDataset
 
 from grb_check.datasets.pyg_graph import single_graph
-from grb_check.errors import DataError, UsageError
+from grb_check.datasets.writing import writing
+from grb_check.errors import DataError, UsageError, one_line
 
 Read = TypeVar("Read")
 
@@ -74,7 +76,7 @@ def raw_files(recipe: Recipe, root: Path) -> RawFiles:
         raw = _stopped_at("has_download", recipe, root)
     except Exception as error:  # classes check their arguments with assertions, or not at all
         given = ", ".join(f"{key}={value!r}" for key, value in recipe.arguments.items())
-        msg = f"{recipe.label}: PyG's {name} refuses {given or 'to be made'}: {_line(error)}"
+        msg = f"{recipe.label}: PyG's {name} refuses {given or 'to be made'}: {one_line(error)}"
         raise UsageError(msg) from error
     if raw is None or not raw.files:
         raise UsageError(f"{recipe.label}: PyG's {name} is not made of raw files")
@@ -132,7 +134,7 @@ def load_raw(recipe: Recipe, root: Path) -> Any:
                 warnings.simplefilter("ignore")
                 made = reader(root=str(root), **recipe.arguments)
         except Exception as error:  # readers raise anything on damaged files
-            raise DataError(f"{recipe.label}: PyG cannot read {root}: {_line(error)}") from error
+            raise DataError(f"{recipe.label}: PyG cannot read {root}: {one_line(error)}") from error
         return single_graph(made, recipe.label)
 
 
@@ -151,11 +153,10 @@ def fetch_raw(recipe: Recipe, home: Path, read: Callable[[Path], Read]) -> Read:
         DataError: the download failed, or what came cannot be read.
     """
     target = home_root(recipe, home)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{recipe.label}: {target} cannot be made: {_line(error)}") from error
-    with FileLock(target / ".lock"):
+    with ExitStack() as stack:
+        with writing(target):
+            target.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(FileLock(target / ".lock"))
         if not raw_files(recipe, target).missing:  # another process was faster
             return read(target)
         with TemporaryDirectory(prefix=".fetch-", dir=target) as staging:
@@ -170,13 +171,35 @@ def fetch_raw(recipe: Recipe, home: Path, read: Callable[[Path], Read]) -> Read:
 
 def _download(recipe: Recipe, root: Path) -> RawFiles:
     try:
-        raw = _stopped_at("has_process", recipe, root)
+        with _proxies_of_the_environment():
+            raw = _stopped_at("has_process", recipe, root)
     except Exception as error:  # of urllib, of fsspec, of archives that are none
-        raise DataError(f"{recipe.label}: PyG's download failed: {_line(error)}") from error
+        msg = (
+            f"{recipe.label}: PyG's download failed: {one_line(error)}; copy the files by hand "
+            f"into a folder as PyG lays it out, and name that folder with --grb-data=DIR"
+        )
+        raise DataError(msg) from error
     if raw is None or raw.missing:
         missing = ", ".join(raw.missing) if raw else "raw files"
         raise DataError(f"{recipe.label}: PyG's download brought no {missing}")
     return raw
+
+
+@contextmanager
+def _proxies_of_the_environment() -> Iterator[None]:
+    """PyG downloads with fsspec, which asks for no proxy unless it is told to."""
+    protocols = ("http", "https")
+    before = {name: fsspec_settings.get(name) for name in protocols}
+    for name in protocols:
+        fsspec_settings[name] = {"client_kwargs": {"trust_env": True}} | (before[name] or {})
+    try:
+        yield
+    finally:
+        for name, settings in before.items():
+            if settings is None:
+                del fsspec_settings[name]
+            else:
+                fsspec_settings[name] = settings
 
 
 def _stopped_at(step: str, recipe: Recipe, root: Path) -> RawFiles | None:
@@ -194,7 +217,3 @@ def _stopped_at(step: str, recipe: Recipe, root: Path) -> RawFiles | None:
         files = tuple(map(Path, stopped.files))
         return RawFiles(root=root, folder=Path(stopped.folder), files=files)
     return None
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

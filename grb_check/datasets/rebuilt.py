@@ -18,15 +18,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from torch_geometric.datasets import Flickr, Reddit2
 
 from grb_check.datasets.adjacency import num_nodes_of, read_matrix
-from grb_check.datasets.archive import read_npz
-from grb_check.datasets.assembly import IntArray, blocks, check_features, dataset_of
+from grb_check.datasets.assembly import IntArray, check_features, dataset_of
+from grb_check.datasets.blocks import blocks
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.npz import read_npz
 from grb_check.datasets.pyg_raw import Recipe, fetch_raw, home_root, raw_files
-from grb_check.errors import DataError
+from grb_check.errors import DataError, one_line
 
 RECIPES: Final = {
     "grb-flickr": Recipe(kind=Flickr, arguments={}, spec="Flickr"),
@@ -40,12 +42,12 @@ class SaintArrays:
 
     Attributes:
         features: float32 [num_nodes, num_features], as in the file.
-        pairs: int [2, e], stored entries of the adjacency matrix.
+        adjacency: [num_nodes, num_nodes], stored entries as in the file.
         labels: int64 [num_nodes].
     """
 
     features: NDArray[np.float32]
-    pairs: NDArray[Any]
+    adjacency: sp.csr_array
     labels: IntArray
 
 
@@ -68,7 +70,7 @@ def rebuild(name: str, raw: Path) -> Dataset:
         origin=f"rebuilt from PyG's {RECIPES[name].spec}",
         where=str(raw),
         features=arrays.features,
-        pairs=arrays.pairs,
+        adjacency=arrays.adjacency,
         labels=arrays.labels,
         rebuilt=True,
     )
@@ -106,10 +108,9 @@ def load_saint(raw: Path) -> SaintArrays:
     num_nodes = num_nodes_of(adjacency, where)
     check_features(features, num_nodes, str(raw / "feats.npy"))
     matrix = read_matrix({**adjacency, "format": np.array("csr")}, where)
-    rows = np.repeat(np.arange(num_nodes, dtype=np.int32), np.diff(matrix.indptr))
     return SaintArrays(
         features=features,
-        pairs=np.stack([rows, matrix.indices]),
+        adjacency=matrix,
         labels=_labels(raw / "class_map.json", num_nodes),
     )
 
@@ -168,5 +169,5 @@ def _labels(path: Path, num_nodes: int) -> IntArray:
 
 
 def _unreadable(path: Path, kind: str, error: Exception) -> DataError:
-    reason = " ".join(str(error).split()) or type(error).__name__
+    reason = one_line(error)
     return DataError(f"{path}: not a readable {kind} file: {reason}")

@@ -49,7 +49,7 @@ def urls_for(name: str, given: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def named_sources(given: Sequence[str] | None = None) -> tuple[str, ...]:
-    """A user's list, each text of which may hold several entries with spaces between them.
+    """A user's list, each text of which may hold several entries with spaces or commas between.
 
     Args:
         given: as on a command line or in an ini file; None for what `$GRB_CHECK_SOURCES` says.
@@ -58,7 +58,7 @@ def named_sources(given: Sequence[str] | None = None) -> tuple[str, ...]:
         UsageError: an entry has another form.
     """
     texts = [os.environ.get(VARIABLE, "")] if given is None else given
-    entries = tuple(entry for text in texts for entry in text.split())
+    entries = tuple(entry for text in texts for entry in re.split(r"[\s,]+", text) if entry)
     check_sources(entries)
     return entries
 

@@ -111,11 +111,13 @@ def given_split(
 
 
 def rank_by_degree(degrees: IntArray) -> IntArray:
-    """Node ids by rising degree, ties in the order in which numpy's quicksort leaves them.
+    """Node ids by rising degree, ties in the order in which numpy's quicksort left them.
 
     `numpy.argsort` itself leaves ties in an order that depends on the processor since it uses
-    vector instructions, and GRB's published splits are older than that. The algorithm is numpy's
-    scalar one: median of three, the larger part postponed, insertion sort of up to 16 items.
+    vector instructions, and GRB's published splits are older than that. The algorithm is the
+    scalar one of numpy 1.19: median of three, the larger part postponed, insertion sort of up to
+    16 items, heapsort where the parts stay too large. It is a loop over nodes in Python, the only
+    one, and takes about two seconds for the 659,574 nodes of grb-aminer.
 
     Args:
         degrees: int64 [num_nodes].
@@ -125,19 +127,47 @@ def rank_by_degree(degrees: IntArray) -> IntArray:
     """
     keys: list[int] = degrees.tolist()
     order = list(range(len(keys)))
-    postponed: list[tuple[int, int]] = [(0, len(keys) - 1)]
+    depth = 2 * (len(keys).bit_length() - 1)
+    postponed: list[tuple[int, int, int]] = [(0, len(keys) - 1, depth)]
     while postponed:
-        low, high = postponed.pop()
+        low, high, depth = postponed.pop()
+        if depth < 0:
+            order[low : high + 1] = _heap_sorted(order[low : high + 1], keys)
+            continue
         while high - low > _SHORT:
             cut = _partition(order, keys, low, high)
+            depth -= 1
             if cut - low < high - cut:
-                postponed.append((cut + 1, high))
+                postponed.append((cut + 1, high, depth))
                 high = cut - 1
             else:
-                postponed.append((low, cut - 1))
+                postponed.append((low, cut - 1, depth))
                 low = cut + 1
         _insertion_sort(order, keys, low, high)
     return np.array(order, dtype=np.int64)
+
+
+def _heap_sorted(nodes: list[int], keys: list[int]) -> list[int]:
+    heap = [-1, *nodes]  # places count from 1
+    for start in range(len(nodes) // 2, 0, -1):
+        _sift(heap, keys, start, heap[start], len(nodes))
+    for last in range(len(nodes), 1, -1):
+        node, heap[last] = heap[last], heap[1]
+        _sift(heap, keys, 1, node, last - 1)
+    return heap[1:]
+
+
+def _sift(heap: list[int], keys: list[int], place: int, node: int, last: int) -> None:
+    """Put a node where it belongs, below the given place."""
+    child = 2 * place
+    while child <= last:
+        if child < last and keys[heap[child]] < keys[heap[child + 1]]:
+            child += 1
+        if keys[node] >= keys[heap[child]]:
+            break
+        heap[place] = heap[child]
+        place, child = child, 2 * child
+    heap[place] = node
 
 
 def _partition(order: list[int], keys: list[int], low: int, high: int) -> int:

@@ -14,6 +14,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from grb_check.datasets.blocks import blocks
 from grb_check.datasets.catalogue import GRB_FILES
 from grb_check.datasets.grb_writer import write_folder
 from grb_check.datasets.splits import Split, grb_split
@@ -25,7 +26,6 @@ _STEP: Final = 1 / 16  # grid of the feature values, so that the files compress
 _LOWEST: Final = -2.3125  # grb-cora: -2.3
 _HIGHEST: Final = 2.375  # grb-cora: 2.4
 _TAIL_FROM: Final = 1.5  # standard deviations above the median degree
-_BLOCK_VALUES: Final = 1 << 22  # float64 scratch of 32 MiB at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +197,7 @@ def draw_features(
     num_features = preset.num_features
     centres = rng.normal(0, preset.signal, (len(preset.class_sizes), num_features))
     features = np.empty((preset.num_nodes, num_features), dtype=np.float32)
-    step = max(1, _BLOCK_VALUES // num_features)
-    for start in range(0, preset.num_nodes, step):
-        rows = slice(start, start + step)
+    for rows in blocks(features):
         block = rng.normal(0, preset.noise, features[rows].shape)
         block += centres[community[rows]]
         block /= _STEP

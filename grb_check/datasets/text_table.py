@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from gzip import GzipFile
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from grb_check.errors import DataError
 
+LONGEST_LINE: Final = 1 << 20  # bytes
+
 
 def read_table(
-    stream: BinaryIO | GzipFile, kind: DTypeLike, columns: int | None, where: str
+    stream: BinaryIO | GzipFile,
+    kind: DTypeLike,
+    columns: int | None,
+    where: str,
+    *,
+    largest: int,
 ) -> NDArray[Any]:
     """All lines of a stream, parsed by numpy's C reader (about 5 million values a second).
 
@@ -22,6 +30,7 @@ def read_table(
         kind: the dtype of the numbers; for an integer dtype nothing but integers is taken.
         columns: numbers a line, None for any.
         where: the file, for messages.
+        largest: bytes of text that are taken; unpacked, a small file may have any number.
 
     Returns:
         [lines, columns] of that dtype; floats may be NaN or infinite.
@@ -34,7 +43,12 @@ def read_table(
         warnings.simplefilter("error")  # an empty file and an integer written as 1.0 only warn
         try:
             table: NDArray[Any] = np.loadtxt(
-                stream, delimiter=",", dtype=kind, ndmin=2, comments=None, encoding=None
+                _lines(stream, largest),
+                delimiter=",",
+                dtype=kind,
+                ndmin=2,
+                comments=None,
+                encoding=None,
             )
         except UserWarning:
             raise DataError(f"{where}: is empty") from None
@@ -44,3 +58,13 @@ def read_table(
     if columns is not None and table.shape[1] != columns:
         raise DataError(f"{where}: {table.shape[1]} numbers a line; expected {columns}")
     return table
+
+
+def _lines(stream: BinaryIO | GzipFile, largest: int) -> Iterator[bytes]:
+    taken = 0
+    while line := stream.readline(LONGEST_LINE):
+        taken += len(line)
+        if taken > largest or len(line) == LONGEST_LINE:
+            msg = f"its text is longer than {largest >> 20} MiB, or a line than 1 MiB"
+            raise ValueError(msg)
+        yield line

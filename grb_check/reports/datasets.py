@@ -27,7 +27,7 @@ def statistics(dataset: Dataset) -> list[str]:
         [each.name, each.found, each.expected, "" if each.agrees else "differs"] for each in figures
     ]
     rows.append(["raw features", f"{low:.2f} .. {high:.2f}", "", ""])
-    head = ["", "found", "published" if is_published else "", ""]
+    head = ["", "found", "published" if is_published else "(nothing published)", ""]
     return [
         f"{dataset.name}: {dataset.origin}",
         *columns([head, *rows], right=(1, 2)),

@@ -79,6 +79,16 @@ def write_table(reporter: pytest.TerminalReporter, rows: Sequence[Row], settings
     _write_ranks(reporter, rows)
 
 
+def write_torn(reporter: pytest.TerminalReporter, names: Sequence[str]) -> None:
+    """Name the datasets that were not the same in all cases."""
+    for name in names:
+        reporter.write_line(
+            f"grb: dataset {name} was another graph in every process, so that its cases cannot be "
+            f"compared and the run cannot be green; seed the function that makes it",
+            red=True,
+        )
+
+
 def write_missing(reporter: pytest.TerminalReporter, missing: Sequence[str]) -> None:
     """Name the cases that were to run and never came back."""
     reporter.section("grb cases without a verdict", red=True)

@@ -134,7 +134,8 @@ def test_a_source_that_fails_is_followed_by_the_next(home: Path) -> None:
 
 
 def test_when_all_fail_each_has_its_line(home: Path) -> None:
-    """And the message says what to do; wrong archives are not kept."""
+    """And the message says what to do; what is no archive is not kept, nor what is only another
+    dataset's; an archive that may hold several is."""
     routes = {
         "/404": Answer(b"", 404),
         "/text": Answer(b"not found"),
@@ -154,7 +155,24 @@ def test_when_all_fail_each_has_its_line(home: Path) -> None:
         assert word in lines[4]
     assert len(lines) == 5
     assert visible(home) == set()
-    assert kept(home) == []
+    assert len(kept(home)) == 1
+    with serving(routes={f"/{NAME}.zip": routes["/wrong"]}) as server, pytest.raises(DataError):
+        get(home, [server.url(f"/{NAME}.zip")])
+    assert len(kept(home)) == 1
+
+
+def test_a_shared_archive_with_a_wrong_dataset_is_not_downloaded_again(home: Path) -> None:
+    """It is as good as it was for the others."""
+    with serving(BOTH) as server:
+
+        def refuse(folder: Path) -> None:
+            raise DataError("not this one")
+
+        for _ in range(2):
+            with pytest.raises(DataError, match="not this one"):
+                fetch(NAME, home, urls=[server.url("/all")], files=FILES, check=refuse)
+        assert is_complete(get(home, [server.url("/all")], "grb-citeseer").path)
+    assert len(server.requests) == 1
 
 
 def test_without_a_source_the_message_says_so(home: Path) -> None:

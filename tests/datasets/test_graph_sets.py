@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bad_server import Answer, serving
 from torch_geometric.datasets import TUDataset
 
 from grb_check.datasets import Places, find, load_graph_set
@@ -181,7 +182,7 @@ def test_damaged_archives(tmp_path: Path) -> None:
 def test_missing_files_are_a_usage_error(tmp_path: Path) -> None:
     """The message names the places and what allows a download."""
     places = Places(folders=(tmp_path / "user",), home=tmp_path / "home")
-    with pytest.raises(UsageError, match=r"user/tu/DD/raw.*--grb-download"):
+    with pytest.raises(UsageError, match=r"--grb-download.*user/tu/DD/raw"):
         find("dd", places)
 
 
@@ -203,3 +204,18 @@ def test_download_through_pyg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert first.graphs.x.equal(second.graphs.x)
     assert str(home / "pyg" / "TUDataset" / "MUTAG" / "raw") in second.origin
     assert first.origin == second.origin
+
+
+@notice
+def test_download_through_pyg_asks_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host is one that only the proxy knows."""
+    archive = zipped(tmp_path / "origin" / "MUTAG.zip").read_bytes()
+    monkeypatch.setattr(TUDataset, "url", "http://host.invalid/sets")
+    with serving(Answer(archive)) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.url(""))
+        monkeypatch.setenv("NO_PROXY", "")
+        made = load_graph_set(find("mutag", Places(home=tmp_path / "home", download=True)))
+    assert made.num_graphs == NUM_GRAPHS
+    assert {request.path for request in server.requests} == {"http://host.invalid/sets/MUTAG.zip"}

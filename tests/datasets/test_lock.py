@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def use(files: dict[str, Path], home: Path, key: str = "grb-cora") -> None:
-    stamps = lock.compare(key, files, home)
+    stamps = lock.compare(key, files, home, accept="python -m grb_check lock it")
     if lock.recorded(key, home) is None:
         lock.record(key, stamps, home, origin="a test")
 
@@ -75,14 +75,15 @@ def test_missing_and_additional_files_are_found(files: dict[str, Path], tmp_path
         use({**files, "c": files["a.npz"]}, tmp_path)
 
 
-def test_a_change_is_accepted_by_forgetting(files: dict[str, Path], tmp_path: Path) -> None:
+def test_a_change_is_accepted_by_a_new_record(files: dict[str, Path], tmp_path: Path) -> None:
     """The message says how; other records stay."""
     use(files, tmp_path)
     use(files, tmp_path, "other")
     files["a.npz"].write_text("new")
-    with pytest.raises(DataError, match="python -m grb_check lock grb-cora"):
+    with pytest.raises(DataError, match="if that is meant, run: python -m grb_check lock it"):
         use(files, tmp_path)
-    lock.forget("grb-cora", tmp_path)
+    stamps = {name: lock.stamp(path) for name, path in files.items()}
+    lock.record("grb-cora", stamps, tmp_path, origin="a test")
     use(files, tmp_path)
     assert lock.recorded("other", tmp_path) is not None
 
@@ -119,7 +120,7 @@ def test_a_home_that_cannot_be_written_is_a_notice(files: dict[str, Path], tmp_p
 def test_an_unreadable_file_is_a_data_error(tmp_path: Path) -> None:
     """A folder in a file's place is named."""
     with pytest.raises(DataError, match="cannot be read"):
-        lock.compare("x", {"a": tmp_path}, tmp_path)
+        lock.compare("x", {"a": tmp_path}, tmp_path, accept="")
 
 
 def record_many(home: Path, worker: int) -> None:

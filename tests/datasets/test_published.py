@@ -27,14 +27,14 @@ def test_other_names_have_nothing_to_keep_to() -> None:
 
 def test_each_deviation_is_listed_with_expected_and_found(named: Dataset) -> None:
     """Nodes, edges, features, classes, degrees, range and split sizes, in one line."""
-    with pytest.raises(DataError, match="not the grb-cora that GRB publishes") as raised:
+    with pytest.raises(DataError, match="not the grb-cora that is published") as raised:
         published.check(named)
     message = str(raised.value)
     assert "\n" not in message
     assert "nodes: expected 2,680, found 120" in message
     assert "average degree, easy: expected 1.53, found" in message
     assert "highest feature, normalised: expected 0.94, found" in message
-    assert "NAME=FOLDER" in message
+    assert "NAME=PATH" in message
 
 
 def test_every_published_dataset_has_every_figure() -> None:

@@ -145,7 +145,7 @@ def test_peak_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"features": np.ones((39, 4))}, r"feats\.npy: 39 rows, but .*40 nodes"),
+        ({"features": np.ones((39, 4))}, r"feats\.npy: features of 39 nodes, but there are 40"),
         ({"features": np.full((40, 4), np.nan)}, "NaN or infinite"),
         ({"features": np.full((40, 4), 1e300)}, "infinite as float32"),
         ({"features": np.ones(40)}, "one matrix of real numbers"),

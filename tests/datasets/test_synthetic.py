@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets import find, load, synthetic
+from grb_check.datasets import blocks, find, load, synthetic
 from grb_check.datasets.synthetic import (
     PRESETS,
     DegreeShape,
@@ -106,7 +106,7 @@ def test_same_seed_gives_the_same_graph_and_another_seed_another() -> None:
 def test_blocks_do_not_change_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many rows are drawn at a time is a matter of memory only."""
     whole = generate(SMALL, 0).features
-    monkeypatch.setattr(synthetic, "_BLOCK_VALUES", 100)
+    monkeypatch.setattr(blocks, "BLOCK_VALUES", 100)
     np.testing.assert_array_equal(whole, generate(SMALL, 0).features)
 
 

@@ -398,3 +398,22 @@ def test_a_function_of_the_user_is_a_dataset(
     assert [each["targets"] for each in outcomes] == [targets] * 2
     assert outcomes[0]["dataset"] == outcomes[1]["dataset"]
     assert outcomes[0]["case"]["dataset"] == "models.graph"
+
+
+def test_a_dataset_that_differs_between_processes_is_not_green(project: pytest.Pytester) -> None:
+    """Its cases would be compared in one table."""
+    project.makepyfile(
+        other="""
+        import os, models
+        def graph():
+            data = models.graph()
+            data.x[0, 0] = os.getpid()
+            return data
+        """
+    )
+    args = ["--grb-model=models:build", "--grb-dataset=other:graph", "--grb-repeats=1"]
+    args += ["--grb-attack=modification/rnd", "--grb-difficulty=easy,hard", "--grb-max-drop=1"]
+    result = project.runpytest_subprocess(*args, "-n", "2", "--grb-min-clean=0")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["grb: dataset other.graph was another graph in every process*"])
+    assert project.runpytest_subprocess(*args, "--grb-min-clean=0").ret == 0

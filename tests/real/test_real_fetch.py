@@ -71,13 +71,13 @@ def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str
         sources = [f"--source={server.url(f'/{name}/{{name}}.zip')}" for name in names]
         done = run(tmp_path, "fetch", "grb-cora", *sources)
         assert done.returncode == 0, done.stderr
-        assert "grb-cora: 2,680 nodes, 5,148 edges, verified" in done.stdout
+        assert "grb-cora: 2,680 nodes, 5,148 edges, as published" in done.stdout
         assert list(routes) == asked(server)
         for name, reason in {
             "404": "404",
             "html": "web page",
             "half": "archive",
-            "other": "not the grb-cora that GRB publishes: nodes: expected 2,680, found 3,191",
+            "other": "not the grb-cora that is published: nodes: expected 2,680, found 3,191",
         }.items():
             line = next(each for each in done.stderr.splitlines() if f"/{name}/" in each)
             assert reason in line

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from grb_check.errors import DataError
+from grb_check.errors import DataError, one_line
 
+LARGEST: Final = 8 << 30  # bytes of one array; GRB's largest features have 0.6 GB
 _HEADERS: Final = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
@@ -40,7 +41,7 @@ def read_npz(path: Path, most_rows: Mapping[str, int] | None = None) -> dict[str
                 return {key: _read(archive, key, None) for key in keys}
             return {key: _read(archive, key, most_rows[key]) for key in keys if key in most_rows}
     except Exception as error:  # zipfile, zlib and numpy raise nearly anything on damaged bytes
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error)
         raise DataError(f"{path}: not a readable npz file: {reason}") from error
 
 
@@ -81,6 +82,8 @@ def _check_header(member: IO[bytes], key: str, most_rows: int | None, num_bytes:
     if min(shape, default=0) < 0 or (most_rows is not None and rows > most_rows):
         raise ValueError(f"{key!r} has shape {shape}; at most {most_rows} rows are expected")
     size = math.prod(map(int, shape)) * dtype.itemsize
+    if size > LARGEST:
+        raise ValueError(f"{key!r} has {size:,} bytes; at most {LARGEST:,} are read")
     if member.tell() + size != num_bytes:
         raise ValueError(f"{key!r} has {num_bytes} bytes, which its shape {shape} contradicts")
 
@@ -88,7 +91,7 @@ def _check_header(member: IO[bytes], key: str, most_rows: int | None, num_bytes:
 def array_of(arrays: dict[str, NDArray[Any]], key: str, where: str) -> NDArray[Any]:
     """The array of that key; a `DataError` names the keys there are."""
     if key not in arrays:
-        has = ", ".join(map(repr, arrays)) or "none"
+        has = ", ".join(map(repr, arrays)) or "none of those that are looked for"
         raise DataError(f"{where}: key {key!r} is missing; it has {has}")
     return arrays[key]
 
