@@ -76,7 +76,8 @@ class Source:
         kind: how it is read.
         path: folder or file; for `fetch` and `synthetic` where it is going to be; empty for `pyg`
             and `own`.
-        spec: for `pyg` the class and name, for `own` the function.
+        spec: for `pyg` the class and name, for `own` the function, for a `folder` that was
+            unpacked the archive.
         places: what it was looked for in.
         asked: as the user wrote it.
     """
@@ -272,9 +273,9 @@ def _candidates(name: str, places: Places) -> Iterator[tuple[Kind, Path, tuple[s
             yield "folder", folder / "grb-format" / name, GRB_FILES
             yield "zip", folder / f"{name}.zip", ()
         if name in UPSTREAM:
-            upstream = UPSTREAM[name]
+            graph = UPSTREAM[name]
             for folder in folders:
-                for part in (upstream, upstream.lower(), f"pyg/{upstream}"):
+                for part in (graph, graph.lower(), f"pyg/{graph}"):
                     yield "rebuild", folder / part / "raw", SAINT_FILES
 
 
