@@ -8,9 +8,10 @@ OLDEST_PYTEST := 9.0.0
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
 
-# A file of tests stays on one worker: those on real graphs share one long run.
+# A file of tests stays on one worker: those on real graphs share one long run. conftest.py puts the
+# longest files first; the workers are to take them in that order.
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The plugin's own tests again, on the oldest pytest that pyproject.toml allows.
 test-oldest-pytest: $(VENV)/.ready

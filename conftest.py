@@ -15,6 +15,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
+# Two workers that take whole files are done sooner if the longest are not taken last.
+LONGEST_FILES = ("test_real_runs.py", "test_running.py", "test_real_fetch.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the longest files first; otherwise as collected."""
+    first = {name: place for place, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: first.get(item.path.name, len(first)))
+
 
 @pytest.fixture(scope="session", autouse=True)
 def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
