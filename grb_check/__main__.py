@@ -81,7 +81,8 @@ def info(options: argparse.Namespace, places: Places) -> int:
         _say(*graph_set_statistics(datasets.load_graph_set(source)))
     else:
         _say(*statistics(datasets.load(source)))
-    if files_of(source) and recorded(key_of(source), places.home):
+    has_files = source.kind == "zip" or files_of(source)
+    if has_files and recorded(key_of(source), places.home):
         _say("", f"checksums: as in {places.home / LOCK_FILE}")
     return 0
 
@@ -181,7 +182,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Notices as single lines on stderr; what libraries warn of at import is theirs."""
+    """Notices on stderr without source lines; what libraries warn of at import is theirs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", datasets.DataNotice)
@@ -190,15 +191,19 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _show(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"note: {message}\n")
+    sys.stderr.write(f"note: {_in_own_words(message)}\n")
 
 
 def _complain(error: GrbCheckError) -> None:
     """Messages speak of pytest's options; here they have other names."""
-    text = str(error)
+    sys.stderr.write(f"grb_check: {_in_own_words(error)}\n")
+
+
+def _in_own_words(message: object) -> str:
+    text = str(message)
     for theirs, ours in OTHER_NAMES.items():
         text = text.replace(theirs, ours)
-    sys.stderr.write(f"grb_check: {text}\n")
+    return text
 
 
 def _say(*lines: str) -> None:

@@ -86,7 +86,8 @@ def test_info_of_a_changed_folder_fails_until_it_is_locked_again(
     np.savez(path, data=labels[::-1])
     assert main(["info", str(folder)]) == 1
     error = capsys.readouterr().err
-    assert f"{path}: expected sha256" in error
+    assert f"{folder}: not the files" in error
+    assert "labels.npz: expected sha256" in error
     assert f"python -m grb_check lock {folder}" in error
     assert main(["lock", str(folder)]) == 0
     assert str(home / LOCK_FILE) in capsys.readouterr().out

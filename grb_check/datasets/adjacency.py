@@ -139,7 +139,7 @@ def matrix_of_pairs(pairs: NDArray[Any], num_nodes: int, where: str) -> sp.csr_a
 
 
 def both_ways(matrix: sp.csr_array) -> sp.csr_array:
-    """A graph that is directed by nature and its reverse, each edge once.
+    """A graph that is directed by nature and its reverse, each edge once; `matrix` is used up.
 
     `undirected_edges` does the same and says so, because for other graphs it is a repair.
     """

@@ -39,7 +39,6 @@ _NO_SUCH_HOST: Final = (
     "Name or service not known",
     "nodename nor servname provided",
     "getaddrinfo failed",
-    "Temporary failure in name resolution",
     "No address associated with hostname",
 )
 

@@ -136,17 +136,15 @@ def _first_of(urls: Sequence[str], job: _Job) -> Fetched:
     raise DataError(_all_failed(failures, job))
 
 
-class _Damaged(DataError):
-    """An archive out of which the dataset's files cannot be had."""
-
-
 def _from_source(url: str, job: _Job) -> None:
     archive = job.archive(url)
     with _lock(job.home, archive.name):  # another dataset's process may use the same archive
         if archive.is_file():
             try:
                 return _install(archive, url, job)
-            except _Damaged:  # there may be a better one by now
+            except UnwritableError:
+                raise
+            except DataError:  # there may be a better one by now
                 pass
         with _reporting(url, job) as report:
             download(url, archive, report=report, retry=job.retry)
@@ -156,8 +154,8 @@ def _from_source(url: str, job: _Job) -> None:
 def _install(archive: Path, url: str, job: _Job) -> None:
     """From an archive to the dataset's folder.
 
-    An archive that is damaged is removed, one with another dataset too, but not if it may hold
-    several.
+    An archive out of which the files cannot be had is removed; one with other files than the
+    dataset's too, but not if it may hold several datasets.
     """
     with writing(job.home):
         _remove(job.unpacked)
@@ -183,9 +181,9 @@ def _extract(archive: Path, job: _Job) -> None:
         extract(archive, job.name, job.files, job.unpacked)
     except UnwritableError:
         raise
-    except DataError as error:
+    except DataError:
         archive.unlink(missing_ok=True)
-        raise _Damaged(str(error)) from error
+        raise
 
 
 def _clean_up(urls: Sequence[str], job: _Job) -> None:

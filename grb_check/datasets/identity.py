@@ -59,12 +59,12 @@ def key_of(source: Source) -> str:
 
 
 def lock_command(source: Source) -> str:
-    """What a user types to accept that the files have changed."""
+    """What a user does to accept that the files have changed."""
     places = source.places
     words = ["lock", source.asked, *(f"--data={folder}" for folder in places.folders)]
     if places.home != data_home():
         words.append(f"--into={places.home}")
-    return f"python -m grb_check {shlex.join(words)}"
+    return f"run: python -m grb_check {shlex.join(words)}"
 
 
 def origin_of(source: Source) -> str:

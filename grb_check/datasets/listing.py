@@ -67,10 +67,12 @@ def _present(source: Source) -> str:
         return f"generated in {source.path}" if is_made else "generated on first use"
     verb = "rebuilt from" if source.kind == "rebuild" else "in"
     used = lock.recorded(key_of(source), source.places.home)
+    if source.kind == "zip":  # which is opened when it is used
+        return f"{verb} {source.path}"
     if used is None:
         return f"{verb} {source.path}, not used yet"
     sizes_now = {name: path.stat().st_size for name, path in files_of(source).items()}
-    if sizes_now and sizes_now != {name: each.size for name, each in used.items()}:
+    if sizes_now != {name: each.size for name, each in used.items()}:
         return f"{verb} {source.path}, changed since it was used"
     return f"{verb} {source.path}, {'verified' if source.name in names() else 'used before'}"
 

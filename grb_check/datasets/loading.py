@@ -26,7 +26,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.grb_files import load_folder
 from grb_check.datasets.identity import files_of, key_of, lock_command, origin_of, pyg_roots
 from grb_check.datasets.notice import DataNotice
-from grb_check.datasets.writing import writing
+from grb_check.datasets.writing import UnwritableError, writing
 from grb_check.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -101,13 +101,24 @@ def _held_to_first_use(source: Source, here: Source, read: Callable[[], Read]) -
     absent = [name for name, path in files.items() if not path.is_file()]
     if absent:
         raise DataError(f"dataset {source.name}: {source.path} lacks {', '.join(absent)}")
-    stamps = lock.compare(key, files, home, accept=lock_command(source)) if files else {}
+    said = {"where": origin_of(source), "accept": lock_command(source)}
+    stamps = lock.compare(key, files, home, **said) if files else {}
     result = read()
     if not files and (files := files_of(here)):  # what PyG has just downloaded
-        stamps = lock.compare(key, files, home, accept=lock_command(source))
-    if stamps and lock.recorded(key, home) is None:
-        lock.record(key, stamps, home, origin=origin_of(source))
+        stamps = lock.compare(key, files, home, **said)
+    if stamps:
+        _record_first_use(key, stamps, home, origin_of(source))
     return result
+
+
+def _record_first_use(key: str, stamps: Mapping[str, lock.Stamp], home: Path, origin: str) -> None:
+    """Nothing where there is a record; a notice where none can be kept."""
+    if lock.recorded(key, home) is not None:
+        return
+    try:
+        lock.record(key, stamps, home, origin=origin)
+    except UnwritableError as error:
+        warnings.warn(f"the checksums of {key} are not kept: {error}", DataNotice, stacklevel=2)
 
 
 @contextmanager
@@ -182,9 +193,13 @@ def _synthetic(source: Source) -> Dataset:
 def _rebuild(source: Source) -> Dataset:
     from grb_check.datasets.rebuilt import rebuild
 
+    _refuse_given_split(source)
+    return rebuild(source.name, source.path)
+
+
+def _refuse_given_split(source: Source) -> None:
     if source.places.split == "given":
         raise DataError(f"dataset {source.name}: is rebuilt with GRB's split, not with its own")
-    return rebuild(source.name, source.path)
 
 
 def _fetched(source: Source) -> Source:
@@ -196,9 +211,11 @@ def _fetched(source: Source) -> Source:
     kind: Kind = "folder" if name in GRB else "ogb"
     here = replace(source, kind=kind, path=home / name)
 
+    forget = f"delete the entry {key_of(here)} there"
+
     def check(folder: Path) -> None:
         unpacked = replace(here, path=folder)
-        lock.compare(key_of(here), files_of(unpacked), home, accept=lock_command(source))
+        lock.compare(key_of(here), files_of(unpacked), home, where="what came", accept=forget)
         wrong = published.deviations(_READERS[kind](unpacked))
         if wrong:
             raise DataError(f"this is not the {name} that is published: {wrong}")
@@ -212,9 +229,9 @@ def _fetched(source: Source) -> Source:
         return _upstream(source, error)
     for failure in fetched.failures:
         warnings.warn(failure, DataNotice, stacklevel=2)
-    if fetched.url is not None and lock.recorded(key_of(here), home) is None:
+    if fetched.url is not None:
         stamps = {each: lock.stamp(path) for each, path in files_of(here).items()}
-        lock.record(key_of(here), stamps, home, origin=fetched.url)
+        _record_first_use(key_of(here), stamps, home, fetched.url)
     return here
 
 
@@ -230,6 +247,7 @@ def _upstream(source: Source, failure: DataError) -> Source:
     from grb_check.datasets.rebuilt import fetch_upstream
 
     name, places = source.name, source.places
+    _refuse_given_split(source)
     try:
         found = upstream(name, places)
         if found is None:

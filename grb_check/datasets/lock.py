@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.writing import writing
 from grb_check.errors import DataError
 
 LOCK_FILE: Final = "grb_check.lock.json"
@@ -52,14 +51,17 @@ def stamp(path: Path) -> Stamp:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def compare(key: str, files: Mapping[str, Path], home: Path, *, accept: str) -> dict[str, Stamp]:
+def compare(
+    key: str, files: Mapping[str, Path], home: Path, *, where: str, accept: str
+) -> dict[str, Stamp]:
     """Compare files with the record of their first use, if there is one.
 
     Args:
         key: what the files belong to: the name of a dataset, or a path.
         files: name in the record -> file.
         home: holds the lock file.
-        accept: the command that accepts a change, for the message.
+        where: the folder, archive or download that they are in, for the message.
+        accept: what to do to accept a change, for the message.
 
     Returns:
         What the files are now, for `record`.
@@ -72,14 +74,13 @@ def compare(key: str, files: Mapping[str, Path], home: Path, *, accept: str) -> 
     if expected is None or expected == found:
         return found
     changed = [
-        f"{files.get(name, name)}: expected {_text(expected.get(name))}, "
-        f"found {_text(found.get(name))}"
+        f"{name}: expected {_text(expected.get(name))}, found {_text(found.get(name))}"
         for name in sorted({*expected, *found})
         if expected.get(name) != found.get(name)
     ]
     raise DataError(
-        f"{key}: not the files that were first used (by {home / LOCK_FILE}): "
-        f"{'; '.join(changed)}; if that is meant, run: {accept}"
+        f"{where}: not the files that {key} was first used with (by {home / LOCK_FILE}): "
+        f"{'; '.join(changed)}; if that is meant, {accept}"
     )
 
 
@@ -107,20 +108,15 @@ def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> 
     Raises:
         DataError: the lock file there is cannot be read.
 
-    Warns:
-        DataNotice: the folder cannot be written.
+        UnwritableError: the folder cannot be written.
     """
     entry = {
         "recorded": datetime.now(timezone.utc).date().isoformat(),
         "origin": origin,
         "files": {name: {"sha256": each.sha256, "size": each.size} for name, each in files.items()},
     }
-    try:
-        with _exclusive(home):
-            _write(home, _read(home) | {key: entry})
-    except (OSError, NotImplementedError) as error:
-        msg = f"the checksums of {key} cannot be kept in {home / LOCK_FILE}: {error}"
-        warnings.warn(msg, DataNotice, stacklevel=2)
+    with writing(home / LOCK_FILE), _exclusive(home):
+        _write(home, _read(home) | {key: entry})
 
 
 @contextmanager

@@ -111,7 +111,7 @@ def not_found(label: str, looked: str) -> DataError:
     """The error for raw files that are nowhere, when nothing may be downloaded."""
     return DataError(
         f"dataset {label}: its raw files are not in {looked}; name the folder that holds them with "
-        f"--grb-data=DIR, or allow the download with --grb-download or `python -m grb_check fetch`"
+        f"--grb-data=DIR, or download it (python -m grb_check fetch, or the option --grb-download)"
     )
 
 
@@ -191,7 +191,9 @@ def _proxies_of_the_environment() -> Iterator[None]:
     protocols = ("http", "https")
     before = {name: fsspec_settings.get(name) for name in protocols}
     for name in protocols:
-        fsspec_settings[name] = {"client_kwargs": {"trust_env": True}} | (before[name] or {})
+        own = before[name] or {}
+        client = {"trust_env": True} | own.get("client_kwargs", {})
+        fsspec_settings[name] = own | {"client_kwargs": client}
     try:
         yield
     finally:

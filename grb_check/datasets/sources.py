@@ -20,6 +20,8 @@ _FORMS: Final = (
     f"allowed are URL, NAME=URL (for that dataset only) and {_DEFAULT!r} (the built-in sources), "
     f"where URL begins with http:// or https:// and may hold {_PLACEHOLDER}"
 )
+# URLs may hold commas: one ends an entry only if another begins after it.
+_BETWEEN: Final = re.compile(r"\s*,(?=\s|$|default\b|(?:[\w.-]+=)?https?://)\s*|\s+", re.IGNORECASE)
 # A name holds no ':' or '/', so that the '=' of a query (`?dl=1`) never ends one.
 _ENTRY: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)=)?(?P<url>https?://\S+)", re.IGNORECASE)
 
@@ -58,7 +60,7 @@ def named_sources(given: Sequence[str] | None = None) -> tuple[str, ...]:
         UsageError: an entry has another form.
     """
     texts = [os.environ.get(VARIABLE, "")] if given is None else given
-    entries = tuple(entry for text in texts for entry in re.split(r"[\s,]+", text) if entry)
+    entries = tuple(entry for text in texts for entry in _BETWEEN.split(text) if entry)
     check_sources(entries)
     return entries
 

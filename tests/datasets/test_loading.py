@@ -63,6 +63,24 @@ def test_nothing_is_written_into_a_users_folder(tmp_path: Path) -> None:
     assert before == sorted(folder.parent.rglob("*"))
 
 
+def test_a_data_folder_that_cannot_be_written_is_a_notice(tmp_path: Path) -> None:
+    """The dataset can be used; that its checksums are not kept is said."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".locks").touch()
+    source = find(str(write_dataset(tmp_path / "tiny")), Places(home=home))
+    with pytest.warns(DataNotice, match="are not kept"):
+        load(source)
+    with pytest.raises(DataError, match="cannot be written"):
+        loading.accept(source)
+
+
+def test_a_single_graph_may_have_the_name_of_a_set_of_graphs(tmp_path: Path) -> None:
+    """The published figures of the set do not concern it."""
+    folder = write_dataset(tmp_path / "dd")
+    assert load(find(str(folder), Places(home=tmp_path / "home"))).num_nodes == 160
+
+
 def test_where_nothing_can_be_had_both_ways_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import warnings
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets import DataNotice, lock
+from grb_check.datasets import lock
+from grb_check.datasets.writing import UnwritableError
 from grb_check.errors import DataError
 
 
@@ -25,7 +25,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def use(files: dict[str, Path], home: Path, key: str = "grb-cora") -> None:
-    stamps = lock.compare(key, files, home, accept="python -m grb_check lock it")
+    stamps = lock.compare(key, files, home, where="here", accept="run: python -m grb_check lock it")
     if lock.recorded(key, home) is None:
         lock.record(key, stamps, home, origin="a test")
 
@@ -71,7 +71,7 @@ def test_missing_and_additional_files_are_found(files: dict[str, Path], tmp_path
     use(files, tmp_path)
     with pytest.raises(DataError, match=r"b\.npz: expected sha256 .*, found no file"):
         use({"a.npz": files["a.npz"]}, tmp_path)
-    with pytest.raises(DataError, match=r"a\.npz: expected no file, found sha256"):
+    with pytest.raises(DataError, match=r"^here: .* c: expected no file, found sha256"):
         use({**files, "c": files["a.npz"]}, tmp_path)
 
 
@@ -107,20 +107,18 @@ def test_a_damaged_lock_file_is_named(content: str, files: dict[str, Path], tmp_
         use(files, tmp_path)
 
 
-def test_a_home_that_cannot_be_written_is_a_notice(files: dict[str, Path], tmp_path: Path) -> None:
-    """The dataset can be used; that nothing is recorded is said."""
+def test_a_home_that_cannot_be_written_is_named(files: dict[str, Path], tmp_path: Path) -> None:
+    """Whoever asks for a record must know that there is none."""
     home = tmp_path / "file"
     home.touch()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(DataNotice, match="cannot be kept"):
-            lock.record("x", {}, home, origin="")
+    with pytest.raises(UnwritableError, match=r"file/grb_check\.lock\.json: cannot be written"):
+        lock.record("x", {}, home, origin="")
 
 
 def test_an_unreadable_file_is_a_data_error(tmp_path: Path) -> None:
     """A folder in a file's place is named."""
     with pytest.raises(DataError, match="cannot be read"):
-        lock.compare("x", {"a": tmp_path}, tmp_path, accept="")
+        lock.compare("x", {"a": tmp_path}, tmp_path, where="here", accept="")
 
 
 def record_many(home: Path, worker: int) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from grb_check.datasets.sources import check_sources, shown_url, urls_for
+from grb_check.datasets.sources import check_sources, named_sources, shown_url, urls_for
 from grb_check.errors import UsageError
 
 CORA = "https://cogdl-data.oss-cn-beijing.aliyuncs.com/data/grb-cora.zip"
@@ -92,3 +92,16 @@ def test_the_list_needs_no_heavy_module() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://a.org/x,y/{name}.zip, default,grb-cora=http://b.org/c.zip",
+        "https://a.org/x,y/{name}.zip default  grb-cora=http://b.org/c.zip,",
+    ],
+)
+def test_a_list_is_split_where_an_entry_begins(text: str) -> None:
+    """At spaces, and at commas that are no part of a URL."""
+    expected = ("https://a.org/x,y/{name}.zip", "default", "grb-cora=http://b.org/c.zip")
+    assert expected == named_sources([text])
