@@ -95,11 +95,6 @@ def known_names() -> tuple[str, ...]:
     return (*BUNDLED, *GRB, *PLANETOID, *OGB, *SYNTHETIC)
 
 
-def graph_set_names() -> tuple[str, ...]:
-    """The names of sets of graphs, for graph classification."""
-    return GRAPH_SETS
-
-
 def find(spec: str, places: Places | None = None) -> Source:
     """The dataset that a user means; looks at file names only.
 

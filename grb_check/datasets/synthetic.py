@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from grb_check.datasets.blocks import blocks
-from grb_check.datasets.catalogue import GRB_FILES
+from grb_check.datasets.catalogue import GRB_FILES, missing
 from grb_check.datasets.grb_writer import write_folder
 from grb_check.datasets.splits import Split, grb_split
 from grb_check.errors import UsageError
@@ -150,13 +150,13 @@ def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
     if name not in PRESETS:
         raise UsageError(f"synthetic dataset {name!r}: known are {', '.join(PRESETS)}")
     folder = home / (name if seed == 0 else f"{name}-seed-{seed}")
-    if _is_complete(folder):
+    if not missing(folder, GRB_FILES):
         return folder
     try:
         locks = home / ".locks"
         locks.mkdir(parents=True, exist_ok=True)
         with FileLock(locks / f"{folder.name}.lock"):
-            if not _is_complete(folder):
+            if missing(folder, GRB_FILES):
                 _write(generate(PRESETS[name], seed), folder)
     except (OSError, NotImplementedError) as error:  # filelock raises both
         msg = f"synthetic dataset {name}: {home} cannot be written: {error}; name another folder"
@@ -249,10 +249,6 @@ def _write(graph: Synthetic, folder: Path) -> None:
         split=graph.split,
         compress=False,
     )
-
-
-def _is_complete(folder: Path) -> bool:
-    return all((folder / name).is_file() for name in GRB_FILES)
 
 
 def _uneven(num_nodes: int, num_classes: int, ratio: float) -> tuple[int, ...]:

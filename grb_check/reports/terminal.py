@@ -9,6 +9,7 @@ import pytest
 
 from grb_check.gates import MARGIN
 from grb_check.ledger import Row
+from grb_check.reports.columns import columns
 from grb_check.reports.ranking import by_robustness, mean_by_attack
 from grb_check.settings import ModelSpec, Settings
 
@@ -109,14 +110,10 @@ def _label(row: Row, settings: Settings) -> str:
 
 def _write_rows(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
     table = [COLUMNS, *map(_cells, rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(COLUMNS))]
-    for line, row in zip(table, [None, *rows], strict=True):
-        text = "  ".join(
-            cell.ljust(width) if column < 2 or column > 6 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
+    lines = columns(table, right=range(2, 7))
+    for line, row in zip(lines, [None, *rows], strict=True):
         color = {"pass": "green", "skip": "yellow"}.get(row.result, "red") if row else "bold"
-        reporter.write_line(f"  {text}", **{color: True})
+        reporter.write_line(f"  {line}", **{color: True})
 
 
 def _cells(row: Row) -> tuple[str, ...]:
