@@ -14,7 +14,7 @@ from injection_rows import markdown
 from torch import Tensor
 
 from grb_check.attacks.injection.links import random_links
-from grb_check.attacks.injection.objectives import tanh_margin
+from grb_check.attacks.objectives import tanh_margin
 from grb_check.datasets.dataset import Dataset
 from grb_check.models.gcn import GCN
 from grb_check.models.restricted import RowWise, injected_logits

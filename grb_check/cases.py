@@ -8,12 +8,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
 from grb_check.attacks import Pair, attack_names
-from grb_check.attacks.naming import base_name
+from grb_check.attacks.naming import WORST, base_name, split_budget, with_budget
 from grb_check.errors import UsageError
 
 DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
@@ -47,7 +47,7 @@ class Case:
         return f"{prefix}{self.dataset}/{self.cell}"
 
     @property
-    def order(self) -> tuple[str, str, int, tuple[int, int, str]]:
+    def order(self) -> tuple[str, str, int, tuple[int, int, str, float]]:
         """Sorts cases as reports show them."""
         level = DIFFICULTIES.index(self.difficulty)
         return (self.model, self.dataset, level, attack_order((self.scenario, self.attack)))
@@ -56,18 +56,64 @@ class Case:
         """Whether a shell pattern matches the id, with or without its `model@`."""
         return fnmatchcase(self.id, pattern) or fnmatchcase(f"{self.dataset}/{self.cell}", pattern)
 
+    def fits(self, pattern: str) -> bool:
+        """Whether it matches the case, or what the case is without its budget."""
+        plain = replace(self, attack=split_budget(self.attack)[0])
+        return self.matches(pattern) or plain.matches(pattern)
 
-def attack_order(pair: Pair) -> tuple[int, int, str]:
+
+def attack_order(pair: Pair) -> tuple[int, int, str, float]:
     """Sorts attacks as reports show them.
 
-    By scenario; in each the built-in ones in the catalogue's order, then users' by name; an attack
-    before its variants.
+    By scenario; in each the built-in ones in the catalogue's order, then users' by name, then the
+    worst of them; an attack before its variants, and small budgets before large ones.
     """
     scenario, name = pair
     built_in = attack_names()
     plain = (scenario, base_name(name))
     place = built_in.index(plain) if plain in built_in else len(built_in)
-    return SCENARIOS.index(scenario), place, name
+    rest, budget = split_budget(name)
+    return SCENARIOS.index(scenario), place + (plain[1] == WORST), rest, budget or 0.0
+
+
+def known_attacks() -> tuple[Pair, ...]:
+    """All names that need no code of the user: the built-in attacks and each scenario's worst."""
+    return tuple(
+        sorted((*attack_names(), *((each, WORST) for each in SCENARIOS)), key=attack_order)
+    )
+
+
+def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair, ...]:
+    """Each attack at each budget, in order; one that names its budget stays as it is."""
+    every = {
+        (scenario, name if split_budget(name)[1] is not None else with_budget(name, budget))
+        for scenario, name in attacks
+        for budget in (budgets or (None,))
+    }
+    return tuple(sorted(every, key=attack_order))
+
+
+def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
+    """Names of the attacks of which `worst` takes the strongest, all with its own budget.
+
+    Args:
+        worst: scenario and name, with or without a budget.
+        selected: the attacks of the run, as the user selected them. Where that selection has no
+            `worst` of the scenario itself, or nothing else of it, the members are those of the
+            suite `standard`.
+    """
+    scenario, name = worst
+    budget = split_budget(name)[1]
+    chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
+    for attacks in (selected if chosen else (), SUITES["standard"].attacks):
+        others = {
+            (scenario, split_budget(other)[0])
+            for kind, other in attacks
+            if kind == scenario and base_name(other) != WORST
+        }
+        if others:
+            break
+    return tuple(with_budget(other, budget) for _, other in sorted(others, key=attack_order))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +150,19 @@ SUITES: Final = {
             ("injection", "speit"),
             ("injection", "tdgia"),
             ("injection", "agia"),
+            ("injection", WORST),
             ("modification", "rnd"),
             ("modification", "dice"),
+            ("modification", "flip"),
+            ("modification", "nea"),
+            ("modification", "stack"),
+            ("modification", "fga"),
+            ("modification", "pgd"),
+            ("modification", "random-flips"),
+            ("modification", "pgd-topology"),
+            ("modification", "prbcd"),
+            ("modification", "grbcd"),
+            ("modification", WORST),
         ),
         repeats=3,
     ),
@@ -156,18 +213,20 @@ def expand(
 def keep_matching(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
     """The cases that at least one pattern matches; all where there is no pattern.
 
+    A pattern that fits a case without its budget keeps it, whatever the budget.
+
     Raises:
         UsageError: a pattern matches none of the cases.
     """
     for pattern in patterns:
-        if not any(case.matches(pattern) for case in cases):
+        if not any(case.fits(pattern) for case in cases):
             near = difflib.get_close_matches(pattern, [case.id for case in cases], n=1, cutoff=0.3)
             example = near[0] if near else cases[0].id if cases else "none"
             raise UsageError(
                 f"case pattern {pattern!r} matches none of the {len(cases)} selected cases; "
                 f"ids look like {example!r} and shell wildcards are allowed"
             )
-    return [case for case in cases if not patterns or any(map(case.matches, patterns))]
+    return [case for case in cases if not patterns or any(case.fits(each) for each in patterns)]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from grb_check.errors import ModelError, UsageError
 from grb_check.receptive import is_patched
-from grb_check.sparse import coo_matrix, csr_matrix
+from grb_check.sparse import coo_matrix, csr_matrix, with_long_indices
 from grb_check.tracebacks import short_traceback
 
 Role: TypeAlias = Literal["x", "edge_index", "edge_weight", "batch", "data", "adj_t", "adj"]
@@ -175,7 +175,8 @@ class Adapter:
             raise ModelError(
                 f"model {self.name} takes no edge weights: it is called as {self.convention}"
             )
-        return self._with_graph(edge_index, int(x.shape[0]), edge_weight)(x)
+        given: dict[Role, object] = {} if edge_weight is None else {"edge_weight": edge_weight}
+        return self.with_graph(edge_index, int(x.shape[0]), given)(x)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to output with the graph fixed, prepared once."""
@@ -183,12 +184,19 @@ class Adapter:
         if self.method == "forward" and callable(own) and not is_patched(self.module):
             fixed = self._guarded(own, edge_index, num_nodes)
             return lambda x: self._guarded(fixed, x)
-        return self._with_graph(edge_index, num_nodes, None)
+        return self.with_graph(edge_index, num_nodes, {})
 
-    def _with_graph(
-        self, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None
+    def with_graph(
+        self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
     ) -> Callable[[Tensor], Tensor]:
-        fixed = self._graph_arguments(edge_index, num_nodes, edge_weight)
+        """The map from features to output with the graph fixed, through the module's own call.
+
+        Args:
+            given: arguments that are not made from the edges but handed over as they are; weights
+                go into a whole `Data` too, where they may be ignored.
+        """
+        fixed = self._graph_arguments(edge_index, num_nodes, given)
+        weight = {key: value for key, value in given.items() if key == "edge_weight"}
         # Through the module itself where possible, so that its hooks run.
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
 
@@ -197,13 +205,13 @@ class Adapter:
             for name, role in self.convention.arguments:
                 value = x if role == "x" else fixed.get(role)
                 if role == "data":
-                    value = Data(x=x, edge_index=edge_index)
+                    value = Data(x=x, edge_index=edge_index, **weight)
                 if name is None:
                     positional.append(value)
                 else:
                     keyword[name] = value
-            if edge_weight is not None and self.convention.weight_name is not None:
-                keyword[self.convention.weight_name] = edge_weight
+            if weight and self.convention.weight_name is not None:
+                keyword[self.convention.weight_name] = weight["edge_weight"]
             versions = x._version, edge_index._version
             output = self._guarded(function, *positional, **keyword)
             if (x._version, edge_index._version) != versions:
@@ -216,24 +224,29 @@ class Adapter:
         return run
 
     def _graph_arguments(
-        self, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None
+        self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
     ) -> dict[Role, object]:
-        roles = self.convention.roles
+        roles = self.convention.roles - given.keys()
         ones = torch.ones(edge_index.shape[1], device=edge_index.device)
         source, target = edge_index
-        fixed: dict[Role, object] = {"edge_index": edge_index}
+        fixed: dict[Role, object] = {"edge_index": edge_index, **given}
         if "edge_weight" in roles:
-            fixed["edge_weight"] = ones if edge_weight is None else edge_weight
+            fixed["edge_weight"] = ones
         if "batch" in roles:
             fixed["batch"] = torch.zeros(num_nodes, dtype=torch.int64, device=edge_index.device)
         if "adj_t" in roles:
-            fixed["adj_t"] = csr_matrix(target, source, ones, num_nodes)
+            fixed["adj_t"] = with_long_indices(csr_matrix(target, source, ones, num_nodes))
         if "adj" in roles:
-            fixed["adj"] = self._adjacency(edge_index, num_nodes, ones)
+            fixed["adj"] = self.adjacency(edge_index, num_nodes)
         return fixed
 
-    def _adjacency(self, edge_index: Tensor, num_nodes: int, ones: Tensor) -> object:
-        """GRB's adjacency: through the module's own `adj_norm_func` where it has one."""
+    def adjacency(self, edge_index: Tensor, num_nodes: int) -> object:
+        """GRB's adjacency: through the module's own `adj_norm_func` where it has one.
+
+        Raises:
+            ModelError: that raises or returns something else than matrices.
+        """
+        ones = torch.ones(edge_index.shape[1], device=edge_index.device)
         normalise = getattr(self.module, "adj_norm_func", None)
         if not callable(normalise):
             return coo_matrix(edge_index[0], edge_index[1], ones, num_nodes)

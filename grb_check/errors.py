@@ -22,6 +22,10 @@ class ModelError(GrbCheckError):
     """The model under test cannot be built, trained or called."""
 
 
+class GradientError(ModelError):
+    """A model gives no gradient that an attack needs."""
+
+
 class AttackError(GrbCheckError):
     """A user's attack raised, or returned something else than a perturbation."""
 

@@ -6,29 +6,30 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from grb_check import datasets
+from grb_check.arena import Arena, our_warnings
 from grb_check.attacks import Pair, load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.naming import WORST, base_name, split_budget
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import Perturbation, Threat
-from grb_check.cases import DIFFICULTIES, Case, check_repeats
+from grb_check.attacks.threat import Threat
+from grb_check.cases import DIFFICULTIES, Case, check_repeats, worst_members
 from grb_check.choices import choose
-from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.places import SPLIT_RULES
 from grb_check.devices import resolve_device, threads_for
-from grb_check.errors import ModelError
 from grb_check.outcomes import Outcome, Repeat
-from grb_check.own_models import OwnModels, Ready, predict
+from grb_check.own_models import OwnModels, Ready
 from grb_check.roster import Roster
 from grb_check.store import Store
 from grb_check.subjects import Model, Subject, as_subject
 from grb_check.surrogates import kinds_for
-from grb_check.trials import Trial, black_box, white_box
-from grb_check.victims import Trained, build_victim, module_of
+from grb_check.trials import Trial, black_box, spent
+from grb_check.white_box import white_box
+from grb_check.worst import worst_of
 
 Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
 
@@ -61,7 +62,8 @@ def evaluate(
             `pkg.module:function`.
         difficulty: easy, medium, hard or full.
         attack: `scenario/name`, a name that only one scenario has, or `pkg.module:attr`, each with
-            or without modifiers (`pgd+white-box`); or an attack of your own, see
+            or without modifiers (`pgd+white-box`, `prbcd+budget=0.1`); `scenario/worst`, the
+            strongest of the suite `standard`; or an attack of your own, see
             `grb_check.attacks.protocol.Attack`.
         repeats: each with its own training and attack seed.
         model_args: keyword arguments for the factory.
@@ -91,24 +93,32 @@ def evaluate(
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 
 
-@dataclass
-class _Arena:
-    """One dataset on the device, with the models trained on it so far."""
+@dataclass(frozen=True)
+class _Plan:
+    """A case made ready: its attack and what that may do."""
 
-    dataset: Dataset
-    fingerprint: str
-    own: OwnModels
-    notices: tuple[str, ...] = ()
-    built: dict[tuple[object, int], object] = field(default_factory=dict)  # not yet victims
-    modules: list[object] = field(default_factory=list)  # that factories have made
-    victims: dict[tuple[object, int], Ready | ModelError] = field(default_factory=dict)
+    case: Case
+    attack: Attack
+    threat: Threat
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A model in one repeat, ready to be attacked."""
+
+    subject: Subject
+    arena: Arena
+    ready: Ready
+    seed: int
+    label: str
 
 
 class Evaluator:
     """Evaluates cases and keeps what they share: datasets, trained victims, the reference.
 
     A black-box attack sees the surrogates and their guesses of the labels of test nodes. A
-    white-box attack is the worst case: it sees the victim itself and the true labels; see `trials`.
+    white-box attack is the worst case: it sees the victim itself and the true labels; see `trials`
+    and `white_box`.
 
     Args:
         store: of perturbations and of the harness's own models.
@@ -129,7 +139,7 @@ class Evaluator:
         self.device = resolve_device(device)
         self._progress = progress or _silent
         self._attacks = {} if attacks is None else attacks
-        self._arenas: dict[datasets.Source, _Arena] = {}
+        self._arenas: dict[datasets.Source, Arena] = {}
 
     def check(self, subject: Subject, source: datasets.Source) -> None:
         """Load the dataset and build the untrained model once, so that errors come early.
@@ -139,12 +149,26 @@ class Evaluator:
         """
         arena = self._arena(source)
         with threads_for(arena.dataset.num_nodes):
-            self._build(subject, arena, 0)
+            arena.build(subject, 0)
 
     def outcome(
-        self, subject: Subject, source: datasets.Source, case: Case, repeats: int
+        self,
+        subject: Subject,
+        source: datasets.Source,
+        case: Case,
+        repeats: int,
+        selected: Sequence[Pair] = (),
     ) -> Outcome:
         """Run one case.
+
+        Args:
+            subject: the model.
+            source: of the dataset.
+            case: which attack on which targets.
+            repeats: each with its own seed.
+            selected: the attacks of the run as the user selected them. `worst` takes the strongest
+                of these where it is among them, and else of the suite `standard`; see
+                `worst_members`.
 
         Raises:
             ModelError: the model cannot be trained or called, or answers nonsense.
@@ -152,58 +176,89 @@ class Evaluator:
             BudgetError: an attack did more than its threat allows.
         """
         arena = self._arena(source)
-        defaults = settings_for(arena.dataset, case.scenario)
-        attack = load_attack(case.scenario, case.attack, defaults, self._attacks)
-        kinds_for(attack)  # a wrong name is an error before anything is trained
-        threat = threat_for(arena.dataset, case.difficulty, attack.scenario)
+        names: tuple[str, ...] = (case.attack,)
+        if base_name(case.attack) == WORST:
+            names = worst_members((case.scenario, case.attack), selected)
+        plans = [self._plan(arena, replace(case, attack=name)) for name in names]
         with threads_for(arena.dataset.num_nodes):
             done = [
-                self._repeat(subject, arena, case, attack, threat, seed, f"{seed + 1}/{repeats}")
+                self._repeat(subject, arena, case, plans, seed, f"{seed + 1}/{repeats}")
                 for seed in range(repeats)
             ]
         messages = [*arena.notices, *(text for _, texts in done for text in texts)]
         return Outcome(
             case=case,
             model=subject.name,
-            targets=int(threat.targets.numel()),
+            targets=int(plans[0].threat.targets.numel()),
             dataset=arena.fingerprint,
             origin=arena.dataset.origin,
             repeats=tuple(each for each, _ in done),
             warnings=tuple(dict.fromkeys(messages)),
         )
 
+    def _plan(self, arena: Arena, case: Case) -> _Plan:
+        """What is to be done in a case; a wrong name is an error before anything is trained."""
+        defaults = settings_for(arena.dataset, case.scenario)
+        attack = load_attack(case.scenario, case.attack, defaults, self._attacks)
+        kinds_for(attack)
+        budget = split_budget(case.attack)[1]
+        return _Plan(
+            case, attack, threat_for(arena.dataset, case.difficulty, attack.scenario, budget)
+        )
+
     def _repeat(
         self,
         subject: Subject,
-        arena: _Arena,
+        arena: Arena,
         case: Case,
-        attack: Attack,
-        threat: Threat,
+        plans: Sequence[_Plan],
         seed: int,
         label: str,
     ) -> tuple[Repeat, tuple[str, ...]]:
-        measure, how = black_box, "attacking"
-        if attack.knowledge == "white-box":
-            measure, how = white_box, "attacking, white-box"
         start = time.perf_counter()
         with self._progress(f"{case.id}: repeat {label}, training {subject.name}"):
-            ready = self._victim(subject, arena, seed)
+            ready = arena.victim(subject, seed)
         trained = time.perf_counter()
-        with self._progress(f"{case.id}: repeat {label}, {how}"):
-            done = measure(Trial(arena.own, attack, threat, case, seed), ready)
+        turn = _Turn(subject, arena, ready, seed, label)
+        if base_name(case.attack) == WORST:
+            members = [(plan.case.attack, self._member(turn, plan)) for plan in plans]
+            repeat = worst_of(members, int(plans[0].threat.targets.numel()))
+        else:
+            repeat = self._measured(turn, plans[0])
+        return (
+            replace(repeat, seconds=time.perf_counter() - start, training_seconds=trained - start),
+            ready.warnings,
+        )
+
+    def _member(self, turn: _Turn, plan: _Plan) -> Repeat:
+        """A repeat of a member of `worst`, from memory where its own case has come before."""
+        known = turn.arena.repeats.get((turn.subject.key, plan.case, turn.seed))
+        return known or self._measured(turn, plan)
+
+    def _measured(self, turn: _Turn, plan: _Plan) -> Repeat:
+        """What an attack costs model and reference; times are filled in by the caller."""
+        measure, how = black_box, "attacking"
+        if plan.attack.knowledge == "white-box":
+            measure, how = white_box, "attacking, white-box"
+        trial = Trial(turn.arena.own, plan.attack, plan.threat, plan.case, turn.seed)
+        with self._progress(f"{plan.case.id}: repeat {turn.label}, {how}"):
+            done = measure(trial, turn.ready)
         repeat = Repeat(
-            seed=seed,
+            seed=turn.seed,
             victim=done.victim,
             reference=done.reference,
-            spent=_spent(done.perturbation),
+            spent=spent(done.perturbation),
             from_store=done.from_store,
-            seconds=time.perf_counter() - start,
-            training_seconds=trained - start,
-            notes=done.perturbation.notes,
+            seconds=0.0,
+            training_seconds=0.0,
+            notes=(*done.perturbation.notes, *done.notes),
+            method=done.method,
+            diagnostics=done.diagnostics,
         )
-        return repeat, ready.warnings
+        turn.arena.remember((turn.subject.key, plan.case, turn.seed), repeat)
+        return repeat
 
-    def _arena(self, source: datasets.Source) -> _Arena:
+    def _arena(self, source: datasets.Source) -> Arena:
         arena = self._arenas.pop(source, None)
         if arena is None:
             with self._progress(f"loading {source.name}"):
@@ -213,75 +268,11 @@ class Evaluator:
                 on_device = replace(dataset, graph=dataset.graph.to(self.device))
                 fingerprint = dataset.fingerprint()
                 own = OwnModels(on_device, fingerprint, self.store, self.device)
-                arena = _Arena(on_device, fingerprint, own, _ours(caught))
+                arena = Arena(on_device, fingerprint, own, self.device, our_warnings(caught))
         while len(self._arenas) >= ARENAS_KEPT:
             self._arenas.pop(next(iter(self._arenas)))
         self._arenas[source] = arena  # last = most recently used
         return arena
-
-    def _build(self, subject: Subject, arena: _Arena, seed: int) -> object:
-        """What the factory returns for this seed, called once; it is taken away when trained."""
-        key = (subject.key, seed)
-        if key not in arena.built:
-            built = subject.build(arena.dataset, seed, self.device)
-            if not (subject.finished or isinstance(built, Trained)):
-                module = module_of(built)
-                if any(module is other for other in arena.modules):
-                    raise ModelError(
-                        f"model {subject.name}: the factory returned the same module for another "
-                        f"seed; make a new one in every call, or return grb_check.Trained(module)"
-                    )
-                arena.modules.append(module)
-            arena.built[key] = built
-        return arena.built[key]
-
-    def _victim(self, subject: Subject, arena: _Arena, seed: int) -> Ready:
-        if subject.finished or isinstance(arena.built.get((subject.key, 0)), Trained):
-            seed = 0  # what is finished does not change with the seed
-        key = (subject.key, seed)
-        if key not in arena.victims:
-            self._prepare(subject, arena, seed)
-        ready = arena.victims[key]
-        if isinstance(ready, ModelError):
-            raise ModelError(str(ready))
-        return ready
-
-    def _prepare(self, subject: Subject, arena: _Arena, seed: int) -> None:
-        """Train a victim, or remember why it cannot be: no case sees it half trained."""
-        key = (subject.key, seed)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                built = self._build(subject, arena, seed)
-                victim = build_victim(
-                    built, arena.dataset, name=subject.name, seed=seed, device=self.device
-                )
-                predicted = predict(victim, arena.dataset.graph, seed)
-                arena.victims[key] = Ready(victim, predicted, _ours(caught))
-            except ModelError as error:
-                arena.victims[key] = error
-        if not isinstance(arena.built.get(key), Trained):
-            arena.built.pop(key, None)
-        for warning in caught:
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
-
-
-def _ours(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Texts of the warnings of grb_check among them, each once."""
-    texts = [str(w.message) for w in caught if w.category.__module__.startswith("grb_check")]
-    return tuple(dict.fromkeys(texts))
-
-
-def _spent(perturbation: Perturbation) -> dict[str, int]:
-    return {
-        "added_edges": perturbation.added_edges.shape[1],
-        "removed_edges": perturbation.removed_edges.shape[1],
-        "injected_nodes": perturbation.injected_x.shape[0],
-        "injected_edges": perturbation.injected_edges.shape[1],
-        "modified_nodes": perturbation.modified_nodes.shape[0],
-    }
 
 
 def _silent(_: str) -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.cases import Case
+from grb_check.diagnostics import anchor
 from grb_check.errors import UsageError
 from grb_check.outcomes import Outcome
 
@@ -30,14 +31,17 @@ class Gate:
     """What the user asks of a model.
 
     Attributes:
-        thresholds: patterns over case ids; the last match wins.
+        thresholds: patterns over case ids; the last match wins. One that fits a case without its
+            budget holds for it, unless one that names the budget does.
         max_drop: for cases that no threshold matches; None: compare with the reference.
         min_clean: the floor of the clean accuracy; None: `FLOOR_SHARE` of the reference's.
+        strict_diagnostics: whether a case fails for what its diagnostics found.
     """
 
     thresholds: tuple[Threshold, ...] = ()
     max_drop: float | None = None
     min_clean: float | None = None
+    strict_diagnostics: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,7 @@ class Verdict:
         below_floor: it failed for its clean accuracy, whatever the drop is.
         rule: where the limit comes from, for people.
         message: one line that begins with the figures.
+        failed_diagnostics: names of the diagnostics for which it failed, and for nothing else.
     """
 
     passed: bool
@@ -60,6 +65,7 @@ class Verdict:
     below_floor: bool
     rule: str
     message: str
+    failed_diagnostics: tuple[str, ...] = ()
 
 
 def parse_fraction(text: str, name: str) -> float:
@@ -119,7 +125,9 @@ def judge(outcome: Outcome, gate: Gate) -> Verdict:
     itself where that is white-box), plus `MARGIN`, plus the half-width of the one-sided 95 %
     interval of the excess over the reference: a case fails only when the repeats show that the
     model is worse than the reference by more than the margin.
-    The clean floor comes first: a constant predictor has no drop and is not robust.
+    The clean floor comes first: a constant predictor has no drop and is not robust. With
+    `strict_diagnostics` a case that would pass fails where a diagnostic says that its attack may
+    have been too weak.
     """
     limit, width, rule = _limit(outcome, gate)
     if gate.min_clean is None:
@@ -140,20 +148,29 @@ def judge(outcome: Outcome, gate: Gate) -> Verdict:
             f"(clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}; {rule}). "
             f"{outcome.case.id}"
         )
+    findings = outcome.findings if passed and gate.strict_diagnostics else ()
+    if findings:
+        told = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in findings)
+        message = f"diagnostics: {told}. The drop of {outcome.drop:.1%} may mean nothing. " + (
+            outcome.case.id
+        )
     return Verdict(
-        passed=passed,
+        passed=passed and not findings,
         limit=limit,
         width=width,
         floor=floor,
         below_floor=below_floor,
         rule=rule,
         message=message,
+        failed_diagnostics=tuple(each.name for each in findings),
     )
 
 
 def _limit(outcome: Outcome, gate: Gate) -> tuple[float, float, str]:
     case = replace(outcome.case, model=outcome.model)  # so that `label@...` fits a single model
     matching = [each for each in gate.thresholds if case.matches(each.pattern)]
+    if not any("+budget=" in each.pattern for each in matching):
+        matching = [each for each in gate.thresholds if case.fits(each.pattern)]
     if matching:
         return matching[-1].limit, 0.0, f"threshold {matching[-1].pattern!r}"
     if gate.max_drop is not None:

@@ -31,6 +31,11 @@ class Row:
         """Whether its clean accuracy was too low for its drop to mean anything."""
         return bool(self.verdict and self.verdict["below_floor"])
 
+    @property
+    def failed_diagnostics(self) -> tuple[str, ...]:
+        """Names of the diagnostics for which alone it failed."""
+        return tuple(self.verdict["failed_diagnostics"]) if self.verdict else ()
+
 
 @dataclass
 class Ledger:

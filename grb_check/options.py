@@ -97,8 +97,18 @@ OPTIONS: Final = _options(
         "[SCENARIO/]NAME[+MODIFIER...]|PKG.MODULE:ATTR",
         "linelist",
         True,
-        "attack to run; modifiers are hao, white-box, ensemble or SETTING=VALUE, as in "
-        "pgd+white-box+iterations=200; PKG.MODULE:ATTR is an attack of yours",
+        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE or "
+        "SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the strongest of the others "
+        "of its scenario; PKG.MODULE:ATTR is an attack of yours",
+    ),
+    (
+        "--grb-budget",
+        "grb_budgets",
+        "SHARE",
+        "linelist",
+        True,
+        "run each case at each of these budgets, as 0.01,0.05,0.1 or 5%%: the share of edges and "
+        "of targets' features that may change, or injected nodes for each target (default: GRB's)",
     ),
     (
         "--grb-case",
@@ -140,6 +150,15 @@ OPTIONS: Final = _options(
         "linelist",
         True,
         "largest drop for the cases that match; the last match wins",
+    ),
+    (
+        "--grb-strict-diagnostics",
+        "grb_strict_diagnostics",
+        "",
+        "bool",
+        False,
+        "fail a case whose attack may have been too weak to tell anything (docs/diagnostics.md); "
+        "without it this is only reported",
     ),
     (
         "--grb-data",
@@ -241,7 +260,10 @@ def selecting(config: pytest.Config) -> str | None:
         return "--grb-only"
     flags = ("--grb-suite", "--grb-dataset", "--grb-difficulty", "--grb-scenario", "--grb-attack")
     for option in OPTIONS:
-        if option.flag in (*flags, "--grb-case") and config.getoption(option.dest) is not None:
+        if (
+            option.flag in (*flags, "--grb-budget", "--grb-case")
+            and config.getoption(option.dest) is not None
+        ):
             return option.flag
     return None
 

@@ -6,9 +6,12 @@ import base64
 import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+from grb_check.attacks.naming import split_budget
 from grb_check.cases import Case
+
+Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box"]
 
 
 def relative_drop(clean: float, attacked: float) -> float:
@@ -35,12 +38,42 @@ class Scores:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a diagnostic saw: a reason to doubt that the attack was strong enough.
+
+    Attributes:
+        name: of the diagnostic, see `diagnostics`.
+        figure: what was measured ...
+        limit: ... and how far it may go.
+        text: both, for people.
+    """
+
+    name: str
+    figure: float
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Repeat:
     """One repeat of a case: the victim trained with this seed, attacked with this seed.
 
-    `spent` and `notes` are those of the perturbation that the victim faced.
-    `seconds` is all of it, `training_seconds` what building and training the victim took of that
-    (next to nothing where an earlier case had done it).
+    Attributes:
+        seed: of both.
+        victim: its scores.
+        reference: the reference GCN's.
+        spent: by the perturbation that the victim faced.
+        from_store: whether that came from the store.
+        seconds: all of it.
+        training_seconds: what building and training the victim took of that (next to nothing where
+            an earlier case had done it).
+        notes: what that perturbation and how it came about want said.
+        method: where it came from. `adaptive`: an attack on the victim itself; `transferred`: the
+            same attack on a surrogate, which was stronger; `score-based`: a search by the victim's
+            answers, because it gives no gradient; `black-box`: the case's own, on a surrogate.
+        diagnostics: what was found suspicious.
+        member: of `worst`: the attack that this one was.
+        per_target: of `worst`: the fraction of targets that stay right under every attack.
     """
 
     seed: int
@@ -51,6 +84,10 @@ class Repeat:
     seconds: float
     training_seconds: float
     notes: tuple[str, ...] = ()
+    method: Method = "black-box"
+    diagnostics: tuple[Finding, ...] = ()
+    member: str = ""
+    per_target: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -111,6 +148,24 @@ class Outcome:
         return statistics.fmean(self.reference_drops)
 
     @property
+    def per_target(self) -> float | None:
+        """Of `worst`: mean fraction of targets that stay right under every attack; else None."""
+        figures = [each.per_target for each in self.repeats if each.per_target is not None]
+        return statistics.fmean(figures) if figures else None
+
+    @property
+    def budget(self) -> float | None:
+        """The budget that the case names."""
+        return split_budget(self.case.attack)[1]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of all repeats, one for each diagnostic: the farthest from its limit."""
+        found = [finding for repeat in self.repeats for finding in repeat.diagnostics]
+        found.sort(key=lambda each: (each.name, -abs(each.figure - each.limit)))
+        return tuple({each.name: each for each in reversed(found)}.values())[::-1]
+
+    @property
     def seconds(self) -> float:
         return sum(repeat.seconds for repeat in self.repeats)
 
@@ -123,7 +178,7 @@ class Outcome:
                 for name in ("right_before", "right_after"):
                     repeat[side][name] = base64.b64encode(repeat[side][name]).decode()
         record["repeats"] = list(record["repeats"])
-        figures = ("clean", "attacked", "drop", "drop_deviation")
+        figures = ("clean", "attacked", "drop", "drop_deviation", "per_target", "budget")
         references = ("reference_clean", "reference_drop", "seconds")
         record |= {name: getattr(self, name) for name in (*figures, *references)}
         return record
@@ -145,7 +200,10 @@ class Outcome:
 def _repeat(record: Mapping[str, Any]) -> Repeat:
     sides = {side: _scores(record[side]) for side in ("victim", "reference")}
     rest = {key: value for key, value in record.items() if key not in sides}
-    return Repeat(**{**rest, **sides, "notes": tuple(record["notes"])})
+    findings = tuple(Finding(**each) for each in record.get("diagnostics", ()))
+    return Repeat(
+        **{**rest, **sides, "notes": tuple(record["notes"]), "diagnostics": findings},
+    )
 
 
 def _scores(record: Mapping[str, Any]) -> Scores:

@@ -19,11 +19,21 @@ from grb_check.victims import Victim
 
 @dataclass(frozen=True)
 class Ready:
-    """A victim, what it predicts on the clean graph, and what building it warned of."""
+    """A victim, what it predicts on the clean graph, and what building it warned of.
+
+    Attributes:
+        victim: to attack.
+        predicted: int64 [num_nodes].
+        warnings: of building it.
+        fresh: a copy that has not been called since; None where there is none.
+        gradients: what diagnostics found out about it, kept for its other cases.
+    """
 
     victim: Victim
-    predicted: Tensor  # int64 [num_nodes]
+    predicted: Tensor
     warnings: tuple[str, ...] = ()
+    fresh: Victim | None = field(default=None, repr=False)
+    gradients: dict[str, float | None] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,11 @@ def pytest_report_teststatus(
     if report.when != "call" or "outcome" not in record or letter is None:
         return None
     figure = f"drop {record['outcome']['drop']:.1%}"
-    if record.get("verdict", {}).get("below_floor"):
+    verdict = record.get("verdict", {})
+    if verdict.get("below_floor"):
         figure = f"clean {record['outcome']['clean']:.1%}"
+    elif verdict.get("failed_diagnostics"):
+        figure = ", ".join(verdict["failed_diagnostics"])
     return report.outcome, letter, f"{report.outcome.upper()} ({figure})"
 
 

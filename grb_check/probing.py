@@ -39,6 +39,11 @@ class Probed(nn.Module):
         self._encode = encoder
 
     @property
+    def adapter(self) -> Adapter:
+        """The encoder, whose output `linear` is applied to."""
+        return self._encode
+
+    @property
     def supports_edge_weight(self) -> bool:
         return self._encode.convention.takes_edge_weight
 

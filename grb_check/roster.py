@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from grb_check.attacks import Pair, attack_names, canonical_name, own_attacks
+from grb_check.attacks import Pair, canonical_name, own_attacks
 from grb_check.attacks.naming import base_name, split_names
-from grb_check.cases import SCENARIOS, attack_order
+from grb_check.cases import SCENARIOS, attack_order, known_attacks
 from grb_check.choices import choose
 from grb_check.errors import UsageError
 
@@ -20,10 +20,10 @@ WILDCARDS = frozenset("*?[")
 class Roster:
     """What an attack's name stands for.
 
-    A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`. It is resolved to
-    pairs of scenario and canonical name, as in case ids. Plain names of built-in attacks import
-    nothing; users' attacks are imported when a name asks for them, and kept in `own` by scenario
-    and name without modifiers.
+    A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`; `worst` is a name like
+    those of attacks. It is resolved to pairs of scenario and canonical name, as in case ids. Plain
+    names of built-in attacks import nothing; users' attacks are imported when a name asks for them,
+    and kept in `own` by scenario and name without modifiers.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Roster:
         return tuple(self._resolve(name)) if base_name(name) in known else ()
 
     def _known(self) -> tuple[Pair, ...]:
-        return (*attack_names(), *self.own)
+        return (*known_attacks(), *self.own)
 
     def _spellings(self) -> list[str]:
         every = self._known()
@@ -135,7 +135,7 @@ class Roster:
 
     def _enter(self, found: object, attack: Attack, label: str) -> Pair:
         pair = (attack.scenario, attack.name)
-        if pair in attack_names():
+        if pair in known_attacks():
             raise UsageError(
                 f"{label} has the name of the built-in attack {'/'.join(pair)}; give it another"
             )

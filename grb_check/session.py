@@ -59,6 +59,7 @@ class Run:
         needs = "an id of a grb case" if node_ids else options.selecting(config)
         if needs and not settings.models:
             raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
+        self._selected = settings.attacks  # before node ids add theirs
         self.settings: Settings = settings.for_node_ids(node_ids, self.roster)
         check_thresholds(self.settings, self.roster)
         self.cases = self._select(node_ids) if settings.models else []
@@ -136,7 +137,9 @@ class Run:
             if "repeats" in mark.kwargs
         ]
         repeats = int(marked[0]) if marked else self.settings.repeats
-        return self.evaluator.outcome(subject, self._source(case.dataset), case, repeats)
+        return self.evaluator.outcome(
+            subject, self._source(case.dataset), case, repeats, self._selected
+        )
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
         """The case of a test: its parameter, or what its marker says.

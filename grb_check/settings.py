@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import datasets
-from grb_check.attacks import Pair, attack_names
+from grb_check.attacks import Pair
+from grb_check.attacks.naming import read_budget
 from grb_check.cases import (
     DIFFICULTIES,
     SCENARIOS,
@@ -17,10 +18,12 @@ from grb_check.cases import (
     Case,
     NodeId,
     Suite,
+    at_budgets,
     attack_order,
     check_repeats,
     expand,
     keep_matching,
+    known_attacks,
 )
 from grb_check.choices import choose
 from grb_check.datasets import Places, Source
@@ -53,7 +56,7 @@ class Settings:
     suite: str
     datasets: tuple[Source, ...]
     difficulties: tuple[str, ...]
-    attacks: tuple[Pair, ...]
+    attacks: tuple[Pair, ...]  # at each of the budgets, if there are any
     patterns: tuple[str, ...]
     repeats: int
     gate: Gate
@@ -62,6 +65,7 @@ class Settings:
     device: str
     json: Path | None
     origins: Mapping[str, str]
+    budgets: tuple[float, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -140,16 +144,18 @@ def read(
     base = here if origins["grb_dataset"] == COMMAND_LINE else rootdir
     names = [datasets.anchored(name, base) for name in many("grb_dataset")]
     json_path = one("grb_json", None)
+    budgets = sorted({read_budget(text, "--grb-budget") for text in many("grb_budget")})
+    attacks = (
+        roster.select(many("grb_attack"), scenarios or SCENARIOS)
+        if many("grb_attack")
+        else _attacks(suite, suite_name, scenarios)
+    )
     return Settings(
         models=_models(many("grb_model"), _texts(one("grb_model_args", ()))),
         suite=suite_name,
         datasets=_sources(names or suite.datasets, places, suite_name if not names else ""),
         difficulties=_in_order(DIFFICULTIES, levels) or suite.difficulties,
-        attacks=(
-            roster.select(many("grb_attack"), scenarios or SCENARIOS)
-            if many("grb_attack")
-            else _attacks(suite, suite_name, scenarios)
-        ),
+        attacks=at_budgets(attacks, budgets),
         patterns=tuple(map(roster.canonical_pattern, many("grb_case"))),
         repeats=check_repeats("--grb-repeats", one("grb_repeats", suite.repeats)),
         gate=_gate(raw, roster),
@@ -158,6 +164,7 @@ def read(
         device=_device(one("grb_device", "auto")),
         json=None if json_path is None else path("grb_json", json_path),
         origins=origins | _environment(origins),
+        budgets=tuple(budgets),
     )
 
 
@@ -174,7 +181,7 @@ def check_thresholds(settings: Settings, roster: Roster) -> None:
     if settings.origins["grb_threshold"] == INI:
         thresholds = _for_any(thresholds, settings.origins)
     named = [pair for each in thresholds for pair in roster.named_in(each.pattern)]
-    attacks = _unique([*attack_names(), *settings.attacks, *roster.own, *named])
+    attacks = _unique([*known_attacks(), *settings.attacks, *roster.own, *named])
     check_patterns(thresholds, expand(labels, every, DIFFICULTIES, attacks))
 
 
@@ -292,6 +299,7 @@ def _gate(raw: Mapping[str, tuple[Any, str]], roster: Roster) -> Gate:
         thresholds=thresholds,
         max_drop=fraction("grb_max_drop", "--grb-max-drop"),
         min_clean=fraction("grb_min_clean", "--grb-min-clean"),
+        strict_diagnostics=raw["grb_strict_diagnostics"][0] is True,
     )
 
 

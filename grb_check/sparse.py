@@ -48,6 +48,21 @@ def entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return rows, matrix.col_indices().long(), matrix.values()
 
 
+def with_values(matrix: Tensor, values: Tensor) -> Tensor:
+    """The sparse CSR matrix with other values [e] at the same places, row by row."""
+    return _csr(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
+
+
+def with_long_indices(matrix: Tensor) -> Tensor:
+    """A sparse CSR matrix with indices of int64, for modules of others.
+
+    `scatter_add` takes indices of int32 from some torch version on and gives a wrong gradient with
+    them (seen in 2.13), earlier ones refuse them; PyG's layers scatter by these indices.
+    """
+    starts, columns = matrix.crow_indices().long(), matrix.col_indices().long()
+    return _unchecked_csr(starts, columns, matrix.values(), tuple(matrix.shape))
+
+
 def coo_matrix(rows: Tensor, columns: Tensor, values: Tensor, size: int) -> Tensor:
     """The coalesced sparse COO matrix float [size, size]; entries at one place are summed."""
     return torch.sparse_coo_tensor(
@@ -69,13 +84,17 @@ def _starts(rows: Tensor, size: int) -> Tensor:
     return starts
 
 
-def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+def _csr(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    # MKL takes int32 indices; any others are converted on every product.
+    small = max(values.numel(), *shape) < 2**31
+    index = torch.int32 if small else torch.int64
+    return _unchecked_csr(starts.to(index), columns.to(index), values, shape)
+
+
+def _unchecked_csr(
+    starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]
+) -> Tensor:
     with warnings.catch_warnings():
         # torch calls its CSR layout beta, once a process; users can do nothing about it.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        # MKL takes int32 indices; any others are converted on every product.
-        small = max(values.numel(), *shape) < 2**31
-        index = torch.int32 if small else torch.int64
-        return torch.sparse_csr_tensor(
-            starts.to(index), columns.to(index), values, shape, check_invariants=False
-        )
+        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)

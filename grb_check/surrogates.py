@@ -17,6 +17,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.errors import DataError
 from grb_check.models import gcn, gcn_ln, gin
 from grb_check.models.published import hyper_parameters
+from grb_check.pair_gradients import PairGradients, mean_of
 from grb_check.randomness import isolated_randomness
 from grb_check.training import TrainingSettings, train
 from grb_check.victims import Victim, freeze
@@ -77,6 +78,32 @@ class Ensemble:
         if len(maps) < len(found):
             return None
         return lambda new, weights: _mean_log_softmax([logits(new, weights) for logits in maps])
+
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """The map from weights of pairs to the same; None if a member's is."""
+        found = [each.with_pairs(x, edge_index, pairs, targets) for each in self.members]
+        maps = [logits for logits in found if logits is not None]
+        if len(maps) < len(found):
+            return None
+        return lambda weights: _mean_log_softmax([logits(weights) for logits in maps])
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> PairGradients | None:
+        """The gradient of the members' mean objective in the weights of all pairs of nodes."""
+        found = [
+            each.pair_gradients(x, edge_index, targets, objective, edge_weight)
+            for each in self.members
+        ]
+        parts = [gradients for gradients in found if gradients is not None]
+        return mean_of(parts) if len(parts) == len(found) else None
 
 
 def kinds_for(attack: object) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""One attack in one repeat, black-box or white-box: what it did, and what it cost two models."""
+"""One attack in one repeat: who sees what, what is stored, and what it cost two models."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -17,11 +18,14 @@ from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases import Case
 from grb_check.datasets.dataset import digest
+from grb_check.diagnostics import budget_unused
 from grb_check.errors import BudgetError
-from grb_check.outcomes import Scores
+from grb_check.outcomes import Finding, Method, Scores
 from grb_check.own_models import OwnModels, Ready, predict, surrogate_seed
 from grb_check.randomness import derive_seed, isolated_randomness
 from grb_check.surrogates import Ensemble, kinds_for
+
+Right: TypeAlias = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -37,12 +41,25 @@ class Trial:
 
 @dataclass(frozen=True)
 class Measured:
-    """A perturbation of the victim's graph, whether the store had it, and what was right."""
+    """A perturbation of the victim's graph, where it came from, and what it cost.
+
+    Attributes:
+        perturbation: that the victim faced.
+        from_store: whether the store had it.
+        victim: which targets were right.
+        reference: which were with the reference GCN.
+        method: how it was found, see `Repeat`.
+        notes: what finding it wants said, beside its own notes.
+        diagnostics: reasons to doubt that it is strong enough.
+    """
 
     perturbation: Perturbation
     from_store: bool
     victim: Scores
     reference: Scores
+    method: Method = "black-box"
+    notes: tuple[str, ...] = ()
+    diagnostics: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,39 +86,23 @@ def black_box(trial: Trial, ready: Ready) -> Measured:
     Raises:
         BudgetError: the attack did more than its threat allows.
     """
-    perturbation, from_store = _perturbation(trial)
+    perturbation, from_store = on_surrogates(trial)
     attacked = apply(trial.own.dataset.graph, perturbation)
     return Measured(
         perturbation,
         from_store,
-        victim=_scores(*_right(trial, ready, attacked)),
+        victim=scores(right_before(trial, ready), right_after(trial, ready, attacked)),
         reference=_reference_scores(trial, perturbation, attacked),
+        diagnostics=unused(trial, perturbation),
     )
 
 
-def white_box(trial: Trial, ready: Ready) -> Measured:
-    """Attack the victim itself, and the reference with an attack of its own.
-
-    The worst case: the attack sees the true labels of all nodes of the split, so that making a
-    wrong answer right counts against it. Its perturbation of the victim's graph is not stored; the
-    reference's scores are.
+def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
+    """The verified black-box perturbation, and whether the store had it.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
-        ModelError: it needs of the victim what that does not have, such as a gradient.
     """
-    perturbation = _attack_model(trial, ready)
-    attacked = apply(trial.own.dataset.graph, perturbation)
-    return Measured(
-        perturbation,
-        from_store=False,
-        victim=_scores(*_right(trial, ready, attacked)),
-        reference=_attacked_reference_scores(trial),
-    )
-
-
-def _perturbation(trial: Trial) -> tuple[Perturbation, bool]:
-    """The verified black-box perturbation, and whether the store had it."""
     own = trial.own
     description = describe(trial.attack)
     if description is None:
@@ -112,7 +113,7 @@ def _perturbation(trial: Trial) -> tuple[Perturbation, bool]:
         surrogate="; ".join(own.recipe(kind) for kind in kinds_for(trial.attack)),
         surrogate_seed=surrogate_seed(),
         attack=description,
-        threat=_describe_threat(trial.threat),
+        threat=describe_threat(trial.threat),
         difficulty=trial.case.difficulty,
         seed=trial.seed,
     )
@@ -140,7 +141,13 @@ def _attack_surrogates(trial: Trial) -> Perturbation:
     return _attack(trial, _Knowledge(ensemble, guessed, known))
 
 
-def _attack_model(trial: Trial, ready: Ready) -> Perturbation:
+def on_model(trial: Trial, ready: Ready) -> Perturbation:
+    """What the attack makes of the model itself, seeing the true labels of the whole split.
+
+    Raises:
+        BudgetError: the attack did more than its threat allows.
+        ModelError: it needs of the model what that does not have, such as a gradient.
+    """
     dataset = trial.own.dataset
     known = (dataset.train, dataset.val, dataset.test["full"])
     return _attack(trial, _Knowledge(ready.victim, ready.predicted, known))
@@ -155,9 +162,7 @@ def _attack(trial: Trial, knowledge: _Knowledge) -> Perturbation:
     graph.y[known] = clean.y[known]
     targets = trial.threat.targets.to(clean.x.device, copy=True)
     on_device = replace(trial.threat, targets=targets)
-    # Not of the modifiers: an attack and its variants start from the same draws, however spelled.
-    cell = f"{trial.case.difficulty}/{trial.case.scenario}/{base_name(trial.case.attack)}"
-    seed = derive_seed("attack", cell, trial.seed)
+    seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
     with isolated_randomness(seed):
@@ -170,6 +175,17 @@ def _attack(trial: Trial, knowledge: _Knowledge) -> Perturbation:
     return perturbation
 
 
+def seed_of(purpose: str, trial: Trial) -> int:
+    """The seed of an attack in its repeat.
+
+    It does not depend on modifiers and budget: an attack and its variants start from the same
+    draws, however spelled, and what they do differently is all that differs.
+    """
+    case = trial.case
+    cell = f"{case.difficulty}/{case.scenario}/{base_name(case.attack)}"
+    return derive_seed(purpose, cell, trial.seed)
+
+
 def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) -> Scores:
     """How the reference GCN of this repeat fares under the perturbation; kept beside it."""
     own = trial.own
@@ -180,64 +196,39 @@ def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) 
         perturbation=digest([*perturbation.tensors(), trial.threat.targets]),
         seed=trial.seed,
     )
-    stored = _stored_scores(trial, key)
+    stored = stored_scores(trial, key)
     if stored is not None:
         return stored
-    right = _right(trial, own.reference(trial.seed), attacked)
-    own.store.save_arrays(key, {"right": np.stack(right)})
-    return _scores(*right)
+    ready = own.reference(trial.seed)
+    return save_scores(trial, key, right_before(trial, ready), right_after(trial, ready, attacked))
 
 
-def _attacked_reference_scores(trial: Trial) -> Scores:
-    """How the reference GCN of this repeat fares under the white-box attack on itself."""
-    own = trial.own
-    description = describe(trial.attack)
-    if description is None:
-        return _scores(*_attack_reference(trial))
-    key = own.store.key(
-        kind="white-box reference",
-        dataset=own.fingerprint,
-        recipe=own.recipe("gcn"),
-        attack=description,
-        threat=_describe_threat(trial.threat),
-        difficulty=trial.case.difficulty,
-        seed=trial.seed,
-    )
-    with own.store.lock(key):
-        stored = _stored_scores(trial, key)
-        if stored is not None:
-            return stored
-        right = _attack_reference(trial)
-        own.store.save_arrays(key, {"right": np.stack(right)})
-    return _scores(*right)
-
-
-def _attack_reference(trial: Trial) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    ready = trial.own.reference(trial.seed)
-    return _right(trial, ready, apply(trial.own.dataset.graph, _attack_model(trial, ready)))
-
-
-def _stored_scores(trial: Trial, key: str) -> Scores | None:
+def stored_scores(trial: Trial, key: str) -> Scores | None:
+    """What `save_scores` kept under that key."""
     arrays = trial.own.store.load_arrays(key)
     if arrays is None or arrays["right"].shape != (2, int(trial.threat.targets.numel())):
         return None
-    return _scores(*arrays["right"])
+    return scores(*arrays["right"])
 
 
-def _right(
-    trial: Trial, ready: Ready, attacked: Data
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which targets were right before and after: bool [t] each."""
-    targets = trial.threat.targets.cpu()
-    truth = trial.own.dataset.graph.y.cpu()[targets]
-    after = predict(ready.victim, attacked, trial.seed)
-    return (
-        (ready.predicted[targets] == truth).numpy(),
-        (after[targets] == truth).numpy(),
-    )
+def save_scores(trial: Trial, key: str, before: Right, after: Right) -> Scores:
+    """Keep which targets were right, and return the scores."""
+    trial.own.store.save_arrays(key, {"right": np.stack([before, after])})
+    return scores(before, after)
 
 
-def _scores(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Scores:
+def right_before(trial: Trial, ready: Ready) -> Right:
+    """Which targets a model has right on the clean graph: bool [t]."""
+    return _right(trial, ready.predicted)
+
+
+def right_after(trial: Trial, ready: Ready, attacked: Data) -> Right:
+    """Which it has right on the attacked one: bool [t]."""
+    return _right(trial, predict(ready.victim, attacked, trial.seed))
+
+
+def scores(before: Right, after: Right) -> Scores:
+    """The figures of which targets were right before and after."""
     return Scores(
         clean=float(before.mean()),
         attacked=float(after.mean()),
@@ -246,7 +237,27 @@ def _scores(before: NDArray[np.bool_], after: NDArray[np.bool_]) -> Scores:
     )
 
 
-def _describe_threat(threat: Threat) -> str:
+def unused(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
+    """What the diagnostic of the budget says, if anything."""
+    second = perturbation.injected_edges[1]
+    inner = int((second >= trial.own.dataset.num_nodes).sum())
+    link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
+    found = budget_unused({**spent(perturbation), "link_ends": link_ends}, trial.threat)
+    return () if found is None else (found,)
+
+
+def spent(perturbation: Perturbation) -> dict[str, int]:
+    """The sizes of its parts."""
+    return {
+        "added_edges": perturbation.added_edges.shape[1],
+        "removed_edges": perturbation.removed_edges.shape[1],
+        "injected_nodes": perturbation.injected_x.shape[0],
+        "injected_edges": perturbation.injected_edges.shape[1],
+        "modified_nodes": perturbation.modified_nodes.shape[0],
+    }
+
+
+def describe_threat(threat: Threat) -> str:
     """Everything of the threat but the targets, which follow from dataset and difficulty."""
     return repr(
         (
@@ -258,3 +269,10 @@ def _describe_threat(threat: Threat) -> str:
             threat.modified_nodes,
         )
     )
+
+
+def _right(trial: Trial, predicted: Tensor) -> Right:
+    targets = trial.threat.targets.cpu()
+    truth = trial.own.dataset.graph.y.cpu()
+    right: Right = (predicted[targets] == truth[targets]).numpy()
+    return right

@@ -1,41 +1,31 @@
-"""From what a factory returned to a victim: trained or probed, frozen, checked, differentiable."""
+"""What a factory may return, and the victim: a model as attacks and evaluation see it."""
 
 from __future__ import annotations
 
-import copy
-import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
-from grb_check.conventions import Adapter, Convention, detect_convention, parse_convention
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
-from grb_check.errors import ModelError
-from grb_check.model_checks import (
-    check_no_state_kept,
-    check_nothing_cached,
-    check_output,
-    warn_of_assumed_encoder,
-    warn_of_ignored_structure,
-    warn_of_random_forward,
-    warn_of_training_mode,
-)
+from grb_check.conventions import Adapter, Convention, parse_convention
+from grb_check.edge_weights import pair_graph, way_that_holds
+from grb_check.errors import GradientError, ModelError
+from grb_check.layer_factors import LayerFactors
+from grb_check.model_checks import check_output
 from grb_check.models.gcn import GCN
 from grb_check.models.gin import GIN
+from grb_check.models.pairwise import pair_gradients, pairwise_logits
 from grb_check.models.relaxed import relaxed_logits
 from grb_check.models.restricted import Alternating, injected_logits
-from grb_check.probing import probe
-from grb_check.randomness import isolated_randomness
+from grb_check.pair_gradients import PairGradients
 from grb_check.receptive import is_plain, receptive_hops, receptive_part
-from grb_check.tracebacks import short_traceback
-from grb_check.training import TrainingSettings, train
 
 ALTERNATING: Final[tuple[type[nn.Module], ...]] = (GCN, GIN)  # these, no subclass of them
-MOST_PAIRS: Final = 200_000  # 0.8 GiB with PyG's GCN of two layers of 64
+MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
+MOST_VALUES: Final = 50_000_000  # of features on links: 0.4 GB for each tensor of messages
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +99,13 @@ class Victim:
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits float [num_nodes, num_classes]."""
-        return self._checked(x, self.adapter(x, edge_index, edge_weight), x.shape[0])
+        output = self.adapter(x, edge_index, edge_weight)
+        return self._checked(output, x.shape[0], features=x, weights=edge_weight)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the graph fixed."""
         forward = self.adapter.on_topology(edge_index, num_nodes)
-        return lambda x: self._checked(x, forward(x), x.shape[0])
+        return lambda x: self._checked(forward(x), x.shape[0], features=x)
 
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
@@ -128,7 +119,9 @@ class Victim:
         known = self._alternating()
         if known is not None:
             logits_of = injected_logits(known, x, edge_index, count, targets)
-            return lambda injected: self._checked(injected, logits_of(injected), targets.numel())
+            return lambda injected: self._checked(
+                logits_of(injected), targets.numel(), features=injected
+            )
         part = self._on_part(x, edge_index, count, targets)
         if part is not None:
             return part
@@ -140,19 +133,80 @@ class Victim:
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
         """The map from features of injected nodes and weights of links to logits of targets.
 
-        None for a model that takes no weights of edges, ignores them, or does not take a weight of
-        0 for no edge, as a mean over neighbours does; and for models whose layers are not known
-        with more than `MOST_PAIRS` pairs, which all become edges.
+        None where no way to give the model's edges weights holds, see `with_pairs`; and for models
+        whose layers are not known with more than `MOST_PAIRS` pairs, which all become edges, or
+        with more than `MOST_VALUES` features on them, which layers that take no weights may carry.
         """
         known = self._alternating()
         if known is not None:
             relaxed = relaxed_logits(known, x, edge_index, candidates, targets)
-            return lambda new, weights: self._checked(new, relaxed(new, weights), targets.numel())
-        if not self.takes_edge_weight or count * candidates.numel() > MOST_PAIRS:
+            return lambda new, weights: self._checked(
+                relaxed(new, weights), targets.numel(), features=new, weights=weights
+            )
+        links = count * candidates.numel()
+        wide = not self.takes_edge_weight and links * x.shape[1] > MOST_VALUES
+        if links > MOST_PAIRS or wide:
             return None
-        if not self._honours_weights(x, edge_index, candidates, targets):
+        return self._linked(x, edge_index, count, candidates, targets)
+
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """The map from weights of pairs of existing nodes to logits of targets.
+
+        Models whose layers are known (`ALTERNATING`) compute it themselves. To all others the
+        weights are handed, on a graph that has every pair as an edge, by the first of these ways
+        that holds: as `edge_weight`; as entries of `adj_t` or `adj`; as masks on the messages of
+        their PyG layers. None where none does; see `edge_weights` for the trial, which each call
+        makes anew, and `MOST_DENSE_NODES` there for models that need a COO or a dense matrix.
+
+        An evaluation takes the time and memory of a forward pass on e + 2m edges.
+        """
+        known = self._alternating()
+        if known is not None:
+            logits_of = pairwise_logits(known, x, edge_index, pairs, targets)
+            return lambda weights: self._checked(
+                logits_of(weights), targets.numel(), weights=weights
+            )
+        way = way_that_holds(self.adapter, x, edge_index, pairs)
+        if way is None:
             return None
-        return self._weighted(x, edge_index, count, candidates, targets)
+        num_nodes = x.shape[0]
+        graph = pair_graph(edge_index, pairs, num_nodes)
+        weighted = way(self.adapter, graph.edge_index, num_nodes)
+
+        def logits(weights: Tensor) -> Tensor:
+            output = weighted(x, graph.weights(weights.to(x.dtype)))
+            return self._checked(output, num_nodes, weights=weights)[targets]
+
+        return logits
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> PairGradients | None:
+        """The gradient of an objective of the targets' logits in the weights of all pairs of nodes.
+
+        Models whose layers are known (`ALTERNATING`) compute it themselves; of PyG's layers it is
+        caught on the way through one forward and one backward pass, see `layer_factors`. None for
+        any other model, and where the first call's trial finds that it would not be right.
+        """
+        known = self._alternating()
+        if known is not None:
+            return pair_gradients(known, x, edge_index, targets, objective, edge_weight)
+
+        def of_output(output: Tensor) -> Tensor:
+            return objective(self._checked(output, x.shape[0])[targets])
+
+        return self._layer_factors.gradients(x, edge_index, of_output, edge_weight)
+
+    @cached_property
+    def _layer_factors(self) -> LayerFactors:
+        return LayerFactors(self.adapter)
 
     def _alternating(self) -> Alternating | None:
         """The module, where its layers are known and nothing has been changed about them."""
@@ -174,48 +228,38 @@ class Victim:
         fixed = x[old]
         return lambda injected: forward(torch.cat([fixed, injected[new]]))[places]
 
-    def _weighted(
+    def _linked(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
-    ) -> Callable[[Tensor, Tensor], Tensor]:
-        """The module on the graph with every candidate link, each with its weight."""
-        new = torch.arange(x.shape[0], x.shape[0] + count, device=x.device)
-        links = torch.cartesian_prod(new, candidates).T
-        edges = torch.cat([edge_index, links, links.flip(0)], dim=1)
-        ones = torch.ones(edge_index.shape[1], device=x.device)
+    ) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """`with_links` on the graph with every candidate link, each with its weight.
+
+        The trial has two injected nodes with the features of existing ones.
+        """
+        two = x[:2] if x.shape[0] > 1 else x.expand(2, -1)
+        grown = torch.cat([x, two])
+        way = way_that_holds(self.adapter, grown, edge_index, _links(x.shape[0], 2, candidates))
+        if way is None:
+            return None
+        num_nodes = x.shape[0] + count
+        graph = pair_graph(edge_index, _links(x.shape[0], count, candidates), num_nodes)
+        weighted = way(self.adapter, graph.edge_index, num_nodes)
 
         def logits(injected: Tensor, weights: Tensor) -> Tensor:
-            every = torch.cat([ones, weights.flatten(), weights.flatten()])
-            return self(torch.cat([x, injected]), edges, every)[targets]
+            given = graph.weights(weights.flatten().to(x.dtype))
+            output = weighted(torch.cat([x, injected]), given)
+            return self._checked(output, num_nodes, features=injected, weights=weights)[targets]
 
         return logits
 
-    def _honours_weights(
-        self, x: Tensor, edge_index: Tensor, candidates: Tensor, targets: Tensor
-    ) -> bool:
-        """Whether weights have a gradient, and 1 and 0 give the logits with and without the edges.
-
-        Tried with two injected nodes, each with every second link: one of either neighbour of every
-        candidate is then an edge of weight 0.
-        """
-        weighted = self._weighted(x, edge_index, 2, candidates, targets)
-        injected = x[:2] if x.shape[0] > 1 else x.expand(2, -1)
-        even = torch.arange(candidates.numel(), device=x.device) % 2 == 0
-        weights = torch.stack([even, ~even]).to(x.dtype).requires_grad_()
-        with torch.enable_grad():
-            logits = weighted(injected, weights)
-            if not logits.requires_grad:
-                return False
-            (gradient,) = torch.autograd.grad(logits.sum(), weights, allow_unused=True)
-        rows, columns = weights.detach().nonzero().T
-        links = torch.stack([rows + x.shape[0], candidates[columns]])
-        edges = torch.cat([edge_index, links, links.flip(0)], dim=1)
-        with torch.no_grad():
-            real = self(torch.cat([x, injected]), edges)[targets]
-        scale = max(1.0, float(real.abs().max()))
-        error = float((logits.detach() - real).abs().max())
-        return gradient is not None and error <= 1e-4 * scale
-
-    def _checked(self, x: Tensor, output: object, rows: int) -> Tensor:
+    def _checked(
+        self,
+        output: object,
+        rows: int,
+        *,
+        features: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """The output, which has to be logits and lead back to what requires a gradient."""
         logits = check_output(
             output,
             name=self.name,
@@ -223,71 +267,20 @@ class Victim:
             rows=rows,
             columns=self.num_classes,
         )
-        if x.requires_grad and torch.is_grad_enabled() and not logits.requires_grad:
-            raise ModelError(
-                f"model {self.name}: no gradient leads from its logits to its features; see that "
-                f"its forward does not use torch.no_grad, detach or numpy"
-            )
+        for what, given in (("features", features), ("edge weights", weights)):
+            wanted = given is not None and given.requires_grad and torch.is_grad_enabled()
+            if wanted and not logits.requires_grad:
+                raise GradientError(
+                    f"model {self.name}: no gradient leads from its logits to its {what}; see "
+                    f"that its forward does not use torch.no_grad, detach or numpy"
+                )
         return logits
 
 
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    """What there is to do with what a factory returned."""
-
-    module: nn.Module
-    convention: Convention | None  # None: to be detected
-    method: str
-    finished: bool  # handed over trained
-    fit: Callable[..., object] | None  # the model's own training
-
-
-def build_victim(
-    built: object,
-    dataset: Dataset,
-    *,
-    name: str,
-    seed: int,
-    device: torch.device,
-) -> Victim:
-    """Train or probe what a factory returned, freeze it and check it.
-
-    Args:
-        built: a module, `Trained`, `Encoder`, or what `wrap` made of a module.
-        name: of the model, for messages.
-        seed: of the global random states while code of the user runs.
-
-    Raises:
-        ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, or
-            keeps state between calls.
-    """
-    plan = _plan(built, name)
-    view = training_view(dataset).to(device)
-    with isolated_randomness(seed):
-        module = plan.module.to(device)
-        check_nothing_cached(module, name)
-        convention = plan.convention or detect_convention(module, plan.method, name)
-        adapter = Adapter(module, name, convention, plan.method)
-        encodes = isinstance(built, Encoder) or plan.method == "encode"
-        columns = None if encodes else dataset.num_classes
-        late = plan.fit is not None and not _answers(adapter, view, seed)
-        if not late:
-            _check_called(adapter, view, seed, columns)
-        if plan.fit is not None:
-            _fit(plan.fit, dataset, name, device)
-            module.to(device)
-            if late:
-                _check_called(adapter, view, seed, columns)
-        elif not plan.finished:
-            train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
-        freeze(module)
-        if encodes:
-            probed = probe(adapter, dataset, device=device)
-            adapter = Adapter(probed, name, detect_convention(probed, "forward", name))
-            freeze(probed)
-    victim = Victim(adapter, dataset.num_classes)
-    _check_finished(victim, view, seed)
-    return victim
+def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:
+    """int64 [2, count * m] of every pair of a candidate and an injected node, node by node."""
+    new = torch.arange(num_nodes, num_nodes + count, device=candidates.device)
+    return torch.cartesian_prod(new, candidates).T.flip(0)
 
 
 def module_of(built: object) -> object:
@@ -300,99 +293,3 @@ def freeze(module: nn.Module) -> None:
     """Evaluation mode, and no gradient for any parameter."""
     module.eval()
     module.requires_grad_(False)
-
-
-def _plan(built: object, name: str) -> _Plan:
-    marked = built.module if isinstance(built, (Trained, Encoder)) else built
-    module = marked.module if isinstance(marked, Wrapped) else marked
-    convention = marked.convention if isinstance(marked, Wrapped) else None
-    if not isinstance(module, nn.Module):
-        inside = f"{type(built).__name__} of a " if built is not marked else ""
-        kind = f"class {module.__name__}" if inspect.isclass(module) else type(module).__name__
-        raise ModelError(
-            f"model {name}: the factory returned a {inside}{kind}; it must return a "
-            f"torch.nn.Module (with fit(data) if it trains itself, with encode(...) if a probe "
-            f"is to be fitted), grb_check.Trained(module), grb_check.Encoder(module) or "
-            f"grb_check.wrap(module, forward=...)"
-        )
-    method = "forward"
-    if not isinstance(built, Trained) and callable(getattr(module, "encode", None)):
-        method = "encode"
-    fit = None
-    if isinstance(built, Encoder):
-        fit = built.pretrain
-    elif not isinstance(built, Trained):
-        own = getattr(module, "fit", None)
-        fit = own if callable(own) else None
-    finished = isinstance(built, (Trained, Encoder)) or method == "encode"
-    if finished and fit is None:
-        if isinstance(built, (Trained, Encoder)):
-            warn_of_training_mode(module, name)
-        else:
-            warn_of_assumed_encoder(name)
-        module = _own_copy(module)
-    return _Plan(module, convention, method, finished, fit)
-
-
-def _own_copy(module: nn.Module) -> nn.Module:
-    """A copy, so that freezing leaves the user's model alone; the model where it has none."""
-    try:
-        return copy.deepcopy(module)
-    except Exception:  # whatever a user's attribute raises; check_no_state_kept reports it
-        return module
-
-
-def _check_called(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
-    check_no_state_kept(adapter, view, seed, columns)
-    _dry_run(adapter, view, seed, columns)
-
-
-def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
-    """Whether a module that trains itself can be called before; some make their layers then."""
-    trial = replace(adapter, module=_own_copy(adapter.module))
-    try:
-        with isolated_randomness(seed), torch.no_grad():
-            trial(view.x, view.edge_index)
-    except ModelError:
-        return False
-    return True
-
-
-def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
-    """One call on the training view, which also gives lazy parameters their shapes."""
-    modes = {part: part.training for part in adapter.module.modules()}
-    adapter.module.eval()
-    with isolated_randomness(seed), torch.no_grad():
-        output = adapter(view.x, view.edge_index)
-    check_output(
-        output,
-        name=adapter.name,
-        called=adapter.convention,
-        rows=view.x.shape[0],
-        columns=columns,
-    )
-    for part, training in modes.items():
-        part.training = training
-
-
-def _fit(fit: Callable[..., object], dataset: Dataset, name: str, device: torch.device) -> None:
-    extra = {}
-    try:
-        declared = inspect.signature(fit).parameters
-    except (TypeError, ValueError):
-        declared = {}  # type: ignore[assignment]
-    if "validation" in declared:
-        extra["validation"] = validation_view(dataset).to(device)
-    try:
-        fit(training_view(dataset).to(device), **extra)
-    except Exception as error:
-        raise ModelError(
-            f"model {name}: its own training raised:\n{short_traceback(error)}"
-        ) from error
-
-
-def _check_finished(victim: Victim, view: Data, seed: int) -> None:
-    with torch.no_grad(), isolated_randomness(seed):
-        victim(view.x, view.edge_index)
-    if not warn_of_random_forward(victim.adapter, view, seed):
-        warn_of_ignored_structure(victim.adapter, view, seed)

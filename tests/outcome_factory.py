@@ -7,10 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from grb_check.cases import Case
-from grb_check.outcomes import Outcome, Repeat, Scores
+from grb_check.diagnostics import DIAGNOSTICS
+from grb_check.outcomes import Finding, Outcome, Repeat, Scores
 
 CASE = Case("synthetic-cora", "easy", "injection", "pgd")
 TARGETS = 100
+
+
+def finding(name: str, figure: float) -> Finding:
+    """A finding of that diagnostic."""
+    limit = DIAGNOSTICS[name].limit
+    return Finding(name=name, figure=figure, limit=limit, text=f"{figure} beyond {limit}")
 
 
 def scores(clean: float, attacked: float, targets: int = TARGETS) -> Scores:

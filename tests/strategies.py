@@ -66,6 +66,34 @@ class LinearModel:
 
         return logits
 
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor]:
+        num_nodes = x.shape[0]
+        fixed = torch.eye(num_nodes)
+        fixed[edge_index[0], edge_index[1]] = 1.0
+        fixed[pairs[0], pairs[1]] = 0.0
+        fixed[pairs[1], pairs[0]] = 0.0
+
+        def logits(weights: Tensor) -> Tensor:
+            both = torch.cat([pairs, pairs.flip(0)], dim=1)
+            matrix = fixed.index_put((both[0], both[1]), weights.repeat(2), accumulate=True)
+            scale = matrix.sum(1).rsqrt()
+            h = x @ self._weight
+            return (scale[:, None] * (matrix @ (scale[:, None] * h)))[targets]
+
+        return logits
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> None:
+        return None
+
 
 class UnweightedModel:
     """A `LinearModel` that takes no weights of edges."""
@@ -83,6 +111,19 @@ class UnweightedModel:
 
     def with_links(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
+    ) -> None:
+        return None
+
+    def with_pairs(self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor) -> None:
+        return None
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
     ) -> None:
         return None
 

@@ -14,11 +14,14 @@ from grb_check.cases import (
     SCENARIOS,
     SUITES,
     Case,
+    at_budgets,
     attack_order,
     expand,
     keep_matching,
+    known_attacks,
     node_path,
     parse_node_id,
+    worst_members,
 )
 from grb_check.choices import choose
 from grb_check.errors import UsageError
@@ -30,6 +33,7 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
 def cases(draw: st.DrawFn) -> Case:
     scenario, attack = draw(st.sampled_from([*attack_names(), ("injection", "mine")]))
     attack += draw(st.sampled_from(["", "+white-box", "+hao+surrogates=gcn,gin", "+iterations=2"]))
+    attack += draw(st.sampled_from(["", "+budget=0.05", "+budget=1e-05"]))
     model = draw(st.just("") | NAMES)
     return Case(draw(NAMES), draw(st.sampled_from(DIFFICULTIES)), scenario, attack, model)
 
@@ -110,19 +114,23 @@ def test_scenarios_of_the_catalogue_are_the_two_known() -> None:
 def test_every_attack_of_a_suite_is_in_the_catalogue() -> None:
     """Once, and in its order."""
     for suite in SUITES.values():
-        assert set(suite.attacks) <= set(attack_names())
+        assert set(suite.attacks) <= set(known_attacks())
         assert list(suite.attacks) == sorted(set(suite.attacks), key=attack_order)
 
 
 def test_reports_show_variants_behind_their_attack_and_users_attacks_last() -> None:
-    """Within each scenario."""
+    """Within each scenario; then what sums them up, and budgets by their size."""
     ordered = [
         ("injection", "rnd"),
         ("injection", "pgd"),
+        ("injection", "pgd+budget=1e-05"),
+        ("injection", "pgd+budget=0.1"),
         ("injection", "pgd+iterations=2"),
         ("injection", "a"),
         ("injection", "a+white-box"),
         ("injection", "a-b"),
+        ("injection", "worst"),
+        ("injection", "worst+budget=0.1"),
         ("modification", "rnd"),
         ("modification", "a"),
     ]
@@ -131,3 +139,51 @@ def test_reports_show_variants_behind_their_attack_and_users_attacks_last() -> N
     made = [Case("d", "easy", *pair) for pair in shuffled]
     in_order = sorted(made, key=lambda case: case.order)
     assert [(case.scenario, case.attack) for case in in_order] == ordered
+
+
+def test_every_attack_runs_at_every_budget() -> None:
+    """But one that names its own."""
+    attacks = [("modification", "rnd"), ("modification", "dice+budget=0.3")]
+    assert at_budgets(attacks, []) == tuple(attacks)
+    assert at_budgets(attacks, [0.1, 0.01]) == (
+        ("modification", "rnd+budget=0.01"),
+        ("modification", "rnd+budget=0.1"),
+        ("modification", "dice+budget=0.3"),
+    )
+
+
+def test_a_pattern_without_a_budget_keeps_a_case_at_all_its_budgets() -> None:
+    """And one with a budget that one."""
+    made = expand([""], ["a"], ["easy"], at_budgets([("modification", "rnd")], [0.01, 0.1]))
+    assert keep_matching(made, ["*/rnd"]) == made
+    assert keep_matching(made, ["*/rnd+budget=0.1"]) == made[1:]
+
+
+def test_the_worst_is_that_of_the_other_selected_attacks_of_its_scenario() -> None:
+    """At its own budget, whatever theirs."""
+    selected = [
+        ("injection", "pgd"),
+        ("modification", "dice+budget=0.3"),
+        ("modification", "rnd+removal_share=0.1"),
+        ("modification", "rnd+removal_share=0.1+budget=0.3"),
+        ("modification", "worst"),
+    ]
+    members = ("rnd+removal_share=0.1", "dice")
+    assert worst_members(("modification", "worst"), selected) == members
+    assert worst_members(("modification", "worst+budget=0.2"), selected) == tuple(
+        f"{name}+budget=0.2" for name in members
+    )
+
+
+def test_the_worst_alone_is_that_of_the_standard_suite() -> None:
+    """Of its scenario; and where the selection is one without it, as when a node id names it."""
+    for scenario in SCENARIOS:
+        for selected in (
+            [(scenario, "worst"), ("poisoning", "rnd")],
+            [(scenario, "rnd"), ("poisoning", "worst")],
+            [],
+        ):
+            members = worst_members((scenario, "worst"), selected)
+            assert [(scenario, name) for name in members] == [
+                pair for pair in attack_names() if pair[0] == scenario
+            ]

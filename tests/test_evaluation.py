@@ -7,7 +7,7 @@ import random
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,14 +21,16 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 import grb_check
-from grb_check import datasets, evaluation, trials
+from grb_check import datasets, evaluation, own_models, white_box
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases import Case
+from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, ModelError, UsageError
 from grb_check.evaluation import Evaluator
 from grb_check.models import GCN
 from grb_check.store import Store, StoreWarning
 from grb_check.subjects import as_subject
+from grb_check.victims import Victim
 
 
 class Net(torch.nn.Module):
@@ -69,6 +71,23 @@ class Greedy(Spy):
             injected_x=torch.zeros(count, graph.num_features),
             injected_edges=torch.zeros(2, 0, dtype=torch.int64),
         )
+
+
+_TRAINED: dict[tuple[str, str, int], Victim] = {}
+
+
+@pytest.fixture(autouse=True)
+def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness's own models are trained once for all tests that have the same data."""
+    train = own_models.surrogate
+
+    def trained(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
+        key = (dataset.fingerprint(), kind, seed)
+        if key not in _TRAINED:
+            _TRAINED[key] = train(dataset, kind=kind, seed=seed, device=device)
+        return _TRAINED[key]
+
+    monkeypatch.setattr(own_models, "surrogate", trained)
 
 
 @pytest.fixture
@@ -156,7 +175,7 @@ def test_a_white_box_attack_is_given_the_model_under_test(
     """Anew in every run; of the reference GCN only the first run needs it."""
     attack = Informed(Memory(), Memory())
     monkeypatch.setattr(evaluation, "load_attack", lambda *_: attack)
-    monkeypatch.setattr(trials, "describe", lambda _: "informed v1")  # its memory is no setting
+    monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
     cold = outcome(tiny, store=tmp_path / "store")
     assert [type(model.module) for model in attack.models] == [Net, GCN]
     assert np.array_equal(attack.seen[0].y.numpy(), np.load(tiny / "labels.npz")["data"])
@@ -367,3 +386,80 @@ def test_wrong_arguments_are_usage_errors(
     """Before any work, with what is allowed."""
     with pytest.raises(UsageError, match=message):
         outcome(tiny, **change)
+
+
+def untrained() -> grb_check.Trained:
+    torch.manual_seed(0)
+    return grb_check.Trained(Net(8, 3).eval())
+
+
+def attacks_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of attacks in the order in which they are made, from now on."""
+    made: list[str] = []
+    load = evaluation.load_attack
+
+    class Counted:
+        def __init__(self, attack: Any) -> None:
+            self.attack = attack
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.attack, name)
+
+        def perturb(self, *given: Any) -> Perturbation:
+            made.append(self.attack.name)
+            return self.attack.perturb(*given)
+
+    monkeypatch.setattr(evaluation, "load_attack", lambda *given: Counted(load(*given)))
+    return made
+
+
+MEMBERS = [("modification", name) for name in ("rnd", "dice", "worst")]
+
+
+def figures(made: grb_check.Outcome) -> list[grb_check.Repeat]:
+    return [replace(each, seconds=0.0, training_seconds=0.0) for each in made.repeats]
+
+
+def test_the_worst_takes_the_strongest_of_each_repeat(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before or after its members: the same figures, and no attack is made twice after them."""
+    made = attacks_made(monkeypatch)
+    source, subject = datasets.find(str(tiny)), as_subject(untrained())
+    members = [Case("tiny", "full", *pair) for pair in MEMBERS[:2]]
+    worst = Case("tiny", "full", *MEMBERS[2])
+
+    def run(*cases: Case) -> list[grb_check.Outcome]:
+        evaluator = Evaluator(store=Store(None), device="cpu")
+        return [evaluator.outcome(subject, source, case, 2, MEMBERS) for case in cases]
+
+    rnd, dice, last = run(*members, worst)
+    assert made == ["rnd", "rnd", "dice", "dice"]
+    (first,) = run(worst)
+    assert made[4:] == ["rnd", "dice"] * 2
+    assert figures(first) == figures(last)
+    for each, *others in zip(last.repeats, rnd.repeats, dice.repeats, strict=True):
+        strongest = min(others, key=lambda other: other.victim.attacked)
+        assert each.victim == strongest.victim
+        assert each.reference.attacked == min(other.reference.attacked for other in others)
+        assert each.member == ("rnd", "dice")[others.index(strongest)]
+        assert each.notes[0] == f"worst of 2 (rnd, dice): {each.member}"
+        assert each.per_target is not None
+        assert each.per_target <= each.victim.attacked
+    assert last.per_target == sum(each.per_target or 0 for each in last.repeats) / 2
+
+
+def test_attacks_at_larger_budgets_do_more_from_the_same_draws(tiny: Path) -> None:
+    """As large as the share says."""
+    small, large = (
+        outcome(tiny, untrained(), attack=f"modification/rnd+budget={budget}")
+        for budget in (0.02, 0.2)
+    )
+    assert small.repeats[0].seed == large.repeats[0].seed
+    flips = [
+        each.repeats[0].spent["added_edges"] + each.repeats[0].spent["removed_edges"]
+        for each in (small, large)
+    ]
+    edges = sp.load_npz(tiny / "adj.npz").nnz // 2
+    assert flips == [2 * edges // 100, 20 * edges // 100]
+    assert (small.budget, large.budget) == (0.02, 0.2)

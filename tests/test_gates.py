@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outcome_factory import outcome
+from outcome_factory import finding, outcome
 
 from grb_check.cases import Case
 from grb_check.errors import UsageError
@@ -37,6 +38,25 @@ def test_the_last_matching_threshold_wins_over_earlier_ones_and_over_max_drop() 
     assert verdict.passed
     assert verdict.limit == 0.6
     assert "synthetic-cora/easy/*" in verdict.rule
+
+
+def test_a_threshold_without_a_budget_holds_at_every_budget() -> None:
+    """Unless one that names the budget matches, before or after it."""
+    made = outcome([(0.8, 0.4)], [(0.8, 0.8)])
+    case = Case("a", "easy", "modification", "prbcd+budget=0.05")
+    plain, exact = (
+        Threshold("*/modification/prbcd", 0.3),
+        Threshold("*/modification/prbcd+budget=0.05", 0.6),
+    )
+
+    def limit(*thresholds: Threshold) -> float:
+        return judge(replace(made, case=case), Gate(thresholds=thresholds, max_drop=0.0)).limit
+
+    assert limit(plain) == 0.3
+    assert limit(plain, exact) == limit(exact, plain) == 0.6
+    assert limit(exact, Threshold("*", 0.1)) == limit(plain, Threshold("*", 0.1)) == 0.1
+    assert limit(Threshold("*", 0.1), plain) == 0.3
+    assert limit(Threshold("*/prbcd+budget=0.1", 0.5)) == 0.0
 
 
 def test_a_threshold_with_a_model_label_holds_for_a_single_model_too() -> None:
@@ -139,3 +159,29 @@ def test_a_threshold_that_can_never_apply_is_refused() -> None:
     check_patterns([Threshold("a/*", 0.1)], known)
     with pytest.raises(UsageError, match=r"'a/easy/pgd' matches no known case"):
         check_patterns([Threshold("a/easy/pgd", 0.1)], known)
+
+
+def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
+    """The message names what was found and where it is explained; otherwise it passes."""
+    made = outcome([(0.8, 0.7)], [(0.8, 0.7)])
+    found = replace(made.repeats[0], diagnostics=(finding("no-gradient", 0.5),))
+    made = replace(made, repeats=(found,))
+    assert judge(made, Gate()).passed
+    verdict = judge(made, Gate(strict_diagnostics=True))
+    assert not verdict.passed
+    assert verdict.failed_diagnostics == ("no-gradient",)
+    assert verdict.message == (
+        "diagnostics: no-gradient: 0.5 beyond 0.1 (docs/diagnostics.md#no-gradient). The drop of "
+        "12.5% may mean nothing. synthetic-cora/easy/injection/pgd"
+    )
+
+
+def test_strict_diagnostics_leave_other_reasons_their_word() -> None:
+    """A case that fails for its drop says so; one without a finding passes."""
+    strict = Gate(strict_diagnostics=True)
+    made = outcome([(0.8, 0.2)], [(0.8, 0.7)])
+    found = replace(made.repeats[0], diagnostics=(finding("no-effect", 0.5),))
+    verdict = judge(replace(made, repeats=(found,)), strict)
+    assert verdict.message.startswith("drop 75.0% > limit")
+    assert verdict.failed_diagnostics == ()
+    assert judge(outcome([(0.8, 0.7)], [(0.8, 0.7)]), strict).passed

@@ -67,10 +67,12 @@ def test_an_attack_name_without_scenario_stands_for_all_its_scenarios() -> None:
     assert select(["rnd"]) == (("injection", "rnd"), ("modification", "rnd"))
     assert select(["injection/rnd"]) == (("injection", "rnd"),)
     assert select(["rnd"], ["modification"]) == (("modification", "rnd"),)
-    assert select(["dice", "pgd", "injection/pgd"]) == (
-        ("injection", "pgd"),
+    assert select(["dice", "fgsm", "injection/fgsm"]) == (
+        ("injection", "fgsm"),
         ("modification", "dice"),
     )
+    assert select(["worst"]) == (("injection", "worst"), ("modification", "worst"))
+    assert select(["modification/worst+budget=10%"]) == (("modification", "worst+budget=0.1"),)
 
 
 def test_a_modifier_keeps_the_scenarios_that_know_it() -> None:
@@ -95,7 +97,7 @@ def test_one_attack_has_one_name() -> None:
 def test_an_attack_outside_the_scenario_is_refused() -> None:
     """A selection that contradicts itself is an error, not an empty run."""
     with pytest.raises(UsageError, match="does not exist in scenario modification"):
-        Roster().select(["pgd"], ["modification"])
+        Roster().select(["fgsm"], ["modification"])
 
 
 def test_an_ambiguous_name_is_refused_where_one_attack_is_meant() -> None:
@@ -149,7 +151,7 @@ def test_an_entry_point_is_imported_only_when_its_name_is_asked_for(own: Path) -
     """Others stay unimported, and no default has it."""
     offer(own, "pack", mine="own_attacks:mine", broken="no_such_module:x")
     roster = Roster()
-    assert roster.select(["rnd", "pgd"])
+    assert roster.select(["rnd", "fgsm"])
     assert "own_attacks" not in sys.modules
     assert roster.one("mine") == ("injection", "mine")
     assert roster.one("injection/mine+size=0.1") == ("injection", "mine+size=0.1")
@@ -180,19 +182,20 @@ def test_patterns_spell_attacks_as_ids_do(own: Path) -> None:
     """What has modifiers and no wildcard."""
     roster = Roster()
     spelled = roster.canonical_pattern
-    assert spelled("*/pgd+iterations=20+step_size=0.05") == "*/pgd+step_size=0.05+iterations=20"
-    assert spelled("a/*/injection/pgd+patience=20") == "a/*/injection/pgd"
-    for unchanged in ("*/pgd+*", "*", "*/pdg", "a/easy/modification/rnd"):
+    assert spelled("*/rnd+budget=5%") == "*/rnd+budget=0.05"
+    assert spelled("*/fgsm+iterations=20+step_size=0.05") == "*/fgsm+step_size=0.05+iterations=20"
+    assert spelled("a/*/injection/fgsm+patience=20") == "a/*/injection/fgsm"
+    for unchanged in ("*/fgsm+*", "*", "*/pdg", "a/easy/modification/rnd"):
         assert spelled(unchanged) == unchanged
-    with pytest.raises(UsageError, match="unknown modifier of attack injection/pgd"):
-        spelled("*/injection/pgd+iteration=3")
+    with pytest.raises(UsageError, match="unknown modifier of attack injection/fgsm"):
+        spelled("*/injection/fgsm+iteration=3")
 
 
 def test_patterns_name_attacks_that_are_not_selected(own: Path) -> None:
     """A variant or a user's attack may have a limit without being run today."""
     offer(own, "pack", mine="own_attacks:mine")
     named = Roster().named_in
-    assert named("*/injection/pgd+iterations=20") == (("injection", "pgd+iterations=20"),)
+    assert named("*/injection/fgsm+iterations=20") == (("injection", "fgsm+iterations=20"),)
     assert named("*/mine") == (("injection", "mine"),)
     assert named("*/nothing") == named("*/p*") == named("a") == ()
 
@@ -202,3 +205,18 @@ def test_plain_names_are_resolved_without_an_import(own: Path) -> None:
     roster = Roster()
     assert set(attack_names()) == set(roster.select([name for _, name in attack_names()]))
     assert roster.own == {}
+
+
+def test_nobody_elses_attack_is_called_worst() -> None:
+    """It is the name of the strongest attack of each scenario."""
+    with pytest.raises(UsageError, match="has the name of the built-in attack injection/worst"):
+        Roster().add(attack("worst"))
+
+
+def test_users_attacks_have_budgets_too() -> None:
+    """Whatever their class, with no other modifier."""
+    roster = Roster()
+    roster.add(attack())
+    assert roster.one("mine+budget=0.5") == ("injection", "mine+budget=0.5")
+    with pytest.raises(UsageError, match="'0' is no budget"):
+        roster.one("mine+budget=0")

@@ -48,9 +48,9 @@ def test_the_command_line_wins_over_the_ini_file(tmp_path: Path) -> None:
 
 def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
     """And come out in the catalogue's order, each once."""
-    made = settings(tmp_path, difficulty=["hard,easy", "easy"], attack=["pgd", "dice"])
+    made = settings(tmp_path, difficulty=["hard,easy", "easy"], attack=["fgsm", "dice"])
     assert made.difficulties == ("easy", "hard")
-    assert made.attacks == (("injection", "pgd"), ("modification", "dice"))
+    assert made.attacks == (("injection", "fgsm"), ("modification", "dice"))
 
 
 def test_several_models_get_labels(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_a_node_id_widens_the_selection_to_its_case(tmp_path: Path) -> None:
     """Whatever the other options leave out."""
-    made = settings(tmp_path, model=["a:b"], difficulty=["easy"], attack=["pgd"])
+    made = settings(tmp_path, model=["a:b"], difficulty=["easy"], attack=["fgsm"])
     wanted = parse_node_id("grb::synthetic-cora::test_attack[full/modification/dice]")
     assert not any(map(wanted.selects, made.cases()))
     assert any(map(wanted.selects, made.for_node_ids([wanted], Roster()).cases()))
@@ -103,10 +103,10 @@ def test_the_paper_suite_says_where_its_datasets_must_be(tmp_path: Path) -> None
 def test_a_comma_inside_a_setting_does_not_part_attacks(tmp_path: Path) -> None:
     """Unless an attack's name follows."""
     with pytest.raises(UsageError, match="'5,dcie' is not a whole number; no attack has the name"):
-        settings(tmp_path, attack=["pgd+iterations=5,dcie"])
-    made = settings(tmp_path, attack=["rnd+removal_share=0.25,dice", "pgd+iterations=5"])
+        settings(tmp_path, attack=["fgsm+iterations=5,dcie"])
+    made = settings(tmp_path, attack=["rnd+removal_share=0.25,dice", "fgsm+iterations=5"])
     assert made.attacks == (
-        ("injection", "pgd+iterations=5"),
+        ("injection", "fgsm+iterations=5"),
         ("modification", "rnd+removal_share=0.25"),
         ("modification", "dice"),
     )
@@ -122,7 +122,7 @@ def test_a_suite_has_its_own_attacks(tmp_path: Path) -> None:
 
 def test_patterns_name_attacks_in_any_spelling(tmp_path: Path) -> None:
     """Of --grb-case and of thresholds."""
-    written, spelled = "*/pgd+patience=none+iterations=5", "*/pgd+iterations=5+patience=none"
+    written, spelled = "*/fgsm+patience=none+iterations=5", "*/fgsm+iterations=5+patience=none"
     made = settings(tmp_path, attack=[written[2:]], case=[written], threshold=[f"{written}=0.3"])
     assert made.patterns == (spelled,)
     assert [each.pattern for each in made.gate.thresholds] == [spelled]
@@ -131,11 +131,48 @@ def test_patterns_name_attacks_in_any_spelling(tmp_path: Path) -> None:
 
 def test_a_threshold_may_name_an_attack_that_is_not_run_today(tmp_path: Path) -> None:
     """A variant always; an unknown one where the command line replaced the ini file's attacks."""
-    limits = {"threshold": ["*/pgd+iterations=5 = 0.3"]}
+    limits = {"threshold": ["*/fgsm+iterations=5 = 0.3"]}
     check_thresholds(settings(tmp_path, ini=limits), Roster())
     unknown = {"threshold": ["*/injection/mine = 0.3"]}
     check_thresholds(settings(tmp_path, ini=unknown, attack=["rnd"]), Roster())
     with pytest.raises(UsageError, match="'\\*/injection/mine' matches no known case"):
         check_thresholds(settings(tmp_path, ini=unknown), Roster())
-    with pytest.raises(UsageError, match="unknown modifier of attack injection/pgd 'iteration=5'"):
-        settings(tmp_path, threshold=["*/pgd+iteration=5 = 0.3"])
+    with pytest.raises(UsageError, match="unknown modifier of attack injection/fgsm 'iteration=5'"):
+        settings(tmp_path, threshold=["*/fgsm+iteration=5 = 0.3"])
+
+
+def test_each_budget_makes_cases_of_its_own(tmp_path: Path) -> None:
+    """From the command line or the ini file; a node id from such a run is known in another."""
+    given = {"model": ["a:b"], "difficulty": ["easy"], "attack": ["dice,modification/worst"]}
+    made = settings(tmp_path, budget=["10%,0.01", "0.1"], **given)
+    assert made.budgets == (0.01, 0.1)
+    assert [case.attack for case in made.cases()] == [
+        "dice+budget=0.01",
+        "dice+budget=0.1",
+        "worst+budget=0.01",
+        "worst+budget=0.1",
+    ]
+    assert settings(tmp_path, ini={"budget": ["0.01", "0.1"]}, **given).cases() == made.cases()
+    assert len(settings(tmp_path, budget=["0.1,0.2"], case=["*/dice"], **given).cases()) == 2
+    printed = parse_node_id("grb::synthetic-cora::test_attack[easy/modification/dice+budget=0.1]")
+    plain = settings(tmp_path, model=["a:b"]).for_node_ids([printed], Roster())
+    assert any(map(printed.selects, plain.cases()))
+
+
+def test_thresholds_know_budgets_and_the_worst(tmp_path: Path) -> None:
+    """In any spelling of theirs."""
+    limits = ["*/dice+budget=10%=0.3", "*/worst=0.5", "*/modification/worst+budget=.1 = 0.4"]
+    made = settings(tmp_path, threshold=limits)
+    check_thresholds(made, Roster())
+    assert [each.pattern for each in made.gate.thresholds] == [
+        "*/dice+budget=0.1",
+        "*/worst",
+        "*/modification/worst+budget=0.1",
+    ]
+
+
+def test_diagnostics_are_strict_where_asked(tmp_path: Path) -> None:
+    """By the flag or the ini value."""
+    assert not settings(tmp_path).gate.strict_diagnostics
+    assert settings(tmp_path, strict_diagnostics=True).gate.strict_diagnostics
+    assert settings(tmp_path, ini={"strict_diagnostics": True}).gate.strict_diagnostics

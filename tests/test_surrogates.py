@@ -10,8 +10,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from small_graphs import community_dataset
-from torch import Tensor
+from torch import Tensor, nn
 
+from grb_check.conventions import Convention
 from grb_check.errors import DataError, UsageError
 from grb_check.surrogates import (
     KINDS,
@@ -135,6 +136,26 @@ def test_an_ensemble_takes_injected_nodes() -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
     (gradient,) = torch.autograd.grad(actual[0, 0], injected)
     assert (gradient != 0).any()
+
+
+def test_an_ensemble_takes_weights_of_pairs_if_all_members_do() -> None:
+    """The same as on the graph without one edge and with another, with a gradient."""
+    ensemble, targets = Ensemble(tuple(MODELS.values())), torch.tensor([7, 5, 30])
+    edge = GRAPH.edge_index[:, :1].sort(dim=0).values
+    pairs = torch.cat([edge, torch.tensor([[5], [7]])], dim=1)
+    logits_of = ensemble.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets)
+    assert logits_of is not None
+    weights = torch.tensor([0.0, 1.0], requires_grad=True)
+    others = (GRAPH.edge_index.sort(dim=0).values != edge).any(dim=0)
+    new = pairs[:, 1:]
+    edge_index = torch.cat([GRAPH.edge_index[:, others], new, new.flip(0)], dim=1)
+    actual = logits_of(weights)
+    expected = ensemble(GRAPH.x, edge_index)[targets]
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+    assert torch.autograd.grad(actual[0, 0], weights)[0][1] != 0
+    deaf = replace(GCN.adapter, module=nn.Linear(8, 3), convention=Convention(((None, "x"),)))
+    mixed = Ensemble((GCN, Victim(deaf, 3)))
+    assert mixed.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets) is None
 
 
 def test_an_ensemble_takes_edge_weights_if_all_members_do() -> None:

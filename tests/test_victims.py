@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check.conventions import Adapter, detect_convention
-from grb_check.errors import ModelError, UsageError
+from grb_check.errors import GradientError, ModelError, UsageError
 from grb_check.model_checks import (
     AssumedEncoderWarning,
     ModelWarning,
@@ -26,7 +26,8 @@ from grb_check.model_checks import (
     TrainingModeWarning,
 )
 from grb_check.models import GCN, GIN
-from grb_check.victims import Encoder, Trained, Victim, build_victim, wrap
+from grb_check.victim_building import build_victim
+from grb_check.victims import Encoder, Trained, Victim, wrap
 
 DATASET = community_dataset()
 GRAPH = DATASET.graph
@@ -222,6 +223,27 @@ def test_all_conventions_compute_the_same_from_the_same_weights() -> None:
         torch.testing.assert_close(victim(x, arrow), expected)
 
 
+def test_layers_on_a_sparse_matrix_have_the_gradient_that_they_have_on_edges() -> None:
+    """PyG's scatter by its indices, of which torch takes int32 and gives a wrong gradient."""
+
+    class OnMatrix(nn.Module):
+        def __init__(self, layer: nn.Module) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Tensor, adj_t: Tensor) -> Tensor:
+            return self.layer(x, adj_t)
+
+    torch.manual_seed(0)
+    layer = pyg.TransformerConv(8, 3)
+    gradients = []
+    for module in (layer, OnMatrix(layer)):
+        x = GRAPH.x.clone().requires_grad_()
+        logits = Victim(_adapter(module), 3)(x, GRAPH.edge_index)
+        gradients.append(torch.autograd.grad(logits.square().sum(), x)[0])
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+
+
 def _adapter(module: nn.Module) -> Adapter:
     return Adapter(module, "m", detect_convention(module, "forward", "m"))
 
@@ -275,11 +297,36 @@ def _linked(count: int, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @pytest.mark.parametrize(
     "make",
-    [OptionalWeight, RequiredWeight, WeightAndBatch, lambda: pyg.models.GCN(8, 16, 2, 3)],
-    ids=["optional", "required", "and batch", "PyG's GCN"],
+    [
+        OptionalWeight,
+        RequiredWeight,
+        WeightAndBatch,
+        TorchAdjT,
+        GrbAdj,
+        GrbNormalised,
+        lambda: pyg.models.GCN(8, 16, 2, 3),
+        lambda: pyg.models.GAT(8, 16, 2, 3),
+        lambda: pyg.models.GIN(8, 16, 2, 3),
+        lambda: pyg.models.GraphSAGE(8, 16, 2, 3),
+        lambda: pyg.GraphConv(8, 3, aggr="mean"),
+    ],
+    ids=[
+        "optional",
+        "required",
+        "and batch",
+        "adj_t",
+        "adj",
+        "normalised adj",
+        "PyG's GCN",
+        "PyG's GAT",
+        "PyG's GIN",
+        "PyG's GraphSAGE",
+        "mean",
+    ],
 )
-def test_links_can_be_relaxed_where_edge_weights_are_taken(make: Callable[[], nn.Module]) -> None:
+def test_links_can_be_relaxed_where_edges_can_be_weighted(make: Callable[[], nn.Module]) -> None:
     """Weights of 0 and 1 give what a full call gives; there is a gradient for every link."""
+    torch.manual_seed(0)
     victim = Victim(_adapter(make().eval()), 3)
     targets = torch.tensor([7, 0, 31])
     injected, weights, edges = _linked(4, targets)
@@ -287,7 +334,7 @@ def test_links_can_be_relaxed_where_edge_weights_are_taken(make: Callable[[], nn
     assert logits_of is not None
     weights.requires_grad_()
     actual = logits_of(injected, weights)
-    whole = victim(torch.cat([GRAPH.x, injected]), edges, torch.ones(edges.shape[1]))
+    whole = victim(torch.cat([GRAPH.x, injected]), edges)
     torch.testing.assert_close(actual, whole[targets], rtol=1e-5, atol=1e-5)
     (gradient,) = torch.autograd.grad(actual.square().sum(), weights)
     assert gradient.all()
@@ -307,34 +354,20 @@ def test_models_of_known_layers_relax_links_as_a_full_call(make: Callable[[], nn
     torch.testing.assert_close(logits_of(injected, weights), whole, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [EdgeIndex, WholeData, TorchAdjT, GrbAdj, lambda: pyg.models.GIN(8, 16, 2, 3)],
-    ids=["EdgeIndex", "WholeData", "TorchAdjT", "GrbAdj", "PyG's GIN"],
-)
-def test_links_cannot_be_relaxed_where_no_edge_weights_are_taken(
-    make: Callable[[], nn.Module],
-) -> None:
-    """There is no map, and attacks say that they did without."""
-    victim = Victim(_adapter(make().eval()), 3)
-    targets = torch.tensor([7, 0, 31])
-    assert victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets) is None
-
-
 class DeafToWeight(Base):
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return self.by_edges(x, edge_index)
 
 
 @pytest.mark.parametrize(
-    "make", [DeafToWeight, lambda: pyg.GraphConv(8, 3, aggr="mean")], ids=["deaf", "mean"]
+    "make",
+    [EdgeIndex, WholeData, DeafToWeight],
 )
-def test_links_cannot_be_relaxed_where_a_weight_of_zero_is_an_edge(
+def test_links_cannot_be_relaxed_where_edges_cannot_be_weighted(
     make: Callable[[], nn.Module],
 ) -> None:
-    """Weights that are declared and ignored, or a mean that counts such neighbours."""
+    """There is no map, and attacks say that they did without."""
     victim = Victim(_adapter(make().eval()), 3)
-    assert victim.takes_edge_weight
     targets = torch.tensor([7, 0, 31])
     assert victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets) is None
 
@@ -350,6 +383,46 @@ def test_links_are_relaxed_up_to_a_number_of_pairs(monkeypatch: pytest.MonkeyPat
             logits_of = victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets)
             relaxed.append(logits_of is not None)
     assert relaxed == [True, True, False, True]
+
+
+def test_links_are_relaxed_up_to_a_number_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a layer that is handed no weights may send along every link."""
+    targets = torch.tensor([7, 0, 31])
+    relaxed = []
+    for most in (96, 95):
+        monkeypatch.setattr("grb_check.victims.MOST_VALUES", most)
+        for module in (pyg.models.GIN(8, 16, 2, 3), OptionalWeight()):
+            victim = Victim(_adapter(module.eval()), 3)
+            logits_of = victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets)
+            relaxed.append(logits_of is not None)
+    assert relaxed == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GCN(8, 3, (16,)),
+        lambda: GIN(8, 3, (16,)),
+        lambda: pyg.models.GCN(8, 16, 2, 3),
+        lambda: pyg.models.GAT(8, 16, 2, 3),
+    ],
+    ids=["our GCN", "our GIN", "PyG's GCN", "PyG's GAT"],
+)
+def test_pairs_have_weights(make: Callable[[], nn.Module]) -> None:
+    """Logits of the targets, in their order, as on the graph without an edge and with a new one."""
+    torch.manual_seed(0)
+    victim = Victim(_adapter(make().eval()), 3)
+    targets = torch.tensor([7, 0, 31])
+    pairs = torch.stack([GRAPH.edge_index[:, 9].sort().values, torch.tensor([0, 31])], dim=1)
+    ends = GRAPH.edge_index.sort(dim=0).values
+    others = GRAPH.edge_index[:, (ends != pairs[:, :1]).any(dim=0)]
+    edges = torch.cat([others, pairs[:, 1:], pairs[:, 1:].flip(0)], dim=1)
+    logits_of = victim.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets)
+    assert logits_of is not None
+    weights = torch.tensor([0.0, 1.0], requires_grad=True)
+    actual = logits_of(weights)
+    torch.testing.assert_close(actual, victim(GRAPH.x, edges)[targets], rtol=1e-4, atol=1e-5)
+    assert torch.autograd.grad(actual.square().sum(), weights)[0][1] != 0
 
 
 @pytest.mark.parametrize(
@@ -749,8 +822,13 @@ def test_a_missing_gradient_is_named_when_it_is_needed() -> None:
     """A finished model without a way back to the features can be evaluated, not differentiated."""
     victim = build(Trained(Detached().eval()))
     assert victim(GRAPH.x, GRAPH.edge_index).shape == (DATASET.num_nodes, 3)
-    with pytest.raises(ModelError, match="no gradient leads from its logits to its features"):
+    with pytest.raises(GradientError, match="no gradient leads from its logits to its features"):
         victim(GRAPH.x.clone().requires_grad_(), GRAPH.edge_index)
+    deaf = Victim(_adapter(DeafToWeight()), 3)
+    deaf.module.requires_grad_(False)
+    weights = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)
+    with pytest.raises(GradientError, match="from its logits to its edge weights"):
+        deaf(GRAPH.x, GRAPH.edge_index, weights)
 
 
 def test_a_random_forward_is_named() -> None:

@@ -30,6 +30,19 @@ _CATALOGUE: Final = {
     ("injection", "agia"): "grb_check.attacks.injection.agia:InjectionAgia",
     ("modification", "rnd"): "grb_check.attacks.modification.rnd:ModificationRnd",
     ("modification", "dice"): "grb_check.attacks.modification.dice:ModificationDice",
+    ("modification", "flip"): "grb_check.attacks.modification.flip:ModificationFlip",
+    ("modification", "nea"): "grb_check.attacks.modification.nea:ModificationNea",
+    ("modification", "stack"): "grb_check.attacks.modification.stack:ModificationStack",
+    ("modification", "fga"): "grb_check.attacks.modification.fga:ModificationFga",
+    ("modification", "pgd"): "grb_check.attacks.modification.pgd:ModificationPgd",
+    ("modification", "random-flips"): (
+        "grb_check.attacks.modification.uniform_flips:ModificationRandomFlips"
+    ),
+    ("modification", "pgd-topology"): (
+        "grb_check.attacks.modification.pgd_topology:ModificationPgdTopology"
+    ),
+    ("modification", "prbcd"): "grb_check.attacks.modification.prbcd:ModificationPrbcd",
+    ("modification", "grbcd"): "grb_check.attacks.modification.grbcd:ModificationGrbcd",
 }
 
 
@@ -48,7 +61,8 @@ def load_attack(
 
     Args:
         scenario: `injection` or `modification`.
-        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`.
+        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; a budget in it is the
+            threat's affair.
         defaults: settings that a dataset has for the built-in attacks that know them; what the name
             sets comes first.
         own: users' attacks by (scenario, name without modifiers).
@@ -56,6 +70,7 @@ def load_attack(
     Raises:
         UsageError: there is no such attack, or it does not take a modifier.
     """
+    name, _ = naming.split_budget(name)
     pair = (scenario, naming.base_name(name))
     label = "/".join(pair)
     if pair in own:
@@ -72,21 +87,28 @@ def load_attack(
 def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> str:
     """The one spelling of a name: modifiers in the order of the attack's fields, defaults dropped.
 
-    >>> canonical_name("injection", "pgd+iterations=0200+objective=tanh_margin")
-    'pgd+iterations=200'
+    >>> canonical_name("injection", "pgd+budget=.1+iterations=0200+objective=tanh_margin")
+    'pgd+iterations=200+budget=0.1'
 
-    The attack is imported where there are modifiers, and only there.
+    The attack is imported where there are modifiers of its own, and only there.
 
     Raises:
-        UsageError: as `load_attack`.
+        UsageError: as `load_attack`, or a modifier of `worst`, which is no attack of its own.
     """
-    base = naming.base_name(name)
-    if base == name:
-        return name
-    load_attack(scenario, name, own=own)  # refuses what the attack refuses
+    plain, budget = naming.split_budget(name)
+    base = naming.base_name(plain)
+    if base == plain:
+        return naming.with_budget(plain, budget)
+    if base == naming.WORST:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no modifier but {naming.BUDGET}=SHARE, because it is "
+            f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}, which can be "
+            f"given to these: --grb-attack=NAME+MODIFIER,{base}"
+        )
+    load_attack(scenario, plain, own=own)  # refuses what the attack refuses
     attack = own.get((scenario, base)) or _built_in(scenario, base)
-    settings = naming.read_modifiers(attack, name, f"{scenario}/{base}")
-    return f"{base}{naming.write_modifiers(attack, settings)}"
+    settings = naming.read_modifiers(attack, plain, f"{scenario}/{base}")
+    return naming.with_budget(f"{base}{naming.write_modifiers(attack, settings)}", budget)
 
 
 def describe(attack: Attack) -> str | None:

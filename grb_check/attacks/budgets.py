@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
@@ -11,10 +13,12 @@ from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
 
-EDGE_SHARE = 0.05
+MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 
 
-def threat_for(dataset: Dataset, difficulty: str, scenario: Scenario) -> Threat:
+def threat_for(
+    dataset: Dataset, difficulty: str, scenario: Scenario, budget: float | None = None
+) -> Threat:
     r"""The threat to the test nodes of one difficulty.
 
     Injection, on GRB's five datasets as published (same name, numbers of nodes and features):
@@ -32,8 +36,16 @@ def threat_for(dataset: Dataset, difficulty: str, scenario: Scenario) -> Threat:
     grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
     (500 x 200), grb-aminer 544 x 181 (500 x 100): each figure within a factor of 1.9.
 
-    Modification: 5 % of the graph's undirected edges, rounded down, at least 1 where there is one
-    (as in the paper's modification experiments); no features.
+    Modification: 5 % of the graph's undirected edges (as in the paper's modification experiments),
+    and the features of 5 % of the targets; each rounded down, at least 1 where there is one.
+
+    Args:
+        dataset: gives targets, sizes and the range of features.
+        difficulty: one of the dataset's.
+        scenario: `modification` or `injection`.
+        budget: another share, above 0 and at most 1, rounded likewise. Modification: of the edges
+            and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets,
+            with as many edges each as without it.
 
     Raises:
         UsageError: unknown difficulty or scenario.
@@ -43,17 +55,20 @@ def threat_for(dataset: Dataset, difficulty: str, scenario: Scenario) -> Threat:
         msg = f"difficulty is {difficulty!r}, dataset {dataset.name} has {known}"
         raise UsageError(msg)
     if scenario == "modification":
-        edges = dataset.num_edges
-        budget = max(int(EDGE_SHARE * edges), min(1, edges))
+        share = MODIFIED_SHARE if budget is None else budget
         targets = dataset.test[difficulty]
         return Threat(
             scenario=scenario,
             targets=targets,
-            edge_budget=budget,
+            edge_budget=_part(share, dataset.num_edges),
+            modified_nodes=_part(share, targets.numel()),
             feature_range=dataset.feature_range,
         )
     if scenario == "injection":
-        return _published_injection(dataset, difficulty) or _scaled_injection(dataset, difficulty)
+        threat = _published_injection(dataset, difficulty) or _scaled_injection(dataset, difficulty)
+        if budget is None:
+            return threat
+        return replace(threat, injected_nodes=_part(budget, threat.targets.numel()))
     raise UsageError(f"scenario is {scenario!r}, allowed are 'modification' and 'injection'")
 
 
@@ -64,6 +79,12 @@ def settings_for(dataset: Dataset, scenario: str) -> Mapping[str, object]:
     """
     row = _published_row(dataset) if scenario == "injection" else None
     return {} if row is None else {name: row[name] for name in ("iterations", "step_size")}
+
+
+def _part(share: float, count: int) -> int:
+    """That share of `count`, rounded down, at least 1 where there is anything."""
+    exact = Fraction(str(share))  # 29 % of 100 are 29; 0.29 * 100 is less
+    return max(int(exact * count), min(1, count))
 
 
 def _published_row(dataset: Dataset) -> dict[str, Any] | None:

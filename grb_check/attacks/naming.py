@@ -1,7 +1,8 @@
 """Names of attacks with modifiers: what `tdgia+hao+iterations=200` sets, and its one spelling.
 
 A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, a setting being a field
-of the attack's frozen dataclass. Needs no torch.
+of the attack's frozen dataclass. One modifier is the harness's own, `budget=SHARE`, which every
+attack has and which comes last. Needs no torch.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields, replace
+from fractions import Fraction
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -23,6 +25,7 @@ AnyAttack = TypeVar("AnyAttack")
 SURROGATES: Final = ("gcn", "gcn_ln", "gin")
 PRESETS: Final[Mapping[str, tuple[str, object]]] = {
     "white-box": ("knowledge", "white-box"),
+    "black-box": ("knowledge", "black-box"),
     "hao": ("harmony", 1.0),
     "ensemble": ("surrogates", SURROGATES),
 }
@@ -30,6 +33,8 @@ PRESETS: Final[Mapping[str, tuple[str, object]]] = {
 # named, is then a choice like any other and stays in the name.
 PER_DATASET: Final = ("iterations", "step_size")
 IDENTITY: Final = ("name", "scenario", "version")
+WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its other attacks
+BUDGET: Final = "budget"  # of the harness, so that no field of that name is a setting
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
 _WORD: Final = re.compile(
@@ -40,6 +45,51 @@ _WORD: Final = re.compile(
 def base_name(name: str) -> str:
     """A name without its modifiers."""
     return name.partition("+")[0]
+
+
+def split_budget(name: str) -> tuple[str, float | None]:
+    """A name without its budget, and the budget; None where it names none.
+
+    >>> split_budget("prbcd+budget=5%+black-box")
+    ('prbcd+black-box', 0.05)
+
+    Raises:
+        UsageError: two budgets, or one that is no share above 0 and at most 1.
+    """
+    base, *modifiers = name.split("+")
+    texts = [each for each in modifiers if each.partition("=")[0].strip() == BUDGET]
+    if not texts:
+        return name, None
+    if len(texts) > 1:
+        raise UsageError(f"attack {base}: {BUDGET} is given twice in {name!r}")
+    rest = [each for each in modifiers if each is not texts[0]]
+    text = texts[0].partition("=")[2]
+    return "+".join([base, *rest]), read_budget(text, f"attack {base}: {BUDGET}")
+
+
+def with_budget(name: str, budget: float | None) -> str:
+    """The name with that budget, last; the name alone for None."""
+    return name if budget is None else f"{name}+{BUDGET}={_write_value(budget)}"
+
+
+def read_budget(text: str, where: str) -> float:
+    """A share of what may be attacked, from `0.05` or `5%`.
+
+    Raises:
+        UsageError: no number above 0 and at most 1.
+    """
+    number = text.strip()
+    whole = 100 if number.endswith("%") else 1
+    try:
+        value = float(Fraction(number.removesuffix("%")) / whole) if "/" not in number else math.nan
+    except (ValueError, OverflowError):
+        value = math.nan
+    if not 0.0 < value <= 1.0:
+        raise UsageError(
+            f"{where}: {text!r} is no budget; give a share above 0 and at most 1, such as 0.05 or "
+            f"5%"
+        )
+    return value
 
 
 def check_surrogates(kinds: object) -> None:
@@ -160,7 +210,7 @@ def _types(attack: object) -> dict[str, Any]:
     return {
         each.name: hints.get(each.name, type(getattr(attack, each.name)))
         for each in fields(kind)
-        if each.init and each.name not in IDENTITY
+        if each.init and each.name not in (*IDENTITY, BUDGET)
     }
 
 
@@ -170,7 +220,7 @@ def _read_modifier(modifier: str, types: Mapping[str, Any], label: str) -> tuple
         return PRESETS[modifier]
     setting, equals, text = (part.strip() for part in modifier.partition("="))
     if not equals or setting not in types:
-        known = [*presets, *(f"{each}=VALUE" for each in types)]
+        known = [*presets, *(f"{each}=VALUE" for each in (*types, BUDGET))]
         raise unknown(f"modifier of attack {label}", modifier, known)
     return setting, _read_value(text, types[setting], f"attack {label}: {setting}={text}")
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.pair_gradients import PairGradients
 
 
 class DifferentiableModel(Protocol):
@@ -30,7 +31,7 @@ class DifferentiableModel(Protocol):
             x: float32 [N, d], features of the existing nodes.
             edge_index: int64 [2, e], edges of the attacked graph of N + count nodes.
             count: injected nodes.
-            targets: int64 [t], distinct existing nodes.
+            targets: int64 [t], distinct nodes; mostly existing ones.
 
         Returns:
             From float32 [count, d] to float [t, num_classes].
@@ -53,6 +54,46 @@ class DifferentiableModel(Protocol):
             From float32 [n, d] and weights float32 [n, m] to float [t, num_classes], with weights
             of 1 and 0 for a link and none; None where the model does not take weights so, or not
             for that many links.
+        """
+        ...
+
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """The map from weights of pairs of existing nodes to logits of targets.
+
+        Args:
+            x: float32 [N, d], features, fixed.
+            edge_index: int64 [2, 2E], both directions of each edge of the clean graph.
+            pairs: int64 [2, m], undirected, each once, first < second. A pair that is an edge has
+                its weight instead of the 1 that all other edges have.
+            targets: int64 [t], distinct nodes.
+
+        Returns:
+            From float32 [m] to float [t, num_classes], with weights of 1 and 0 for an edge and
+            none; None where the model does not take weights so.
+        """
+        ...
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> PairGradients | None:
+        """The gradient of an objective with respect to the weight of every pair of nodes.
+
+        Args:
+            x: float32 [N, d].
+            edge_index: int64 [2, 2E], both directions of each edge of the graph as it is now.
+            targets: int64 [t], distinct nodes.
+            objective: from logits float [t, num_classes] to a scalar.
+            edge_weight: float32 [2E], the same in both directions; 1 where it is not given.
+
+        Returns:
+            None for a model whose layers do not tell it.
         """
         ...
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import grb_check
 from grb_check.errors import UsageError
 from grb_check.ledger import Row
+from grb_check.reports.curves import curves
 from grb_check.reports.ranking import by_effect, by_robustness
 from grb_check.settings import Settings
 
@@ -60,6 +61,7 @@ def record(settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> d
             "download": settings.places.download,
             "difficulties": list(settings.difficulties),
             "attacks": ["/".join(pair) for pair in settings.attacks],
+            "budgets": list(settings.budgets),
             "repeats": settings.repeats,
             "gate": asdict(settings.gate),
             "device": settings.device,
@@ -67,6 +69,7 @@ def record(settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> d
         },
         "cases": [_case(row) for row in rows],
         "missing": list(missing),
+        "curves": [asdict(curve) for curve in curves(rows)],
         "ranks": {
             "attacks": {
                 f"{model}@{group}" if model else group: ranked

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from grb_check.gates import Verdict
 from grb_check.ledger import Row
 from grb_check.outcomes import Outcome
+from grb_check.reports.curves import named_curves
 from grb_check.reports.ranking import by_effect, by_robustness
 from grb_check.settings import Settings
 
@@ -35,7 +36,15 @@ def case_properties(outcome: Outcome) -> list[Property]:
         ("grb.relative_drop_deviation", round(outcome.drop_deviation, 6)),
         ("grb.reference_drop", round(outcome.reference_drop, 6)),
         ("grb.seconds", round(outcome.seconds, 3)),
+        ("grb.method", ", ".join(dict.fromkeys(each.method for each in outcome.repeats))),
     ]
+    if outcome.budget is not None:
+        properties.append(("grb.budget", outcome.budget))
+    if outcome.per_target is not None:
+        properties.append(("grb.per_target_accuracy", round(outcome.per_target, 6)))
+        members = dict.fromkeys(each.member for each in outcome.repeats)
+        properties.append(("grb.worst_attack", ", ".join(members)))
+    properties += [("grb.diagnostic", f"{each.name}: {each.text}") for each in outcome.findings]
     properties += [("grb.warning", text) for text in outcome.warnings]
     return properties
 
@@ -60,6 +69,10 @@ def suite_properties(settings: Settings, rows: Sequence[Row]) -> dict[str, str]:
     for (model, group), attacks in by_effect(rows).items():
         name = f"grb.attack_rank.{f'{model}@' if model else ''}{group}"
         properties[name] = _ranked(attacks)
+    for name, curve in named_curves(rows):
+        properties[f"grb.curve.{name}"] = ", ".join(
+            f"{point.budget:g} {point.drop:.4f}" for point in curve.points
+        )
     models = by_robustness(rows)
     if len(models) > 1:
         properties["grb.model_rank"] = _ranked(models)

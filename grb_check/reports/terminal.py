@@ -9,11 +9,13 @@ import pytest
 
 from grb_check.gates import MARGIN
 from grb_check.ledger import Row
+from grb_check.outcomes import Outcome
 from grb_check.reports.columns import columns
+from grb_check.reports.curves import named_curves
+from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.ranking import by_robustness, mean_by_attack
 from grb_check.settings import ModelSpec, Settings
 
-WIDE = 0.15  # half-width of an interval that leaves the default gate toothless
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
 
 
@@ -33,10 +35,16 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
         f"{settings.suite} ({origin['grb_suite']}) x {count(settings.repeats, 'repeat')} "
         f"({origin['grb_repeats']})",
+        *_budgets(settings),
         f"grb device: {shown} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *(f"grb limit: {line}" for line in _limits(settings)),
     ]
+
+
+def _budgets(settings: Settings) -> list[str]:
+    shares = ", ".join(f"{budget:g}" for budget in settings.budgets)
+    return [f"grb budgets: {shares} ({settings.origins['grb_budget']})"] if shares else []
 
 
 def _arguments(model: ModelSpec) -> str:
@@ -59,6 +67,8 @@ def _limits(settings: Settings) -> list[str]:
         lines.append(f"drop of the reference GCN + {MARGIN:.0%} + its interval (default)")
     if gate.min_clean is not None:
         lines.append(f"clean accuracy at least {gate.min_clean:.1%} ({origin['grb_min_clean']})")
+    if gate.strict_diagnostics:
+        lines.append(f"no finding of a diagnostic ({origin['grb_strict_diagnostics']})")
     return lines
 
 
@@ -124,8 +134,16 @@ def _cells(row: Row) -> tuple[str, ...]:
     limit = f"{row.verdict['limit']:.1%}" if row.verdict else "-"
     spread = f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else ""
     figures = [f"{value:.1%}" for value in (outcome.clean, outcome.attacked, outcome.drop)]
-    result = "fail (clean)" if row.below_floor else row.result
-    return (case.difficulty, attack, *figures, spread, limit, result)
+    return (case.difficulty, attack, *figures, spread, limit, _result(row, outcome))
+
+
+def _result(row: Row, outcome: Outcome) -> str:
+    """The verdict and why; with a question mark where a diagnostic doubts the attack."""
+    if row.below_floor:
+        return "fail (clean)"
+    if row.failed_diagnostics:
+        return f"fail ({', '.join(row.failed_diagnostics)})"
+    return f"{row.result} ?" if outcome.findings else row.result
 
 
 def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
@@ -135,24 +153,17 @@ def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None
     models = by_robustness(rows)
     if len(models) > 1:
         reporter.write_line(f"models by mean drop, most robust first: {_ranked(models)}")
-    for note in _notes(rows):
+    _write_curves(reporter, rows)
+    for note in notes(rows):
         reporter.write_line(f"note: {note}", yellow=True)
+    for note in diagnostic_notes(rows):
+        reporter.write_line(f"diagnostic: {note}", yellow=True, bold=True)
 
 
-def _notes(rows: Sequence[Row]) -> list[str]:
-    """What models, data, attacks and the gate want said, each once."""
-    outcomes = [row.outcome for row in rows if row.outcome is not None]
-    said = {text for outcome in outcomes for text in outcome.warnings}
-    said |= {text for outcome in outcomes for each in outcome.repeats for text in each.notes}
-    widths = [(row.verdict["width"], row.case.id) for row in rows if row.verdict]
-    wide = [entry for entry in widths if entry[0] > WIDE]
-    if wide:
-        width, case = max(wide)
-        said.add(
-            f"the repeats of {count(len(wide), 'case')} vary so much that the default limit says "
-            f"little (most in {case}: +- {width:.1%}); more --grb-repeats narrow it"
-        )
-    return sorted(said)
+def _write_curves(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
+    for name, curve in named_curves(rows):
+        drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
+        reporter.write_line(f"drop by budget, {name}: {drops}")
 
 
 def _ranked(entries: Sequence[tuple[str, float]]) -> str:

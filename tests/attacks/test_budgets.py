@@ -104,7 +104,7 @@ def test_small_graphs_get_a_budget_that_can_be_used(num_nodes, targets) -> None:
     ("edges", "budget"), [(0, 0), (1, 1), (19, 1), (39, 1), (40, 2), (5148, 257)]
 )
 def test_modification_may_change_five_percent_of_the_edges(edges, budget) -> None:
-    """Rounded down, at least one where there is an edge, and no feature."""
+    """Rounded down, at least one where there is an edge."""
     dataset = dataset_of("other", 10_000)
     path = torch.arange(edges)
     dataset.graph.edge_index = torch.stack(
@@ -112,11 +112,44 @@ def test_modification_may_change_five_percent_of_the_edges(edges, budget) -> Non
     )
     threat = threat_for(dataset, "hard", "modification")
     assert threat.edge_budget == budget
-    assert (threat.injected_nodes, threat.edges_per_injected_node, threat.modified_nodes) == (
-        0,
-        0,
-        0,
+    assert (threat.injected_nodes, threat.edges_per_injected_node) == (0, 0)
+
+
+@pytest.mark.parametrize(("targets", "nodes"), [(1, 1), (19, 1), (39, 1), (40, 2), (1000, 50)])
+def test_modification_may_change_the_features_of_five_percent_of_the_targets(
+    targets, nodes
+) -> None:
+    """Rounded down, at least one; of the range of the dataset."""
+    dataset = dataset_of("other", 10_000, targets=targets)
+    threat = threat_for(dataset, "hard", "modification")
+    assert threat.modified_nodes == nodes
+    assert threat.feature_range == dataset.feature_range
+
+
+@given(st.integers(1, 100), st.integers(1, 900))
+def test_a_budget_is_a_share_rounded_down(percent, targets) -> None:
+    """Exact for decimal shares (29 % of 100 are 29), at least one."""
+    dataset = dataset_of("other", 10_000, targets=targets)
+    path = torch.arange(1000)
+    edges = torch.stack([path, path + 1])
+    dataset.graph.edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+    share = percent / 100
+    threat = threat_for(dataset, "easy", "modification", share)
+    assert (threat.edge_budget, threat.modified_nodes) == (
+        10 * percent,
+        max(1, percent * targets // 100),
     )
+    injection = threat_for(dataset, "easy", "injection", share)
+    assert injection.injected_nodes == max(1, percent * targets // 100)
+    plain = threat_for(dataset, "easy", "injection")
+    assert injection.edges_per_injected_node == plain.edges_per_injected_node
+
+
+def test_a_budget_replaces_the_published_one_but_for_its_links() -> None:
+    """A tenth of the 268 targets of grb-cora, with 20 links each."""
+    threat = threat_for(dataset_of("grb-cora", 2680, 302), "easy", "injection", 0.1)
+    assert (threat.injected_nodes, threat.edges_per_injected_node) == (26, 20)
+    assert threat.feature_range == (-0.94, 0.94)
 
 
 def test_unknown_difficulty_and_scenario_list_the_known() -> None:

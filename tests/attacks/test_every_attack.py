@@ -9,6 +9,7 @@ from itertools import combinations
 
 import pytest
 import torch
+from alternating import gcn_of, victim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
@@ -17,10 +18,12 @@ from grb_check.attacks import attack_names, describe, load_attack
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
+from grb_check.attacks.naming import has_setting
 from grb_check.attacks.protocol import Attack, DifferentiableModel
-from grb_check.attacks.threat import Perturbation, Threat, verify
-from grb_check.errors import UsageError
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.errors import GradientError, UsageError
 from grb_check.surrogates import Ensemble
+from grb_check.victims import Victim
 
 ModelMaker = Callable[[int, int], DifferentiableModel]
 
@@ -39,8 +42,15 @@ QUICK = {
     ("injection", "speit"): "speit+iterations=3",
     ("injection", "tdgia"): "tdgia+iterations=3",
     ("injection", "agia"): "agia+iterations=3+exchanges=3",
+    ("modification", "fga"): "fga+steps=3+block_size=40",
+    ("modification", "pgd"): "pgd+iterations=3",
+    ("modification", "pgd-topology"): "pgd-topology+iterations=3+block_size=40+samples=2",
+    ("modification", "prbcd"): "prbcd+iterations=3+block_size=40+samples=2",
+    ("modification", "grbcd"): "grbcd+steps=3+exchanges=2+exchange_share=0.3+block_size=40",
 }
 INJECTION = [name for scenario, name in attack_names() if scenario == "injection"]
+MODIFICATION = [name for scenario, name in attack_names() if scenario == "modification"]
+OF_EDGE_GRADIENTS = ("fga", "pgd-topology", "prbcd", "grbcd")
 
 every_attack = pytest.mark.parametrize(
     ("scenario", "name"), [pytest.param(*pair, id="/".join(pair)) for pair in attack_names()]
@@ -68,6 +78,24 @@ def partly_weighted(num_features: int, num_classes: int) -> Ensemble:
     )
 
 
+def alternating(num_features: int, num_classes: int) -> Victim:
+    """It tells the gradients of all pairs."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return victim_of(gcn_of(num_features, (4,), num_classes=num_classes), num_classes)
+
+
+def mixed(num_features: int, num_classes: int) -> Ensemble:
+    """One member tells the gradients of all pairs, the other those of given pairs."""
+    return Ensemble(
+        (alternating(num_features, num_classes), LinearModel(num_features, num_classes))
+    )
+
+
+def alternating_pair(num_features: int, num_classes: int) -> Ensemble:
+    return Ensemble((alternating(num_features, num_classes),) * 2)
+
+
 def unused(perturbation: Perturbation, graph, threat: Threat) -> int:
     changed = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
     links = perturbation.injected_edges
@@ -88,7 +116,7 @@ def check_budget(perturbation: Perturbation, graph, threat: Threat) -> None:
 
 @every_attack
 @given(st.data(), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_budget_is_kept_and_used_or_the_rest_explained(scenario, name, data, seed) -> None:
     """On odd graphs and budgets the perturbation verifies; what is unused has a note."""
     graph = data.draw(graphs())
@@ -120,6 +148,88 @@ def test_budget_is_kept_by_every_variant(name, data, seed) -> None:
     assert expected == any("takes no weights of edges" in note for note in perturbation.notes)
 
 
+def modification_variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]]:
+    """Modifiers that the attack takes, and what makes the model."""
+    attack = load_attack("modification", name)
+    settings_of = {
+        "isolate": "+isolate=false",
+        "restrict": "+restrict=deletions",
+        "knowledge": "+black-box" if attack.knowledge == "white-box" else "+white-box",
+    }
+    modifiers = ["", *(text for key, text in settings_of.items() if has_setting(attack, key))]
+    models = [
+        LinearModel,
+        UnweightedModel,
+        alternating,
+        ensemble,
+        partly_weighted,
+        mixed,
+        alternating_pair,
+    ]
+    return st.tuples(st.sampled_from(modifiers), st.sampled_from(models))
+
+
+@pytest.mark.parametrize("name", MODIFICATION)
+@given(st.data(), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=20)
+def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> None:
+    """Against models that tell more or less; what needs a gradient that is not there says so."""
+    graph = data.draw(graphs())
+    threat = data.draw(threats(graph, "modification"))
+    modifiers, kind = data.draw(modification_variants(name))
+    attack = quick("modification", name, modifiers)
+    idle = not threat.edge_budget or not threat.targets.numel() or graph.num_nodes < 2
+    if name in OF_EDGE_GRADIENTS and kind in (UnweightedModel, partly_weighted) and not idle:
+        with pytest.raises(GradientError, match="no gradient for edges"):
+            run(attack, graph, threat, seed, kind)
+        return
+    perturbation = run(attack, graph, threat, seed, kind)
+    check_budget(perturbation, graph, threat)
+    assert not ("deletions" in modifiers and perturbation.added_edges.numel())
+    if "isolate" in modifiers:
+        before, after = (
+            torch.bincount(each.edge_index[0], minlength=graph.num_nodes)
+            for each in (graph, apply(graph, perturbation))
+        )
+        assert (after > 0)[before > 0].all()
+
+
+CIRCLE = [(i, i + 1) for i in range(7)] + [(0, 7)]
+EDGE_CORNERS = {
+    "no budget": {"edge_budget": 0},
+    "one flip": {"edge_budget": 1},
+    "more flips than pairs": {"edge_budget": 100},
+    "one target": {"targets": torch.tensor([3])},
+    "no targets": {"targets": torch.empty(0, dtype=torch.int64)},
+    "isolated targets": {"targets": torch.tensor([8, 9])},
+    "all targets": {"targets": torch.arange(10).flip(0)},
+    "complete graph": {"edges": list(combinations(range(10), 2))},
+    "no edges": {"edges": []},
+    "one node": {"nodes": 1, "edges": [], "targets": torch.tensor([0])},
+    "one pair": {"nodes": 2, "edges": [], "targets": torch.tensor([1])},
+}
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("corner", EDGE_CORNERS)
+@pytest.mark.parametrize("name", MODIFICATION)
+def test_corners_of_the_budget_of_modification(name, corner, classes) -> None:
+    """Eight nodes in a circle and two isolated ones, of one class and of three, unless it says."""
+    given = {"targets": torch.tensor([1, 3, 4, 8]), "edge_budget": 5, "nodes": 10, "edges": CIRCLE}
+    given |= EDGE_CORNERS[corner]
+    nodes = given.pop("nodes")
+    x = torch.rand((nodes, 3), generator=torch.Generator().manual_seed(0)) - 0.5
+    graph = graph_of(nodes, given.pop("edges"), x=x, y=torch.arange(nodes) % classes)
+    threat = Threat(scenario="modification", modified_nodes=2, feature_range=(-0.5, 0.5), **given)
+    for kind in (LinearModel, alternating)[: 1 + (name in OF_EDGE_GRADIENTS)]:
+        perturbation = run(quick("modification", name), graph, threat, 0, kind)
+        check_budget(perturbation, graph, threat)
+        reachable = nodes > 1 and threat.edge_budget > 0
+        reachable &= threat.targets.numel() > 0 or name == "random-flips"
+        flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
+        assert reachable or not flips
+
+
 CORNERS = {
     "no nodes": {"injected_nodes": 0},
     "no edges": {"edges_per_injected_node": 0},
@@ -140,8 +250,7 @@ CORNERS = {
 def test_corners_of_the_budget(name, corner, classes) -> None:
     """Eight nodes in a circle and two isolated ones, of one class and of three."""
     x = torch.rand((10, 3), generator=torch.Generator().manual_seed(0)) - 0.5
-    circle = [(i, i + 1) for i in range(7)] + [(0, 7)]
-    graph = graph_of(10, circle, x=x, y=torch.arange(10) % classes)
+    graph = graph_of(10, CIRCLE, x=x, y=torch.arange(10) % classes)
     given = {
         "targets": torch.tensor([1, 3, 4, 8]),
         "injected_nodes": 3,
@@ -158,18 +267,19 @@ def test_corners_of_the_budget(name, corner, classes) -> None:
 
 @every_attack
 @given(st.data(), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 def test_same_seed_gives_the_same_perturbation(scenario, name, data, seed) -> None:
     """The generator is the only source of randomness, and inputs are left as they are."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, scenario))
+    kind = data.draw(st.sampled_from([LinearModel, alternating]))
     before, state = graph.clone(), torch.get_rng_state()
-    first = run(quick(scenario, name), graph, threat, seed)
+    first = run(quick(scenario, name), graph, threat, seed, kind)
     torch.rand(3)
-    second = run(quick(scenario, name), graph, threat, seed)
+    second = run(quick(scenario, name), graph, threat, seed, kind)
     assert all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
     torch.set_rng_state(state)
-    run(quick(scenario, name), graph, threat, seed)
+    run(quick(scenario, name), graph, threat, seed, kind)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(before[part], graph[part]) for part in ("x", "edge_index", "y"))
 
@@ -186,8 +296,22 @@ def test_other_seed_gives_another_perturbation(scenario, name) -> None:
         edges_per_injected_node=5 * (scenario == "injection"),
         feature_range=(-1.0, 1.0),
     )
+    if scenario == "modification":  # where all features are 0 no flip has a gradient
+        graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
     first, second = (run(quick(scenario, name), graph, threat, seed) for seed in (0, 1))
     assert not all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
+
+
+def test_fga_draws_nothing_where_all_pairs_are_searched() -> None:
+    """The one attack of which two seeds give the same, against models that tell all gradients."""
+    graph = large_graph()
+    graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
+    threat = Threat(scenario="modification", targets=torch.arange(0, 200, 2), edge_budget=20)
+    first, second = (
+        run(quick("modification", "fga"), graph, threat, seed, alternating) for seed in (0, 1)
+    )
+    assert all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
+    assert first.added_edges.numel()
 
 
 def test_gradient_attacks_are_five_attacks() -> None:
@@ -243,8 +367,8 @@ def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
     """A misspelt name gets all names and the most similar one."""
     with pytest.raises(UsageError, match="there are injection/rnd, injection/fgsm"):
         load_attack("injection", "fsgm")
-    with pytest.raises(UsageError, match="unknown attack modification/pgd"):
-        load_attack("modification", "pgd")
+    with pytest.raises(UsageError, match="unknown attack modification/tdgia"):
+        load_attack("modification", "tdgia")
 
 
 @pytest.mark.parametrize("attack", [ModificationRnd, ModificationDice])

@@ -13,8 +13,11 @@ from grb_check.attacks import attack_names, canonical_name, load_attack
 from grb_check.attacks.naming import (
     base_name,
     has_setting,
+    read_budget,
     read_modifiers,
+    split_budget,
     split_names,
+    with_budget,
     with_settings,
     write_modifiers,
 )
@@ -103,6 +106,7 @@ def test_names_are_safe_in_ids_and_shells(settings: dict[str, object]) -> None:
         ("probe+surrogates=gcn,gcn_ln,gin", "probe+ensemble"),
         ("probe+surrogates=gcn+harmony=0+knowledge=black-box", "probe"),
         ("probe+patience=None+step_size=1e-3", "probe+step_size=0.001+patience=none"),
+        ("probe+black-box", "probe"),
         ("probe+flag=TRUE", "probe+flag=true"),
         ("probe+iterations=010", "probe+iterations=10"),  # a dataset may have another default
     ],
@@ -116,7 +120,10 @@ def test_canonical_names(given: str, expected: str) -> None:
     ("name", "message"),
     [
         ("probe+wihte-box", "unknown modifier of attack probe 'wihte-box' .did you mean 'white-bo"),
-        ("probe+iteration=3", "did you mean 'iterations=VALUE'.*; allowed: white-box, hao, ensem"),
+        (
+            "probe+iteration=3",
+            "did you mean 'iterations=VALUE'.*; allowed: white-box, black-box, hao",
+        ),
         ("probe+iterations", "unknown modifier .*'iterations' .did you mean 'iterations=VALUE'"),
         ("probe+", "unknown modifier of attack probe ''"),
         ("probe+name=x", "unknown modifier of attack probe 'name=x'"),
@@ -167,7 +174,9 @@ def test_an_attack_without_that_setting_refuses_its_modifier() -> None:
 
     with pytest.raises(UsageError, match="attack bare takes no modifiers; got 'hao'"):
         read_modifiers(Bare(), "bare+hao", "bare")
-    with pytest.raises(UsageError, match="injection/rnd 'hao'; allowed: white-box, knowledge=VAL"):
+    with pytest.raises(
+        UsageError, match="injection/rnd 'hao'; allowed: white-box, black-box, know"
+    ):
         canonical_name("injection", "rnd+hao")
 
 
@@ -212,3 +221,47 @@ def test_every_field_of_every_built_in_attack_can_be_named() -> None:
             value = getattr(attack, each.name)
             text = ",".join(value) if isinstance(value, tuple) else str(value)
             assert read_modifiers(attack, f"{name}+{each.name}={text}", name) == {each.name: value}
+
+
+def test_a_budget_is_no_setting_of_the_attack_and_comes_last() -> None:
+    """Every attack has it, whatever its class; one that says so keeps its field to itself."""
+
+    @dataclass(frozen=True)
+    class Own:
+        budget: int = 3
+
+    assert not has_setting(Own(), "budget")
+    assert canonical_name("injection", "rnd+budget=.05") == "rnd+budget=0.05"
+    assert canonical_name("injection", "rnd+budget=5%+white-box") == "rnd+white-box+budget=0.05"
+    assert load_attack("injection", "rnd+budget=0.5") == load_attack("injection", "rnd")
+
+
+@given(st.floats(min_value=0, max_value=1, exclude_min=True), st.sampled_from(["", "+hao"]))
+def test_a_budget_that_is_written_is_read_back(budget: float, modifiers: str) -> None:
+    """To the last digit."""
+    name = with_budget(f"pgd{modifiers}", budget)
+    assert split_budget(name) == (f"pgd{modifiers}", budget)
+    assert canonical_name("injection", name) == name
+    assert split_names(f"{name},rnd", ["rnd"]) == [name, "rnd"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-0.1", "1.01", "101%", "5%%", "nan", "inf", "1/2", "x", "1e-400"]
+)
+def test_what_is_no_share_is_no_budget(text: str) -> None:
+    """More than everything cannot be attacked, and nothing need not be."""
+    with pytest.raises(UsageError, match=r"--grb-budget: .* is no budget; give a share above 0"):
+        read_budget(text, "--grb-budget")
+
+
+def test_a_budget_given_twice_is_refused() -> None:
+    """With the name that says so."""
+    with pytest.raises(UsageError, match=r"attack rnd: budget is given twice in 'rnd\+budget=0.1"):
+        canonical_name("injection", "rnd+budget=0.1+budget=0.1")
+
+
+def test_the_worst_takes_no_modifier_but_a_budget() -> None:
+    """It is no attack with settings; the message says where they belong."""
+    assert canonical_name("modification", "worst+budget=1") == "worst+budget=1.0"
+    with pytest.raises(UsageError, match=r"modification/worst takes no modifier .* got 'hao'"):
+        canonical_name("modification", "worst+hao+budget=0.1")

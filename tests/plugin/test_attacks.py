@@ -33,17 +33,17 @@ def from_store(project: pytest.Pytester, name: str) -> dict[str, bool]:
 
 def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
     """With one id, whatever the spelling; its node id can be pasted back; it is stored apart."""
-    variant = "pgd+step_size=0.5+iterations=3"
-    args = [*BASE, "--grb-attack=pgd+iterations=2", "--grb-attack=pgd+iterations=3+step_size=.5"]
-    limit = "--grb-threshold=*/pgd+iterations=3+step_size=5e-1=-100%"
+    variant = "fgsm+step_size=0.5+iterations=3"
+    args = [*BASE, "--grb-attack=fgsm+iterations=2", "--grb-attack=fgsm+iterations=3+step_size=.5"]
+    limit = "--grb-threshold=*/fgsm+iterations=3+step_size=5e-1=-100%"
     result = project.runpytest(*args, limit, "--grb-json=a.json")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*easy*injection/pgd+iterations=2*pass", f"*/{variant}*fail"])
+    result.stdout.fnmatch_lines(["*easy*injection/fgsm+iterations=2*pass", f"*/{variant}*fail"])
     node_id = f"grb::tiny::test_attack[easy/injection/{variant}]"
     result = project.runpytest(*BASE, "--grb-attack=rnd", node_id, "--grb-json=b.json", "-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines([f"grb::tiny::test_attack?easy/injection/{variant}? PASSED *"])
-    other = "tiny/easy/injection/pgd+iterations=2"
+    other = "tiny/easy/injection/fgsm+iterations=2"
     stored = from_store(project, "a.json")
     assert stored == {other: False, f"tiny/easy/injection/{variant}": False}
     assert from_store(project, "b.json") == {f"tiny/easy/injection/{variant}": True}
@@ -76,8 +76,8 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     result.stdout.fnmatch_lines(
         [
             "*easy*injection/rnd*pass",
-            "*easy*injection/average*fail",
-            "*easy*injection/stored*pass",
+            "*easy*injection/average*fail ?",  # it uses one link of many
+            "*easy*injection/stored*pass ?",
         ]
     )
 
@@ -128,7 +128,7 @@ def test_the_marker_takes_variants_and_users_attacks(installed: pytest.Pytester)
         import pytest
         tiny = {"dataset": "./tiny", "difficulty": "easy", "repeats": 1}
 
-        @pytest.mark.grb(attack=["average", "pgd+iterations=2", "attacks:Stored+size=3"], **tiny)
+        @pytest.mark.grb(attack=["average", "fgsm+iterations=2", "attacks:Stored+size=3"], **tiny)
         def test_all(grb_outcome):
             assert len(grb_outcome.repeats) == 1
 
@@ -139,7 +139,7 @@ def test_the_marker_takes_variants_and_users_attacks(installed: pytest.Pytester)
         test_wrong="""
         import pytest
 
-        @pytest.mark.grb(attack="pgd+iteratons=2")
+        @pytest.mark.grb(attack="fgsm+iteratons=2")
         def test_wrong(grb_outcome): ...
         """,
     )
@@ -150,9 +150,9 @@ def test_the_marker_takes_variants_and_users_attacks(installed: pytest.Pytester)
     result.stdout.fnmatch_lines(
         [
             "*test_all?tiny/easy/injection/average? PASSED *",
-            "*test_all?tiny/easy/injection/pgd+iterations=2? PASSED *",
+            "*test_all?tiny/easy/injection/fgsm+iterations=2? PASSED *",
             "*test_all?tiny/easy/injection/stored+size=3? PASSED *",
-            "*@pytest.mark.grb: unknown modifier of attack injection/pgd 'iteratons=2'*",
+            "*@pytest.mark.grb: unknown modifier of attack injection/fgsm 'iteratons=2'*",
         ]
     )
     assert "During handling of the above exception" not in result.stdout.str()

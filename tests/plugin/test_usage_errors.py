@@ -19,13 +19,16 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-model-args=width=(", "--grb-model=models:Net"], "*grb-model-args*"),
         (["--grb-model-args=widht=3", "--grb-model=models:Net"], "*widht*width*"),
         (["--grb-attack=pdg"], "*unknown attack 'pdg' (did you mean 'pgd'?); allowed: *"),
-        (["--grb-attack=pgd+iteratons=5"], "*'iteratons=5' (did you mean 'iterations=VALUE'?)*"),
-        (["--grb-attack=pgd+iterations=5,fgms"], "*'5,fgms' is not a whole number; no attack has*"),
-        (["--grb-attack=pgd+objective=loss"], "*unknown objective 'loss'*allowed: tanh_margin*"),
-        (["--grb-attack=pgd+patience=1+patience=2"], "*patience is given twice*"),
+        (["--grb-attack=fgsm+iteratons=5"], "*'iteratons=5' (did you mean 'iterations=VALUE'?)*"),
         (
-            ["--grb-attack=pgd+surrogates=foo"],
-            "*attack *pgd*: unknown surrogate 'foo'*allowed: gcn*",
+            ["--grb-attack=fgsm+iterations=5,fgms"],
+            "*'5,fgms' is not a whole number; no attack has*",
+        ),
+        (["--grb-attack=fgsm+objective=loss"], "*unknown objective 'loss'*allowed: tanh_margin*"),
+        (["--grb-attack=fgsm+patience=1+patience=2"], "*patience is given twice*"),
+        (
+            ["--grb-attack=fgsm+surrogates=foo"],
+            "*attack *fgsm*: unknown surrogate 'foo'*allowed: gcn*",
         ),
         (
             ["--grb-attack=fgsm+ensemble+white-box"],
@@ -39,7 +42,16 @@ from plugin_names import IDS, QUICK, TINY
             ["--grb-attack=attacks:Average+size=3"],
             "*average takes no modifiers, because its class*",
         ),
-        (["--grb-threshold=*/pgd+iteratons=5=0.3"], "*'iteratons=5' (did you mean*"),
+        (["--grb-threshold=*/fgsm+iteratons=5=0.3"], "*'iteratons=5' (did you mean*"),
+        (["--grb-attack=injection/worst+hao"], "*injection/worst takes no modifier but budget=*"),
+        (["--grb-attack=fgsm+budget=0"], "attack fgsm: budget: '0' is no budget; give a share *"),
+        (["--grb-attack=fgsm+budget=1+budget=1"], "attack fgsm: budget is given twice in *"),
+        (["--grb-attack=modification/wrost"], "*did you mean 'modification/worst'?*"),
+        (["--grb-budget=0"], "--grb-budget: '0' is no budget; give a share above 0 and at most 1*"),
+        (["--grb-budget=0.1,many"], "--grb-budget: 'many' is no budget*"),
+        (["--grb-budget=5"], "--grb-budget: '5' is no budget*such as 0.05 or 5%"),
+        (["--grb-budget="], "--grb-budget was given without a value*"),
+        (["--grb-threshold=*/dice+budget=2=0.3"], "attack dice: budget: '2' is no budget*"),
         (["--grb-difficulty=esay"], "*unknown difficulty 'esay' (did you mean 'easy'?)*"),
         (["--grb-scenario=poisoning"], "*unknown scenario 'poisoning'*injection, modification*"),
         (["--grb-suite=smok"], "*unknown suite 'smok' (did you mean 'smoke'?)*"),
@@ -56,7 +68,7 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-dataset=planetoid-cora"], "*python -m grb_check fetch planetoid-cora*"),
         (["--grb-split=random"], "*unknown split 'random'; allowed: grb, given"),
         (["--grb-sources=ftp://x"], "*source 'ftp://x'*"),
-        (["--grb-attack=pgd", "--grb-scenario=modification"], "*pgd does not exist in scenario*"),
+        (["--grb-attack=fgsm", "--grb-scenario=modification"], "*fgsm does not exist in scenario*"),
         (["--grb-case=tiny/esay/*"], "*'tiny/esay/*' matches none of the 2 selected cases*"),
         (["--grb-threshold=tiny/*"], "*'tiny/*' has not the form 'pattern = value'*"),
         (["--grb-threshold=tniy/*=0.3"], "*'tniy/*' matches no known case*"),
@@ -89,7 +101,7 @@ def test_a_usage_error_is_one_line(project: pytest.Pytester, args: list[str], me
 
 def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> None:
     """A forgotten --grb-model must not end in a green run of nothing."""
-    for args in ([*TINY], ["--grb-only"], ["--grb-suite=smoke"], [IDS[0]]):
+    for args in ([*TINY], ["--grb-only"], ["--grb-suite=smoke"], ["--grb-budget=0.1"], [IDS[0]]):
         result = project.runpytest(*args)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines(["ERROR: *needs a model; add --grb-model*"])

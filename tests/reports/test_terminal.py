@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-from outcome_factory import CASE, outcome
+from outcome_factory import CASE, finding, outcome
 
 from grb_check.cases import Case
 from grb_check.datasets import Places
@@ -28,13 +28,14 @@ class Screen:
         self.lines.append(line)
 
 
-def shown(*entries: tuple[Case, Outcome | None]) -> list[str]:
+def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> list[str]:
+    gate = gate or Gate()
     ledger = Ledger()
     for case, made in entries:
         record = {"case": asdict(case), "outcome": None, "verdict": None}
         result = "error"
         if made is not None:
-            verdict = judge(made, Gate())
+            verdict = judge(made, gate)
             record |= {"outcome": made.to_dict(), "verdict": asdict(verdict)}
             result = "pass" if verdict.passed else "fail"
         ledger.enter(case.id, record, result, "")
@@ -94,3 +95,57 @@ def test_an_interval_that_leaves_the_gate_toothless_is_said() -> None:
         "the repeats of 1 case vary so much" in line and CASE.id in line
         for line in shown((CASE, made))
     )
+
+
+def at(attack: str, attacked: float, **more: object) -> tuple[Case, Outcome]:
+    """A case of that name, and its outcome, whose repeat says more."""
+    case = Case("d", "easy", "modification", attack)
+    made = outcome([(0.8, attacked)], [(0.8, attacked)], case)
+    return case, replace(made, repeats=(replace(made.repeats[0], **more),))  # type: ignore[arg-type]
+
+
+def test_a_doubtful_case_has_a_question_mark_and_each_diagnostic_one_line() -> None:
+    """With the farthest figure and the cases; strict, it fails for it."""
+    entries = [
+        at("rnd", 0.7),
+        at("dice", 0.7, diagnostics=(finding("no-gradient", 0.2),)),
+        at("flip", 0.7, diagnostics=(finding("no-gradient", 0.9), finding("no-effect", 0.1))),
+        at("nea", 0.7, diagnostics=(finding("no-gradient", 0.3),)),
+    ]
+    lines = shown(*entries)
+    assert [line.rsplit("  ", 1)[1] for line in lines[3:7]] == ["pass", *["pass ?"] * 3]
+    assert lines[-2:] == [
+        "diagnostic: no-effect (d/easy/modification/flip): 0.1 beyond 1.64; "
+        "docs/diagnostics.md#no-effect",
+        "diagnostic: no-gradient (d/easy/modification/flip, d/easy/modification/nea and 1 more): "
+        "0.9 beyond 0.1; docs/diagnostics.md#no-gradient",
+    ]
+    strict = shown(*entries, gate=Gate(strict_diagnostics=True))
+    assert strict[3].endswith("  pass")
+    assert strict[5].endswith("  fail (no-effect, no-gradient)")
+
+
+def test_notes_of_attacks_name_their_cases() -> None:
+    """What is the same in several cases is said once."""
+    text = "prbcd: no structure gradient of this model: score-based search instead"
+    other = at("worst", 0.4, notes=("worst of 2: dice",), member="dice", per_target=0.25)
+    lines = shown(at("rnd", 0.7, notes=(text,)), at("dice", 0.7, notes=(text,)), other)
+    assert [line for line in lines if line.startswith("note")] == [
+        f"note: {text} (d/easy/modification/rnd, d/easy/modification/dice)",
+        "note: worst case per target: 25.0% of the targets stay right under every one of these "
+        "attacks (d/easy/modification/worst)",
+        "note: worst of 2: dice (d/easy/modification/worst)",
+    ]
+
+
+def test_each_curve_is_a_line() -> None:
+    """From the smallest budget on; one budget is no curve."""
+    budgets = [("0.1", 0.4), ("0.01", 0.72), ("1e-05", 0.8)]
+    lines = shown(
+        *(at(f"rnd+budget={budget}", attacked) for budget, attacked in budgets),
+        at("dice+budget=0.1", 0.4),
+        at("rnd", 0.4),
+    )
+    assert [line for line in lines if line.startswith("drop by budget")] == [
+        "drop by budget, d/easy/modification/rnd: 1e-05 -> 0.0%, 0.01 -> 10.0%, 0.1 -> 50.0%"
+    ]

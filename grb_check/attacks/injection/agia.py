@@ -20,13 +20,13 @@ from grb_check.attacks.injection.feature_search import (
 )
 from grb_check.attacks.injection.harmony import homophily_of_weights
 from grb_check.attacks.injection.links import grouped_links, links_per_node, no_links
-from grb_check.attacks.injection.objectives import objective_named
 from grb_check.attacks.injection.steps import adam_step, free_adam, sign_step, zero_start
 from grb_check.attacks.injection.weak_targets import (
     clean_probabilities,
     defectiveness,
     label_groups,
 )
+from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import UsageError

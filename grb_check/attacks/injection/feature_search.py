@@ -11,13 +11,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.harmony import homophily_of_features
-from grb_check.attacks.injection.objectives import objective_named
 from grb_check.attacks.injection.steps import Step
 from grb_check.attacks.naming import check_surrogates
+from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply
 from grb_check.choices import choose
-from grb_check.errors import ModelError, UsageError
+from grb_check.errors import GradientError, ModelError, UsageError, one_line
 
 LogitsOfFeatures = Callable[[Tensor], Tensor]
 
@@ -172,7 +172,8 @@ def maximise(
         float32 [n, d] on the device of `start`.
 
     Raises:
-        ModelError: the model gives no gradient or no finite value.
+        GradientError: the model gives no gradient.
+        ModelError: it gives no finite value.
     """
     features = best = start.detach()
     best_value, milestone, reached = -math.inf, -math.inf, 0
@@ -197,18 +198,38 @@ def maximise(
 
 
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """The gradient of a scalar with respect to each input.
+    """The gradient of a scalar with respect to each input; what is not finite in it counts as 0.
 
     Raises:
-        ModelError: there is none.
+        GradientError: there is none, the backward pass fails, or some of it is not finite and all
+            the rest is 0.
     """
     found: tuple[Tensor | None, ...] = (None,)
     if value.requires_grad:
-        found = torch.autograd.grad(value, inputs, allow_unused=True)
+        try:
+            found = torch.autograd.grad(value, inputs, allow_unused=True)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            msg = (
+                f"the model's backward pass fails ({type(error).__name__}: {one_line(error)}); "
+                f"make it differentiable with respect to x, or leave the attack out"
+            )
+            raise GradientError(msg) from error
     if any(gradient is None for gradient in found):
         msg = (
             "the model's output has no gradient with respect to x, which this attack needs; "
             "remove torch.no_grad, detach or numpy from its forward pass, or leave the attack out"
         )
-        raise ModelError(msg)
-    return tuple(gradient for gradient in found if gradient is not None)
+        raise GradientError(msg)
+    given = tuple(gradient for gradient in found if gradient is not None)
+    if all(bool(each.isfinite().all()) for each in given):
+        return given
+    finite = tuple(torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in given)
+    if not any(bool(each.any()) for each in finite):
+        msg = (
+            "the gradient of the model's output with respect to x is nowhere finite and non-zero; "
+            "look in its forward pass for log, sqrt or a division at 0, or leave the attack out"
+        )
+        raise GradientError(msg)
+    return finite

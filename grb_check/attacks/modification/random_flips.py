@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.modification.pair_ranges import PairRanges, mask_of
+from grb_check.attacks.modification.removable import (
+    degrees_of,
+    edges_at,
+    removable,
+    shortfall,
+)
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import UsageError
 
@@ -22,7 +31,10 @@ def random_flips(
     *,
     groups: Tensor,
     remove_within: bool,
+    partners: Sequence[Tensor],
     removal_share: float,
+    most_additions: int,
+    isolate: bool,
     generator: torch.Generator,
 ) -> Perturbation:
     """Spend the edge budget on random edges with at least one target end.
@@ -33,93 +45,103 @@ def random_flips(
         groups: int64 [N] on the CPU, 0 .. number of groups - 1: edges are added between nodes of
             different groups only.
         remove_within: remove edges inside one group only; otherwise any.
+        partners: bool [N] each, in order of preference, which together hold each node once: the
+            other ends of the edges.
         removal_share: part of the budget for removals, rounded down. What one kind has no
             candidates for goes to the other; what neither can use is noted.
+        most_additions: no more edges than that are added.
+        isolate: whether a node may lose its last edge.
         generator: the source of randomness.
     """
-    edges = _edges_at(graph, threat.targets)
+    edges = edges_at(graph, threat.targets)
     across = groups[edges[0]] != groups[edges[1]]
-    removable = edges[:, ~across] if remove_within else edges
-    pairs = _PairsAcross(threat.targets, groups)
-    free = pairs.count() - int(across.sum())
+    candidates = edges[:, ~across] if remove_within else edges
+    candidates = _by_preference(candidates, threat.targets, partners, generator)
+    candidates = candidates[:, removable(candidates, degrees_of(graph), isolate=isolate)]
+    pools = [_Pool(threat.targets, groups, allowed, edges[:, across]) for allowed in partners]
+    addable = min(sum(pool.free for pool in pools), most_additions)
 
-    budget = threat.edge_budget
-    removals = min(int(removal_share * budget), removable.shape[1])
-    additions = min(budget - removals, free)
-    removals = min(budget - additions, removable.shape[1])
-    notes: tuple[str, ...] = ()
-    if removals + additions < budget:
-        notes = (
-            f"{removals + additions} of {budget} edge changes used: there are "
-            f"{removable.shape[1]} edges to remove and {free} to add",
-        )
-    chosen = torch.randperm(removable.shape[1], generator=generator)[:removals]
+    removals, additions = split_budget(
+        threat.edge_budget, removal_share, candidates.shape[1], addable
+    )
     return Perturbation(
-        added_edges=pairs.sample(additions, free, edges[:, across], generator),
-        removed_edges=removable[:, chosen.sort().values],
-        notes=notes,
+        added_edges=_sample(pools, additions, generator),
+        removed_edges=_sorted(candidates[:, :removals], graph.num_nodes),
+        notes=shortfall(
+            removals + additions,
+            threat.edge_budget,
+            f"there are {candidates.shape[1]} edges to remove and {addable} to add",
+        ),
     )
 
 
-def _edges_at(graph: Data, targets: Tensor) -> Tensor:
-    """Edges with a target end, int64 [2, m], first < second, on the CPU."""
-    edges: Tensor = graph.edge_index.cpu()
-    is_target = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    is_target[targets.cpu()] = True
-    keep = (edges[0] < edges[1]) & (is_target[edges[0]] | is_target[edges[1]])
-    return edges[:, keep]
+def split_budget(
+    budget: int, removal_share: float, removable: int, addable: int
+) -> tuple[int, int]:
+    """Removals and additions: the share, rounded down; what one cannot use goes to the other."""
+    removals = min(int(removal_share * budget), removable)
+    additions = min(budget - removals, addable)
+    return min(budget - additions, removable), additions
 
 
-class _PairsAcross:
-    """All node pairs of different groups with a target end, edges or not, by rank.
+def pairs_across(targets: Tensor, groups: Tensor, partners: Tensor) -> tuple[PairRanges, int]:
+    """All pairs of a target and a partner of another group, edges or not, and how many they are.
 
-    A rank stands for a target and one of its partners, so a pair of two targets has two ranks;
-    only the one which names the smaller id first counts.
+    Args:
+        targets: int64 [t].
+        groups: int64 [N] on the CPU, 0 .. number of groups - 1.
+        partners: bool [N]: all targets are among them, or none.
     """
+    targets, is_target = targets.cpu(), mask_of(targets, groups.numel())
+    order = groups.argsort(stable=True)
+    order = order[partners[order]]
+    count = int(groups.max()) + 1 if groups.numel() else 0
+    sizes = torch.bincount(groups[order], minlength=count)
+    size = sizes[groups[targets]]  # of each target's group, [t]
+    start = (sizes.cumsum(0) - sizes)[groups[targets]]  # in the order, [t]
+    # What comes before a target's own group, and what comes after it.
+    begin = torch.cat([torch.zeros_like(start), start + size])
+    end = torch.cat([start, torch.full_like(start, order.numel())])
+    ranges = PairRanges(targets.repeat(2), begin, end, order, is_target)
+    both = torch.bincount(groups[is_target & partners])
+    twice = int(both.sum()) ** 2 - int((both**2).sum())  # named by either of two targets
+    return ranges, int((end - begin).sum()) - twice // 2
 
-    def __init__(self, targets: Tensor, groups: Tensor) -> None:
-        self._targets = targets.cpu()
-        self._num_nodes = groups.numel()
-        self._is_target = torch.zeros(self._num_nodes, dtype=torch.bool)
-        self._is_target[self._targets] = True
-        self._by_group = groups.argsort(stable=True)
-        sizes = torch.bincount(groups)
-        self._size = sizes[groups[self._targets]]  # of each target's group, [t]
-        self._start = (sizes.cumsum(0) - sizes)[groups[self._targets]]  # in _by_group, [t]
-        self._end = (self._num_nodes - self._size).cumsum(0)  # ranks up to each target, [t]
-        self._ranks = int(self._end[-1]) if self._end.numel() else 0
-        target_sizes = torch.bincount(groups[self._targets])
-        twice = self._targets.numel() ** 2 - int((target_sizes**2).sum())
-        self._count = self._ranks - twice // 2
 
-    def count(self) -> int:
-        return self._count
+class _Pool:
+    """The pairs that may be added between targets and some of the nodes."""
 
-    def sample(self, wanted: int, free: int, taken: Tensor, generator: torch.Generator) -> Tensor:
-        """`wanted` of the `free` pairs that are not `taken` [2, m], int64 [2, wanted], sorted."""
-        if not wanted:
-            return torch.empty((2, 0), dtype=torch.int64)
-        taken_codes = taken[0] * self._num_nodes + taken[1]
-        if 2 * wanted > free or 4 * free < self._ranks:
-            # Enumerating takes memory of the order of wanted + taken here, since
-            # ranks <= 2 * (free + taken); drawing would meet few new pairs.
-            found = self._new_codes(torch.arange(self._ranks), taken_codes)
-        else:
-            found = torch.empty(0, dtype=torch.int64)
-            while found.numel() < wanted:
-                draws = 64 + 4 * (wanted - found.numel())
-                ranks = torch.randint(self._ranks, (draws,), generator=generator)
-                found = torch.unique(torch.cat([found, self._new_codes(ranks, taken_codes)]))
-        chosen = found[torch.randperm(found.numel(), generator=generator)[:wanted]].sort().values
-        return torch.stack([chosen // self._num_nodes, chosen % self._num_nodes])
+    def __init__(self, targets: Tensor, groups: Tensor, partners: Tensor, across: Tensor) -> None:
+        is_target = mask_of(targets, groups.numel())
+        first, second = across
+        here = (is_target[first] & partners[second]) | (is_target[second] & partners[first])
+        self.taken = across[:, here]
+        self.pairs, count = pairs_across(targets, groups, partners)
+        self.free = count - self.taken.shape[1]
 
-    def _new_codes(self, ranks: Tensor, taken_codes: Tensor) -> Tensor:
-        """Codes first * N + second of the pairs at `ranks` that count and are not taken."""
-        which = torch.searchsorted(self._end, ranks, right=True)
-        place = ranks - self._end[which] + self._num_nodes - self._size[which]
-        place = torch.where(place < self._start[which], place, place + self._size[which])
-        target, partner = self._targets[which], self._by_group[place]
-        counts = ~self._is_target[partner] | (target < partner)
-        ends = torch.stack([target, partner])[:, counts]
-        codes = ends.amin(0) * self._num_nodes + ends.amax(0)
-        return codes[~torch.isin(codes, taken_codes)]
+
+def _sample(pools: Sequence[_Pool], wanted: int, generator: torch.Generator) -> Tensor:
+    """Pairs int64 [2, wanted], from a pool only what those before it do not have."""
+    found = []
+    for pool in pools:
+        part = min(wanted, pool.free)
+        found.append(pool.pairs.sample(part, pool.free, pool.taken, generator))
+        wanted -= part
+    return torch.cat(found, dim=1)
+
+
+def _by_preference(
+    edges: Tensor, targets: Tensor, partners: Sequence[Tensor], generator: torch.Generator
+) -> Tensor:
+    """The edges in random order, those to the first partners first."""
+    edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
+    first, second = edges
+    is_target = mask_of(targets, partners[0].numel())
+    place = torch.full_like(first, len(partners))
+    for rank, allowed in reversed(list(enumerate(partners))):
+        place[(is_target[first] & allowed[second]) | (is_target[second] & allowed[first])] = rank
+    return edges[:, place.argsort(stable=True)]
+
+
+def _sorted(pairs: Tensor, num_nodes: int) -> Tensor:
+    return pairs[:, (pairs[0] * num_nodes + pairs[1]).argsort()]

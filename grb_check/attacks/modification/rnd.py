@@ -9,6 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from grb_check.attacks.modification.random_flips import check_share, random_flips
+from grb_check.attacks.modification.restriction import check_restrict, most_additions
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
@@ -25,9 +26,13 @@ class ModificationRnd:
 
     Args:
         removal_share: part of the budget spent on removals, rounded down. (our choice)
+        restrict: `none`, or `deletions`: only removals, as GRB's code does.
+        isolate: whether a node may lose its last edge. (GRB's default is False)
     """
 
     removal_share: float = 0.5
+    restrict: str = "none"
+    isolate: bool = True
 
     name: ClassVar[str] = "rnd"
     scenario: ClassVar[Scenario] = "modification"
@@ -36,6 +41,7 @@ class ModificationRnd:
 
     def __post_init__(self) -> None:
         check_share(self.removal_share)
+        check_restrict(self.restrict)
 
     def perturb(
         self,
@@ -45,11 +51,15 @@ class ModificationRnd:
         generator: torch.Generator,
     ) -> Perturbation:
         """Flip random edges; neither labels nor the model are used."""
+        additions = most_additions(self.restrict, threat.edge_budget)
         return random_flips(
             graph,
             threat,
             groups=torch.arange(graph.num_nodes),
             remove_within=False,
-            removal_share=self.removal_share,
+            partners=[torch.ones(graph.num_nodes, dtype=torch.bool)],
+            removal_share=self.removal_share if additions else 1.0,
+            most_additions=additions,
+            isolate=self.isolate,
             generator=generator,
         )

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of
 
-from grb_check.attacks.injection.feature_search import maximise
+from grb_check.attacks.injection.feature_search import gradients, maximise
 from grb_check.attacks.injection.fgsm import InjectionFgsm
-from grb_check.attacks.injection.objectives import objective_named
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.rnd import InjectionRnd
+from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.threat import Perturbation, Threat, apply
-from grb_check.errors import ModelError
+from grb_check.errors import GradientError, ModelError
 
 GRADIENT_ATTACKS = [InjectionFgsm, InjectionPgd]
 MODEL = LinearModel(6, 3, seed=5)
@@ -285,3 +285,27 @@ def test_random_features_fill_the_range() -> None:
     # 20,000 values: four standard errors are 0.013 and 0.012.
     assert pytest.approx(float(ends.float().mean()), abs=0.0132) == 0.3173
     assert pytest.approx(float(features.mean()), abs=0.012) == 0.25
+
+
+def test_what_is_not_finite_in_a_gradient_counts_as_zero() -> None:
+    """sqrt has an infinite slope at 0, times 0 it is NaN; the rest is followed."""
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    (found,) = gradients(x.sqrt().sum(), x)
+    assert torch.equal(found, torch.tensor([0.0, 0.25]))
+    (found,) = gradients((x * 0).sum(), x)  # all targets may be lost
+    assert not found.any()
+    zero = torch.zeros(2, requires_grad=True)
+    with pytest.raises(GradientError, match="nowhere finite and non-zero"):
+        gradients(zero.sqrt().sum(), zero)
+
+
+def test_a_backward_pass_that_fails_is_a_missing_gradient() -> None:
+    """Whatever torch calls it."""
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    value = y.sum()
+    with torch.no_grad():
+        y.mul_(2)  # autograd needs what it was
+    with pytest.raises(GradientError, match="backward pass fails") as caught:
+        gradients(value, x)
+    assert isinstance(caught.value.__cause__, RuntimeError)

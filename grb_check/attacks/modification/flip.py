@@ -1,0 +1,104 @@
+"""FLIP: edges flipped by the centrality of their ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import torch
+from torch_geometric.data import Data
+
+from grb_check.attacks.modification.adjacency import adjacency_of
+from grb_check.attacks.modification.centrality import CENTRALITIES, as_integers
+from grb_check.attacks.modification.lowest_pairs import count_pairs, lowest_pairs
+from grb_check.attacks.modification.random_flips import check_share, split_budget
+from grb_check.attacks.modification.removable import degrees_of, edges_at, removable, shortfall
+from grb_check.attacks.modification.restriction import check_restrict, most_additions
+from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.choices import choose
+
+ORDERS: Final = ("ascending", "descending")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModificationFlip:
+    """Remove and add edges at the least central nodes, or remove them at the most central.
+
+    The baselines of `Adversarial Attacks on Node Embeddings via Graph Poisoning
+    <https://arxiv.org/abs/1809.01093>`_ (Bojchevski & Günnemann 2019, section 5), which rank flips
+    by the centrality of both ends together, and GRB's FLIP (Zheng et al. 2021, appendix A.4.2),
+    which "ranks all nodes in ascending order according to their degrees, then flips their edges".
+    The score of a pair is the sum of its ends' centralities:
+
+    * Additions go by the degree in the complement graph, as the paper's do, so the pairs of lowest
+      sum come first. All pairs with a target end that are no edges compete, without a list of them.
+    * Removals: GRB's text ranks ascending, its code descending by default; the paper's code has
+      both. Ascending is the default here, because edges at nodes that have few are the ones which
+      a model misses.
+
+    Ties are broken at random. With 263 flips on Cora, GCNs keep on average, of 85.6 %:
+
+    =========== ==================== ===================== ============
+    centrality  ascending, half each ascending, deletions  additions
+    =========== ==================== ===================== ============
+    degree      81.4                 82.7                  82.9
+    eigenvector 82.4                 83.1                  83.0
+    betweenness 82.1                 84.0                  83.0
+    =========== ==================== ===================== ============
+
+    and 84.5 with descending deletions by degree, which is what GRB's code does:
+    `restrict="deletions"` with `order="descending"`.
+
+    Args:
+        centrality: `degree`, `eigenvector` or `betweenness` (from sampled sources).
+        order: `ascending` or `descending`: of removals. (our choice)
+        removal_share: part of the budget spent on removals, rounded down. (our choice)
+        restrict: `none`, or `deletions`: only removals.
+        isolate: whether a node may lose its last edge. (GRB's default is False)
+    """
+
+    centrality: str = "degree"
+    order: str = "ascending"
+    removal_share: float = 0.5
+    restrict: str = "none"
+    isolate: bool = True
+
+    name: ClassVar[str] = "flip"
+    scenario: ClassVar[Scenario] = "modification"
+    knowledge: ClassVar[Knowledge] = "black-box"
+    version: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        choose("centrality", self.centrality, tuple(CENTRALITIES))
+        choose("order", self.order, ORDERS)
+        check_share(self.removal_share)
+        check_restrict(self.restrict)
+
+    def perturb(
+        self,
+        graph: Data,
+        threat: Threat,
+        model: DifferentiableModel,
+        generator: torch.Generator,
+    ) -> Perturbation:
+        """Flip edges by centrality; neither labels nor the model are used."""
+        budget, targets = threat.edge_budget, threat.targets.cpu()
+        edges = edges_at(graph, targets)
+        scores = as_integers(CENTRALITIES[self.centrality](adjacency_of(graph), generator))
+        edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
+        descending = self.order == "descending"
+        removals = edges[:, scores[edges].sum(0).argsort(descending=descending, stable=True)]
+        removals = removals[:, removable(removals, degrees_of(graph), isolate=self.isolate)]
+        free = count_pairs(targets, graph.num_nodes) - edges.shape[1]
+        addable = min(free, most_additions(self.restrict, budget))
+        removed, added = split_budget(budget, self.removal_share, removals.shape[1], addable)
+        return Perturbation(
+            added_edges=lowest_pairs(scores, targets, edges, added, generator),
+            removed_edges=removals[:, :removed],
+            notes=shortfall(
+                removed + added,
+                budget,
+                f"there are {removals.shape[1]} edges to remove and {addable} to add",
+            ),
+        )

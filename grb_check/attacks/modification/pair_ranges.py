@@ -1,0 +1,76 @@
+"""Pairs of nodes by rank, drawn without replacement and without a list of them all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class PairRanges:
+    """The pairs of a target with a range of partners, range after range.
+
+    A rank stands for one target and one of its partners, so that a pair of two targets may have two
+    ranks: only the one which names the smaller id first counts, and none that pairs a node with
+    itself.
+
+    Args:
+        targets: int64 [r] on the CPU, the target of each range; each may have several ranges.
+        begin, end: int64 [r], a range of places in `order`.
+        order: int64 [p], distinct nodes.
+        is_target: bool [N]. If one target has another in a range, so has the other the one.
+    """
+
+    def __init__(
+        self, targets: Tensor, begin: Tensor, end: Tensor, order: Tensor, is_target: Tensor
+    ) -> None:
+        self._targets, self._begin, self._order = targets, begin, order
+        self._is_target = is_target
+        self._last = (end - begin).cumsum(0)  # ranks up to each range, [r]
+        self._shift = end - self._last  # from a rank to a place in the order, [r]
+        self._ranks = int(self._last[-1]) if self._last.numel() else 0
+
+    def sample(self, wanted: int, free: int, taken: Tensor, generator: torch.Generator) -> Tensor:
+        """`wanted` of the pairs that count and are not taken, each equally likely.
+
+        Args:
+            wanted: at most `free`.
+            free: how many there are.
+            taken: int64 [2, m], pairs that may not be drawn, first < second.
+            generator: the source of randomness.
+
+        Returns:
+            int64 [2, wanted], first < second, sorted.
+        """
+        if not wanted:
+            return torch.empty((2, 0), dtype=torch.int64)
+        num_nodes = self._is_target.numel()
+        taken_codes = taken[0] * num_nodes + taken[1]
+        if 2 * wanted > free or 4 * free < self._ranks:
+            # Enumerating takes memory of the order of wanted + taken here, since
+            # ranks <= 2 * (free + taken + targets); drawing would meet few new pairs.
+            found = self._new_codes(torch.arange(self._ranks), taken_codes)
+        else:
+            found = torch.empty(0, dtype=torch.int64)
+            while found.numel() < wanted:
+                missing = wanted - found.numel()
+                draws = 64 + int(1.2 * missing * self._ranks / (free - found.numel()))
+                ranks = torch.randint(self._ranks, (draws,), generator=generator)
+                found = torch.unique(torch.cat([found, self._new_codes(ranks, taken_codes)]))
+        chosen = found[torch.randperm(found.numel(), generator=generator)[:wanted]].sort().values
+        return torch.stack([chosen // num_nodes, chosen % num_nodes])
+
+    def _new_codes(self, ranks: Tensor, taken_codes: Tensor) -> Tensor:
+        """Codes first * N + second of the pairs at `ranks` that count and are not taken."""
+        which = torch.searchsorted(self._last, ranks, right=True)
+        target, partner = self._targets[which], self._order[ranks + self._shift[which]]
+        counts = torch.where(self._is_target[partner], target < partner, target != partner)
+        ends = torch.stack([target, partner])[:, counts]
+        codes = ends.amin(0) * self._is_target.numel() + ends.amax(0)
+        return codes[~torch.isin(codes, taken_codes)]
+
+
+def mask_of(nodes: Tensor, num_nodes: int) -> Tensor:
+    """bool [num_nodes] on the CPU: which nodes are among `nodes`."""
+    mask = torch.zeros(num_nodes, dtype=torch.bool)
+    mask[nodes.cpu()] = True
+    return mask

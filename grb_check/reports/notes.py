@@ -1,0 +1,70 @@
+"""What models, data, attacks, diagnostics and the gate want said below the table, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from grb_check.diagnostics import anchor
+from grb_check.ledger import Row
+from grb_check.outcomes import Finding, Outcome
+
+WIDE = 0.15  # half-width of an interval that leaves the default gate toothless
+SHOWN = 2  # cases named where a note concerns more
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """Notes, in the order of the alphabet; those of attacks name the cases that they concern."""
+    outcomes = _outcomes(rows)
+    said = {text for outcome in outcomes for text in outcome.warnings}
+    concerned: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for text in dict.fromkeys(text for each in outcome.repeats for text in each.notes):
+            concerned.setdefault(text, []).append(_name(outcome, outcomes))
+    said |= {f"{text} ({_some(names)})" for text, names in concerned.items()}
+    for outcome in outcomes:
+        if outcome.per_target is not None:
+            said.add(
+                f"worst case per target: {outcome.per_target:.1%} of the targets stay right under "
+                f"every one of these attacks ({_name(outcome, outcomes)})"
+            )
+    widths = [(row.verdict["width"], row.case.id) for row in rows if row.verdict]
+    wide = [entry for entry in widths if entry[0] > WIDE]
+    if wide:
+        width, case = max(wide)
+        cases = f"{len(wide)} case{'' if len(wide) == 1 else 's'}"
+        said.add(
+            f"the repeats of {cases} vary so much that the default limit says "
+            f"little (most in {case}: +- {width:.1%}); more --grb-repeats narrow it"
+        )
+    return sorted(said)
+
+
+def diagnostic_notes(rows: Sequence[Row]) -> list[str]:
+    """One line for each diagnostic that found something, with its farthest figure."""
+    outcomes = _outcomes(rows)
+    found: dict[str, list[tuple[Finding, str]]] = {}
+    for outcome in outcomes:
+        for finding in outcome.findings:
+            found.setdefault(finding.name, []).append((finding, _name(outcome, outcomes)))
+    lines = []
+    for name, entries in sorted(found.items()):
+        entries.sort(key=lambda entry: -abs(entry[0].figure - entry[0].limit))
+        text = entries[0][0].text
+        lines.append(f"{name} ({_some([case for _, case in entries])}): {text}; {anchor(name)}")
+    return lines
+
+
+def _outcomes(rows: Iterable[Row]) -> list[Outcome]:
+    return [row.outcome for row in rows if row.outcome is not None]
+
+
+def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:
+    """Its id, with the model where a run has several."""
+    alone = len({each.model for each in others}) == 1 or outcome.case.model
+    return outcome.case.id if alone else f"{outcome.model}@{outcome.case.id}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    shown = ", ".join(names[:SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,185 @@
+"""From what a factory returned to a victim: trained or probed, frozen and checked."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+from grb_check.conventions import Adapter, Convention, detect_convention
+from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.errors import ModelError
+from grb_check.model_checks import (
+    check_no_state_kept,
+    check_nothing_cached,
+    check_output,
+    warn_of_assumed_encoder,
+    warn_of_ignored_structure,
+    warn_of_random_forward,
+    warn_of_training_mode,
+)
+from grb_check.probing import probe
+from grb_check.randomness import isolated_randomness
+from grb_check.tracebacks import short_traceback
+from grb_check.training import TrainingSettings, train
+from grb_check.victims import Encoder, Trained, Victim, Wrapped, freeze
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What there is to do with what a factory returned."""
+
+    module: nn.Module
+    convention: Convention | None  # None: to be detected
+    method: str
+    finished: bool  # handed over trained
+    fit: Callable[..., object] | None  # the model's own training
+
+
+def build_victim(
+    built: object,
+    dataset: Dataset,
+    *,
+    name: str,
+    seed: int,
+    device: torch.device,
+) -> Victim:
+    """Train or probe what a factory returned, freeze it and check it.
+
+    Args:
+        built: a module, `Trained`, `Encoder`, or what `wrap` made of a module.
+        name: of the model, for messages.
+        seed: of the global random states while code of the user runs.
+
+    Raises:
+        ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, or
+            keeps state between calls.
+    """
+    plan = _plan(built, name)
+    view = training_view(dataset).to(device)
+    with isolated_randomness(seed):
+        module = plan.module.to(device)
+        check_nothing_cached(module, name)
+        convention = plan.convention or detect_convention(module, plan.method, name)
+        adapter = Adapter(module, name, convention, plan.method)
+        encodes = isinstance(built, Encoder) or plan.method == "encode"
+        columns = None if encodes else dataset.num_classes
+        late = plan.fit is not None and not _answers(adapter, view, seed)
+        if not late:
+            _check_called(adapter, view, seed, columns)
+        if plan.fit is not None:
+            _fit(plan.fit, dataset, name, device)
+            module.to(device)
+            if late:
+                _check_called(adapter, view, seed, columns)
+        elif not plan.finished:
+            train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
+        freeze(module)
+        if encodes:
+            probed = probe(adapter, dataset, device=device)
+            adapter = Adapter(probed, name, detect_convention(probed, "forward", name))
+            freeze(probed)
+    victim = Victim(adapter, dataset.num_classes)
+    _check_finished(victim, view, seed)
+    return victim
+
+
+def _plan(built: object, name: str) -> _Plan:
+    marked = built.module if isinstance(built, (Trained, Encoder)) else built
+    module = marked.module if isinstance(marked, Wrapped) else marked
+    convention = marked.convention if isinstance(marked, Wrapped) else None
+    if not isinstance(module, nn.Module):
+        inside = f"{type(built).__name__} of a " if built is not marked else ""
+        kind = f"class {module.__name__}" if inspect.isclass(module) else type(module).__name__
+        raise ModelError(
+            f"model {name}: the factory returned a {inside}{kind}; it must return a "
+            f"torch.nn.Module (with fit(data) if it trains itself, with encode(...) if a probe "
+            f"is to be fitted), grb_check.Trained(module), grb_check.Encoder(module) or "
+            f"grb_check.wrap(module, forward=...)"
+        )
+    method = "forward"
+    if not isinstance(built, Trained) and callable(getattr(module, "encode", None)):
+        method = "encode"
+    fit = None
+    if isinstance(built, Encoder):
+        fit = built.pretrain
+    elif not isinstance(built, Trained):
+        own = getattr(module, "fit", None)
+        fit = own if callable(own) else None
+    finished = isinstance(built, (Trained, Encoder)) or method == "encode"
+    if finished and fit is None:
+        if isinstance(built, (Trained, Encoder)):
+            warn_of_training_mode(module, name)
+        else:
+            warn_of_assumed_encoder(name)
+        module = _own_copy(module)
+    return _Plan(module, convention, method, finished, fit)
+
+
+def _own_copy(module: nn.Module) -> nn.Module:
+    """A copy, so that freezing leaves the user's model alone; the model where it has none."""
+    try:
+        return copy.deepcopy(module)
+    except Exception:  # whatever a user's attribute raises; check_no_state_kept reports it
+        return module
+
+
+def _check_called(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
+    check_no_state_kept(adapter, view, seed, columns)
+    _dry_run(adapter, view, seed, columns)
+
+
+def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
+    """Whether a module that trains itself can be called before; some make their layers then."""
+    trial = replace(adapter, module=_own_copy(adapter.module))
+    try:
+        with isolated_randomness(seed), torch.no_grad():
+            trial(view.x, view.edge_index)
+    except ModelError:
+        return False
+    return True
+
+
+def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
+    """One call on the training view, which also gives lazy parameters their shapes."""
+    modes = {part: part.training for part in adapter.module.modules()}
+    adapter.module.eval()
+    with isolated_randomness(seed), torch.no_grad():
+        output = adapter(view.x, view.edge_index)
+    check_output(
+        output,
+        name=adapter.name,
+        called=adapter.convention,
+        rows=view.x.shape[0],
+        columns=columns,
+    )
+    for part, training in modes.items():
+        part.training = training
+
+
+def _fit(fit: Callable[..., object], dataset: Dataset, name: str, device: torch.device) -> None:
+    extra = {}
+    try:
+        declared = inspect.signature(fit).parameters
+    except (TypeError, ValueError):
+        declared = {}  # type: ignore[assignment]
+    if "validation" in declared:
+        extra["validation"] = validation_view(dataset).to(device)
+    try:
+        fit(training_view(dataset).to(device), **extra)
+    except Exception as error:
+        raise ModelError(
+            f"model {name}: its own training raised:\n{short_traceback(error)}"
+        ) from error
+
+
+def _check_finished(victim: Victim, view: Data, seed: int) -> None:
+    with torch.no_grad(), isolated_randomness(seed):
+        victim(view.x, view.edge_index)
+    if not warn_of_random_forward(victim.adapter, view, seed):
+        warn_of_ignored_structure(victim.adapter, view, seed)

@@ -1,0 +1,258 @@
+"""Attacks on edges with a gradient, FGA and GR-BCD, and the random flips beside them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from alternating import gcn_of, victim_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats, undirected
+
+from grb_check.attacks.modification.fga import ModificationFga
+from grb_check.attacks.modification.grbcd import ModificationGrbcd
+from grb_check.attacks.modification.uniform_flips import ModificationRandomFlips
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.errors import GradientError, UsageError
+from grb_check.surrogates import Ensemble
+from grb_check.victims import Victim
+
+QUICK = (
+    ModificationFga(steps=4, block_size=60),
+    ModificationGrbcd(steps=4, exchanges=3, exchange_share=0.3, block_size=60),
+)
+gradient_attacks = pytest.mark.parametrize("attack", QUICK, ids=lambda each: each.name)
+
+
+def run(attack, graph, threat: Threat, model, seed: int = 0) -> Perturbation:
+    generator = torch.Generator().manual_seed(seed)
+    found = attack.perturb(graph, threat, model, generator)
+    verify(found, graph, threat)
+    return found
+
+
+def threat_to(targets, budget: int) -> Threat:
+    targets = torch.as_tensor(targets)
+    return Threat(scenario="modification", targets=targets, edge_budget=budget)
+
+
+def listed(edges) -> set[tuple[int, int]]:
+    return {tuple(pair) for pair in edges.T.tolist()}
+
+
+def communities(num_nodes: int = 60, num_classes: int = 3):
+    """Edges within classes only, and features that tell them apart, more or less."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(num_nodes) % num_classes
+    x = torch.nn.functional.one_hot(y) + 0.7 * torch.randn(
+        (num_nodes, num_classes), generator=generator
+    )
+    ends = torch.randint(num_nodes, (2, 4 * num_nodes), generator=generator)
+    inner = ends[:, (y[ends[0]] == y[ends[1]]) & (ends[0] < ends[1])]
+    return graph_of(num_nodes, sorted(listed(inner)), x=x, y=y)
+
+
+def averaging() -> Victim:
+    """One propagation, and the class of the largest mean feature: it uses the edges."""
+    module = gcn_of(3, ())
+    module.layers[0].weight.copy_(torch.eye(3))
+    module.layers[0].bias.zero_()
+    return victim_of(module)
+
+
+def held(graph, threat: Threat, model, perturbation: Perturbation) -> int:
+    after = apply(graph, perturbation)
+    right = model(after.x, after.edge_index).argmax(1) == after.y
+    return int(right[threat.targets].sum())
+
+
+@gradient_attacks
+def test_gradient_beats_chance(attack) -> None:
+    """The same budget costs far more right answers, against one model and several."""
+    graph = communities()
+    threat = threat_to(torch.arange(0, 60, 2), 12)
+    one, linear = averaging(), LinearModel(3, 3, weight=torch.eye(3))
+    chance = run(ModificationRandomFlips(), graph, threat, one)
+    left = held(graph, threat, one, chance)
+    assert left >= 25
+    for model in (one, linear, Ensemble((one, one)), Ensemble((one, linear))):
+        assert held(graph, threat, one, run(attack, graph, threat, model)) <= left - 8
+
+
+def test_all_pairs_are_searched_where_the_model_tells_their_gradients() -> None:
+    """The best single flip of all 190 is found, with blocks of one pair."""
+    graph = communities(20)
+    threat, model = threat_to(torch.arange(20), 1), averaging()
+    attack = ModificationGrbcd(steps=1, exchanges=0, block_size=1, objective="margin")
+    found = run(attack, graph, threat, model)
+    assert found.added_edges.shape[1] + found.removed_edges.shape[1] == 1
+
+    def value(perturbation: Perturbation) -> float:
+        after = apply(graph, perturbation)
+        own = model(after.x, after.edge_index)
+        best = own.scatter(1, graph.y[:, None], -torch.inf).amax(1)
+        return float((best - own.gather(1, graph.y[:, None]).squeeze(1)).mean())
+
+    every = torch.triu_indices(20, 20, offset=1).T
+    present = undirected(graph)
+    values = [
+        value(
+            Perturbation(removed_edges=pair[:, None])
+            if tuple(pair.tolist()) in present
+            else Perturbation(added_edges=pair[:, None])
+        )
+        for pair in every
+    ]
+    # To first order: among the best three of what all flips really do.
+    assert value(found) >= sorted(values, reverse=True)[2]
+
+
+@given(st.data(), st.integers(0, 99), st.booleans())
+@settings(deadline=None, max_examples=20)
+def test_fga_stays_at_targets_and_deletes_where_told_so(data, seed, deletions) -> None:
+    """Odd graphs, with a model that tells all gradients and one that does not."""
+    graph = data.draw(graphs())
+    threat = data.draw(threats(graph, "modification"))
+    torch.manual_seed(seed)
+    width = graph.x.shape[1]
+    attack = ModificationFga(steps=3, block_size=30, restrict="deletions" if deletions else "none")
+    for model in (victim_of(gcn_of(width, (4,))), LinearModel(width, 3)):
+        found = run(attack, graph, threat, model, seed)
+        flips = listed(found.added_edges) | listed(found.removed_edges)
+        near = set(threat.targets.tolist())
+        assert all(near & set(pair) for pair in flips)
+        assert not (deletions and found.added_edges.numel())
+        assert (len(flips) < threat.edge_budget) == bool(found.notes)
+        for note in found.notes:
+            assert note.startswith(f"{len(flips)} of {threat.edge_budget} edge changes used: ")
+
+
+def test_every_flip_of_fga_is_at_a_target() -> None:
+    """Even where few targets have to take more flips than GR-BCD would give them."""
+    graph, threat = communities(), threat_to([0, 1, 2], 12)
+    for model in (averaging(), LinearModel(3, 3, weight=torch.eye(3))):
+        at_targets, anywhere = (
+            listed(torch.cat([found.added_edges, found.removed_edges], dim=1))
+            for found in (run(attack, graph, threat, model) for attack in QUICK)
+        )
+        assert at_targets
+        assert all({0, 1, 2} & set(pair) for pair in at_targets)
+        assert not all({0, 1, 2} & set(pair) for pair in anywhere)
+
+
+def test_deletions_alone_spend_the_budget() -> None:
+    """On edges at targets that hold them; additions are what FGA prefers otherwise."""
+    graph = communities()
+    threat = threat_to(torch.arange(0, 60, 2), 8)
+    free = run(QUICK[0], graph, threat, averaging())
+    only = run(ModificationFga(steps=4, restrict="deletions"), graph, threat, averaging())
+    assert only.removed_edges.shape[1] == 8
+    assert free.added_edges.shape[1] > 0
+
+
+@given(graphs(), st.integers(0, 99), st.integers(1, 12))
+@settings(deadline=None, max_examples=20)
+def test_no_node_is_isolated_where_that_is_not_allowed(graph, seed, budget) -> None:
+    """Random flips, FGA, and GR-BCD after many exchanges."""
+    attacks = (
+        ModificationRandomFlips(isolate=False),
+        ModificationFga(steps=3, block_size=30, isolate=False),
+        ModificationFga(steps=3, block_size=30, isolate=False, restrict="deletions"),
+        ModificationGrbcd(steps=3, exchanges=4, exchange_share=0.5, block_size=30, isolate=False),
+    )
+    threat = threat_to(torch.arange(graph.num_nodes), budget)
+    before = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
+    for attack in attacks:
+        found = run(attack, graph, threat, LinearModel(graph.x.shape[1], 3, seed), seed)
+        edges = apply(graph, found).edge_index
+        after = torch.bincount(edges[0], minlength=graph.num_nodes)
+        assert (after > 0)[before > 0].all()
+
+
+@gradient_attacks
+def test_no_gradient_is_an_error_that_says_so(attack) -> None:
+    """Alone, and where one of several models has none; with nothing to do it is not asked for."""
+    graph = communities(12)
+    unweighted = UnweightedModel(3, 3)
+    mixed = Ensemble((LinearModel(3, 3), unweighted))
+    for model in (unweighted, mixed):
+        with pytest.raises(GradientError, match="no gradient for edges"):
+            run(attack, graph, threat_to([0, 1], 2), model)
+        assert not run(attack, graph, threat_to([0, 1], 0), model).notes
+        assert run(attack, graph, threat_to(torch.arange(0), 2), model).notes
+
+
+@pytest.mark.parametrize(("num_nodes", "budget"), [(7, 2), (5, 4)])
+def test_random_flips_are_uniform(num_nodes: int, budget: int) -> None:
+    """Each pair as often as any other (chi-square), drawn one by one or from a list of all."""
+    graph = graph_of(num_nodes, [(0, 1), (1, 2), (0, 2)])
+    threat, draws = threat_to([0], budget), 800
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.zeros(num_nodes, num_nodes)
+    for _ in range(draws):
+        found = ModificationRandomFlips().perturb(graph, threat, LinearModel(2, 2), generator)
+        for first, second in (found.added_edges, found.removed_edges):
+            counts[first, second] += 1
+    every = num_nodes * (num_nodes - 1) // 2
+    observed = counts[tuple(torch.triu_indices(num_nodes, num_nodes, offset=1))]
+    assert observed.sum() == draws * budget
+    expected = draws * budget / every
+    # Draws without replacement vary less: by (every - budget) / (every - 1).
+    statistic = float(((observed - expected) ** 2 / expected).sum())
+    statistic *= (every - 1) / (every - budget)
+    assert chi2.sf(statistic, every - 1) > 0.01
+
+
+@given(graphs(), st.integers(0, 40), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=40)
+def test_random_flips_use_what_they_may(graph, budget, seed) -> None:
+    """All pairs, at most; an edge that has to stay makes room for another pair."""
+    threat, num_nodes = threat_to([0], budget), graph.num_nodes
+    every = num_nodes * (num_nodes - 1) // 2
+    free = run(ModificationRandomFlips(), graph, threat, None, seed)
+    assert free.added_edges.shape[1] + free.removed_edges.shape[1] == min(budget, every)
+    kept = run(ModificationRandomFlips(isolate=False), graph, threat, None, seed)
+    used = kept.added_edges.shape[1] + kept.removed_edges.shape[1]
+    absent = every - len(undirected(graph))
+    assert min(budget, absent) <= used <= min(budget, every)
+    assert (used < budget) == bool(kept.notes)
+
+
+def test_random_flips_of_a_star_that_keeps_its_edges() -> None:
+    """Every edge is a leaf's last one: all ten other pairs are added, always."""
+    star = graph_of(6, [(0, leaf) for leaf in range(1, 6)])
+    for seed in range(20):
+        found = run(ModificationRandomFlips(isolate=False), star, threat_to([0], 10), None, seed)
+        assert found.removed_edges.shape[1] == 0
+        assert found.added_edges.shape[1] == 10
+        assert not found.notes
+
+
+@pytest.mark.parametrize("kind", [ModificationFga, ModificationGrbcd])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"steps": 0}, "steps is 0, allowed are 1 and more"),
+        ({"block_size": -3}, "block_size is -3, allowed are 1 and more"),
+        ({"objective": "margins"}, "unknown objective 'margins'.*did you mean 'margin'"),
+        ({"knowledge": "grey-box"}, "unknown knowledge 'grey-box'"),
+        ({"surrogates": ("gat",)}, "'gat'"),
+        ({"knowledge": "white-box", "surrogates": ("gin",)}, "leave one of the two out"),
+    ],
+)
+def test_settings_are_checked(kind, given, message) -> None:
+    """With the value given and what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        kind(**given)
+
+
+def test_settings_of_one_attack_are_checked() -> None:
+    """The restriction of FGA, the exchange of GR-BCD."""
+    with pytest.raises(UsageError, match="unknown restrict 'removals'"):
+        ModificationFga(restrict="removals")
+    with pytest.raises(UsageError, match="exchanges is -1, allowed are 0 and more"):
+        ModificationGrbcd(exchanges=-1)
+    for share in (0.0, 1.5, float("nan")):
+        with pytest.raises(UsageError, match=r"exchange_share is .*above 0 and at most 1"):
+            ModificationGrbcd(exchange_share=share)

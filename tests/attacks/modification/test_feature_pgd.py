@@ -1,0 +1,194 @@
+"""Tests of PGD on the features of targets: which nodes, which values, what stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
+from torch import nn
+
+from grb_check.attacks.modification.feature_nodes import covering_nodes, objective_of_rows
+from grb_check.attacks.modification.pgd import CHOICES, STRUCTURES, ModificationPgd
+from grb_check.attacks.objectives import cross_entropy
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.conventions import Adapter, detect_convention
+from grb_check.errors import ModelError, UsageError
+from grb_check.models import GCN
+from grb_check.surrogates import Ensemble
+from grb_check.victims import Victim, freeze
+
+few = settings(deadline=None, max_examples=40)
+QUICK = {"iterations": 5, "step_size": 0.5}
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def run(attack, graph, threat: Threat, model=None, seed: int = 0) -> Perturbation:
+    model = model or LinearModel(graph.x.shape[1], int(graph.y.max()) + 1)
+    found = attack.perturb(graph, threat, model, generator(seed))
+    verify(found, graph, threat)
+    return found
+
+
+def threat_to(targets, nodes: int, budget: int = 0, limits=(-1.0, 1.0)) -> Threat:
+    return Threat(
+        scenario="modification",
+        targets=torch.as_tensor(targets),
+        edge_budget=budget,
+        modified_nodes=nodes,
+        feature_range=limits,
+    )
+
+
+def stars() -> tuple:
+    """Three stars of six nodes with hubs 0, 6 and 12, and a lone pair 18-19."""
+    edges = [(6 * i, 6 * i + j) for i in range(3) for j in range(1, 6)] + [(18, 19)]
+    x = torch.rand((20, 3), generator=generator()) - 0.5
+    return graph_of(20, edges, x=x, y=torch.arange(20) % 3), torch.arange(20)
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.parametrize("choice", CHOICES)
+@given(st.data(), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=20)
+def test_rows_stay_in_range_and_all_others_stay(structure, choice, data, seed) -> None:
+    """Odd graphs and ranges, x inside the range or not; the budgets of nodes are used."""
+    graph = data.draw(graphs())
+    threat = data.draw(threats(graph, "modification"))
+    attack = ModificationPgd(structure=structure, node_choice=choice, **QUICK)
+    found = run(attack, graph, threat, seed=seed)
+    nodes = found.modified_nodes
+    assert min(threat.modified_nodes, threat.targets.numel()) == nodes.numel()
+    after = apply(graph, found)
+    others = torch.ones(graph.num_nodes, dtype=torch.bool)
+    others[nodes] = False
+    assert torch.equal(graph.x[others], after.x[others])
+
+
+def test_every_star_is_covered_before_any_twice() -> None:
+    """Three nodes that reach all stars between them, whatever the seed."""
+    graph, targets = stars()
+    for seed in range(5):
+        found = covering_nodes(graph, targets, 3, 0.02, generator(seed))
+        assert {0, 1, 2} == {node // 6 for node in found.tolist()}
+
+
+@given(graphs(), st.integers(1, 8), st.floats(0.01, 1.0))
+@few
+def test_coverage_is_the_greedy_one(graph, count, reach) -> None:
+    """Each node in turn reaches as much of what is left as any other, by a dense product."""
+    targets = torch.arange(graph.num_nodes)
+    count = min(count, graph.num_nodes)
+    found = covering_nodes(graph, targets, count, reach, generator()).tolist()
+    matrix = np.eye(graph.num_nodes)
+    matrix[tuple(graph.edge_index.numpy())] = 1.0
+    scale = matrix.sum(1) ** -0.5
+    matrix = scale[:, None] * matrix * scale
+    reaches, missed = np.minimum(matrix @ matrix / reach, 1.0), np.ones(graph.num_nodes)
+    assert len(set(found)) == count
+    for place, node in enumerate(found):
+        gains = reaches @ missed
+        gains[found[:place]] = -1.0
+        assert pytest.approx(gains.max()) == gains[node]
+        missed = np.maximum(missed - reaches[node], 0.0)
+
+
+def victim() -> Victim:
+    torch.manual_seed(0)
+    module = GCN(3, 3, (8, 8))
+    freeze(module)
+    return Victim(Adapter(module, "gcn", detect_convention(module, "forward", "gcn")), 3)
+
+
+@pytest.mark.parametrize("model", [LinearModel(3, 3), UnweightedModel(3, 3), victim()])
+def test_rows_as_injected_nodes_give_the_models_own_logits(model) -> None:
+    """Objective and gradient are those of the whole graph, modified targets included."""
+    graph, targets = stars()
+    nodes, targets = torch.tensor([12, 3, 18]), targets[:15]
+    rows = torch.rand((3, 3), generator=generator(1)).requires_grad_()
+    value = objective_of_rows(graph, nodes, targets, model, cross_entropy)(rows)
+    whole = graph.x.index_copy(0, nodes, rows)
+    expected = cross_entropy(model(whole, graph.edge_index)[targets], graph.y[targets])
+    assert torch.allclose(expected, value, atol=1e-6)
+    gradients = [torch.autograd.grad(each, rows)[0] for each in (expected, value)]
+    assert torch.allclose(*gradients, atol=1e-6)
+
+
+def test_ensemble_averages_its_members() -> None:
+    """The objective over two models is the mean of both."""
+    graph, targets = stars()
+    models = (victim(), victim())
+    nodes, rows = torch.tensor([0, 7]), torch.zeros(2, 3)
+    both, one = (
+        objective_of_rows(graph, nodes, targets, model, cross_entropy)(rows)
+        for model in (Ensemble(models), models[0])
+    )
+    assert torch.allclose(both, one)
+
+
+def test_one_feature_goes_to_the_better_limit() -> None:
+    """Two linked nodes of one feature: brute force over both limits finds the same corner."""
+    graph = graph_of(2, [(0, 1)], x=torch.tensor([[0.2], [0.1]]), y=torch.tensor([0, 0]))
+    model, threat = LinearModel(1, 2), threat_to([0, 1], 2)
+    attack = ModificationPgd(structure="none", iterations=50, step_size=0.1, objective="margin")
+    found = run(attack, graph, threat, model)
+    x = apply(graph, found).x
+    margins = []
+    for corner in ([-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], x.flatten().tolist()):
+        logits = model(torch.tensor(corner)[:, None], graph.edge_index)
+        margins.append(float((logits[:, 1] - logits[:, 0]).mean()))
+    assert pytest.approx(max(margins[:-1]), abs=1e-4) == margins[-1]
+
+
+def test_structure_that_is_none_leaves_edges_and_says_so() -> None:
+    """The note has the figures of the budget."""
+    graph, targets = stars()
+    found = run(ModificationPgd(structure="none", **QUICK), graph, threat_to(targets, 2, 4))
+    assert found.notes == ("0 of 4 edge changes used: structure is none",)
+    assert found.added_edges.shape[1] + found.removed_edges.shape[1] == 0
+
+
+def test_deletions_reproduce_the_benchmarks_structure() -> None:
+    """Edges are removed alone."""
+    graph, targets = stars()
+    found = run(ModificationPgd(structure="deletions", **QUICK), graph, threat_to(targets, 2, 4))
+    assert (found.added_edges.shape[1], found.removed_edges.shape[1]) == (0, 4)
+
+
+class Cut(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(3))
+
+    def forward(self, x, edge_index):
+        return x.detach() @ self.weight
+
+
+def test_model_without_gradient_is_an_error() -> None:
+    """It says what is missing."""
+    module = Cut()
+    freeze(module)
+    model = Victim(Adapter(module, "cut", detect_convention(module, "forward", "cut")), 3)
+    graph, targets = stars()
+    with pytest.raises(ModelError, match="no gradient"):
+        run(ModificationPgd(**QUICK), graph, threat_to(targets, 2), model)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("structure", "flip", "unknown structure 'flip'"),
+        ("node_choice", "degree", "unknown node_choice 'degree'"),
+        ("reach", 0.0, "reach is 0.0, allowed is anything above 0"),
+        ("step_size", -1.0, "step_size is -1.0"),
+    ],
+)
+def test_unknown_settings_are_refused(setting, value, message) -> None:
+    """The setting and the value given are named."""
+    with pytest.raises(UsageError, match=message):
+        ModificationPgd(**{setting: value})

@@ -1,0 +1,167 @@
+"""Budget curves, the worst of several attacks, and diagnostics, as a user sees them."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from plugin_names import TINY
+
+from grb_check.cases import SUITES
+
+# The figures do not matter here, so that nothing needs to be trained for them.
+MODEL = ("--grb-model=attacks:untrained", "--grb-min-clean=0", "--grb-max-drop=1")
+BASE = (*TINY, *MODEL, "--grb-difficulty=easy")
+
+
+def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
+    return json.loads((project.path / name).read_text())
+
+
+def figures(found: dict[str, Any]) -> dict[str, Any]:
+    """Repeats by case, without what may differ from run to run."""
+    timing = ("seconds", "training_seconds", "from_store")
+    return {
+        case["id"]: [
+            {key: value for key, value in each.items() if key not in timing}
+            for each in case["outcome"]["repeats"]
+        ]
+        for case in found["cases"]
+    }
+
+
+def test_budgets_make_curves_and_the_worst_goes_along(project: pytest.Pytester) -> None:
+    """The same figures for the worst alone, and in reverse without a store."""
+    attacks = "--grb-attack=modification/rnd,dice,modification/worst"
+    args = [*BASE, attacks, "--grb-budget=20%,0.05"]
+    result = project.runpytest(*args, "--grb-json=a.json", "--junitxml=a.xml")
+    result.assert_outcomes(passed=6)
+    result.stdout.fnmatch_lines(
+        [
+            "grb budgets: 0.05, 0.2 (command line)",
+            "*easy*modification/rnd+budget=0.05*pass*",
+            "*easy*modification/rnd+budget=0.2*pass*",
+            "*easy*modification/worst+budget=0.05*pass*",
+            "*easy*modification/worst+budget=0.2*pass*",
+            "drop by budget, tiny/easy/modification/dice: 0.05 -> *%, 0.2 -> *%",
+            "drop by budget, tiny/easy/modification/worst: 0.05 -> *%, 0.2 -> *%",
+            "note: worst case per target: *% of the targets stay right *budget=0.05)",
+            "note: worst of 2 (rnd, dice): * (*tiny/easy/modification/worst+budget=0.*)",
+        ]
+    )
+    first = record(project, "a.json")
+    assert first["settings"]["budgets"] == [0.05, 0.2]
+    cases = {case["id"]: case["outcome"] for case in first["cases"]}
+    curves = {curve["attack"]: curve["points"] for curve in first["curves"]}
+    assert set(curves) == {"rnd", "dice", "worst"}
+    for attack, points in curves.items():
+        for point in points:
+            one = cases[f"tiny/easy/modification/{attack}+budget={point['budget']}"]
+            assert {name: one[name] for name in point} == point
+    _check_properties(project, cases)
+    alone = "easy/modification/worst+budget=0.2"
+    project.runpytest(*args, "--grb-json=b.json", f"grb::tiny::test_attack[{alone}]")
+    assert figures(record(project, "b.json")) == {f"tiny/{alone}": figures(first)[f"tiny/{alone}"]}
+    project.makeconftest(
+        """
+        import pytest
+        @pytest.hookimpl(trylast=True)
+        def pytest_collection_modifyitems(items): items.reverse()
+        """
+    )
+    project.runpytest(*args, "--grb-store=off", "--grb-json=c.json").assert_outcomes(passed=6)
+    assert figures(record(project, "c.json")) == figures(first)
+
+
+def _check_properties(project: pytest.Pytester, cases: dict[str, Any]) -> None:
+    suite = ET.parse(project.path / "a.xml").getroot()[0]
+    wide = {each.get("name"): each.get("value") for each in suite.find("properties")}
+    curve = wide["grb.curve.tiny/easy/modification/worst"]
+    assert [point.split()[0] for point in curve.split(", ")] == ["0.05", "0.2"]
+    for case in suite.findall("testcase"):
+        own = {each.get("name"): each.get("value") for each in case.find("properties")}
+        assert own["grb.method"] == "black-box"
+        assert own["grb.case"].endswith(f"+budget={own['grb.budget']}")
+        if "/worst" in own["grb.case"]:
+            expected = cases[own["grb.case"]]["per_target"]
+            assert float(own["grb.per_target_accuracy"]) == pytest.approx(expected, abs=1e-5)
+            assert own["grb.worst_attack"] in ("rnd", "dice")
+
+
+def test_findings_are_told_and_are_failures_where_asked(project: pytest.Pytester) -> None:
+    """By a flag or in the ini file. The attack injects one node of three."""
+    args = [*BASE, "--grb-attack=attacks:Average"]
+    told = "budget-unused*1 of *injected nodes used (limit 90%)*docs/diagnostics.md#budget-unused"
+    result = project.runpytest(*args, "--junitxml=out.xml", "--grb-json=out.json")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        ["*easy*injection/average*pass ?", "diagnostic: budget-unused (tiny/easy/injection/av*"]
+    )
+    case = ET.parse(project.path / "out.xml").getroot()[0].find("testcase")
+    properties = [(each.get("name"), each.get("value")) for each in case.find("properties")]
+    (found,) = [value for name, value in properties if name == "grb.diagnostic"]
+    assert found.startswith("budget-unused: 1 of ")
+    (repeat,) = record(project, "out.json")["cases"][0]["outcome"]["repeats"]
+    assert found == f"budget-unused: {repeat['diagnostics'][0]['text']}"
+    result = project.runpytest(*args, "--grb-strict-diagnostics", "-v")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "grb limit: no finding of a diagnostic (command line)",
+            "*FAILED (budget-unused)*",
+            f"diagnostics: {told}*",
+            "*average*fail (budget-unused)",
+        ]
+    )
+    project.makepyprojecttoml("[tool.pytest]\ngrb_strict_diagnostics = true\n")
+    project.runpytest(*args).assert_outcomes(failed=1)
+    project.runpytest(*args[:-1], "--grb-attack=injection/rnd").assert_outcomes(passed=1)
+
+
+def test_the_help_tells_budgets_and_diagnostics(pytester: pytest.Pytester) -> None:
+    """With their twins in the ini file."""
+    text = " ".join(pytester.runpytest("--help").stdout.str().split())
+    for said in ("--grb-budget=SHARE", "grb_budgets", "0.01,0.05,0.1 or 5%", "budget=SHARE"):
+        assert said in text
+    assert "--grb-strict-diagnostics" in text
+    assert "(ini: grb_strict_diagnostics)" in text
+
+
+def test_a_test_of_ones_own_takes_budgets_and_the_worst(project: pytest.Pytester) -> None:
+    """Of the attacks that the run has selected with a `worst`."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(
+            dataset="./tiny", difficulty="easy", attack="modification/worst+budget=0.1", repeats=1
+        )
+        def test_worst(grb_outcome):
+            assert grb_outcome.budget == 0.1
+            assert grb_outcome.repeats[0].member == "dice"
+            assert grb_outcome.per_target == grb_outcome.attacked
+        """
+    )
+    attacks = 'grb_attacks = ["dice", "modification/worst"]'
+    project.makepyprojecttoml(f'[tool.pytest]\ngrb_model = "attacks:untrained"\n{attacks}\n')
+    project.runpytest("test_own.py", "--grb-store=off").assert_outcomes(passed=1)
+
+
+def test_the_worst_of_the_suite_has_the_same_members_when_its_id_is_pasted(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever other attacks that command line or its suite has."""
+    pairs = [("modification", name) for name in ("rnd", "dice", "worst")]
+    small = replace(SUITES["standard"], attacks=tuple(pairs))
+    monkeypatch.setitem(SUITES, "standard", small)
+    node_id = "grb::tiny::test_attack[easy/modification/worst]"
+    suite = project.runpytest(*BASE, "--grb-suite=standard")
+    suite.assert_outcomes(passed=3)
+    for attacks in ([], ["--grb-attack=modification/rnd"]):
+        pasted = project.runpytest(*BASE, *attacks, node_id)
+        pasted.assert_outcomes(passed=1)
+        for result in (suite, pasted):
+            result.stdout.fnmatch_lines(["note: worst of 2 (rnd, dice): *"])

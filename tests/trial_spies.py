@@ -1,0 +1,118 @@
+"""Attacks that remember what they saw, models without much to learn, and trials of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from small_graphs import community_dataset
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check import surrogates
+from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.cases import Case
+from grb_check.conventions import PLAIN, Adapter
+from grb_check.datasets.dataset import Dataset
+from grb_check.own_models import OwnModels, Ready, predict
+from grb_check.store import Store
+from grb_check.trials import Trial
+from grb_check.victims import Victim
+
+CPU = torch.device("cpu")
+DATASET = community_dataset()
+TARGETS = DATASET.test["easy"]
+THREAT = Threat(
+    scenario="injection",
+    targets=TARGETS,
+    injected_nodes=2,
+    edges_per_injected_node=4,
+    feature_range=(-4.0, 4.0),
+)
+CASE = Case("communities", "easy", "injection", "spy")
+ALL_KINDS = ("gcn", "gcn_ln", "gin")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an attack was shown."""
+
+    graph: Data
+    model: object
+
+
+@dataclass(frozen=True)
+class Spy:
+    """Injects nodes linked to the first targets, and remembers what it was shown."""
+
+    knowledge: Knowledge = "black-box"
+    surrogates: tuple[str, ...] = ("gcn",)
+    count: int = 2
+    name: ClassVar[str] = "spy"
+    scenario: ClassVar[Scenario] = "injection"
+    version: ClassVar[int] = 1
+
+    @cached_property
+    def seen(self) -> list[Seen]:
+        """No field, since settings are in the store's keys."""
+        return []
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        self.seen.append(Seen(graph, model))
+        injected = torch.arange(self.count).repeat_interleave(4)
+        return Perturbation(
+            injected_x=4 * torch.rand(self.count, graph.num_features, generator=generator),
+            injected_edges=torch.stack([injected, threat.targets[:4].repeat(self.count)]),
+        )
+
+
+class Changing:
+    """An attack without a version: nothing tells when its output changes."""
+
+    name, scenario = "spy", "injection"
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+        self.calls = 0
+
+    def perturb(self, *given: object) -> Perturbation:
+        self.calls += 1
+        return Spy().perturb(*given)  # type: ignore[arg-type]
+
+
+class Linear(torch.nn.Module):
+    """Looks at the features alone, and draws from the global state when it is called."""
+
+    def __init__(self, noise: float = 0.0) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 3)
+        self.noise = noise
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.layer(x) + self.noise * torch.randn(x.shape[0], 3)
+
+
+def ready(noise: float = 0.0) -> Ready:
+    """A victim that is often wrong."""
+    torch.manual_seed(0)
+    victim = Victim(Adapter(Linear(noise).eval().requires_grad_(False), "linear", PLAIN), 3)
+    return Ready(victim, predict(victim, DATASET.graph, 0))
+
+
+def trial(attack: object, folder: Path | None = None, dataset: Dataset = DATASET) -> Trial:
+    own = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU)
+    return Trial(own, attack, THREAT, CASE, 0)  # type: ignore[arg-type]
+
+
+def entries(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("??/*.npz")}
+
+
+@cache
+def train_once(dataset: Dataset, kind: str, seed: int) -> Victim:
+    return surrogates.surrogate(dataset, kind=kind, seed=seed, device=CPU)
