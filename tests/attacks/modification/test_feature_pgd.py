@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
 from torch import nn
 
+from grb_check.attacks.modification import feature_nodes
 from grb_check.attacks.modification.feature_nodes import covering_nodes, objective_of_rows
 from grb_check.attacks.modification.pgd import CHOICES, STRUCTURES, ModificationPgd
 from grb_check.attacks.objectives import cross_entropy
@@ -78,18 +79,21 @@ def test_every_star_is_covered_before_any_twice() -> None:
         assert {0, 1, 2} == {node // 6 for node in found.tolist()}
 
 
-@given(graphs(), st.integers(1, 8), st.floats(0.01, 1.0))
+@given(graphs(), st.integers(1, 8), st.floats(0.01, 1.0), st.integers(1, 9))
 @few
-def test_coverage_is_the_greedy_one(graph, count, reach) -> None:
+def test_coverage_is_the_greedy_one(graph, count, reach, rows) -> None:
     """Each node in turn reaches as much of what is left as any other, by a dense product."""
     targets = torch.arange(graph.num_nodes)
     count = min(count, graph.num_nodes)
-    found = covering_nodes(graph, targets, count, reach, generator()).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feature_nodes, "ROWS", rows)
+        found = covering_nodes(graph, targets, count, reach, generator()).tolist()
     matrix = np.eye(graph.num_nodes)
     matrix[tuple(graph.edge_index.numpy())] = 1.0
     scale = matrix.sum(1) ** -0.5
     matrix = scale[:, None] * matrix * scale
     reaches, missed = np.minimum(matrix @ matrix / reach, 1.0), np.ones(graph.num_nodes)
+    reaches[reaches < feature_nodes.FAINT] = 0.0
     assert len(set(found)) == count
     for place, node in enumerate(found):
         gains = reaches @ missed
