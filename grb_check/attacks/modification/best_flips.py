@@ -53,14 +53,18 @@ def best_flips(
         return Ranked(rows.new_empty(0), gradients.degrees.new_empty(0))
     scan = _Scan(gradients, edges, rows, forbidden)
     codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
-    start, size = 0, FIRST
+    start, size, found, pending = 0, FIRST, [(codes, gains)], 0
     while start < rows.numel():
         size = max(1, min(size // edges.num_nodes, rows.numel() - start))
         lowest = float(gains[-1]) if gains.numel() == count else -math.inf
-        found, values = scan.above(start, size, lowest, count)
-        gains, order = torch.cat([gains, values]).topk(min(count, gains.numel() + values.numel()))
-        codes = torch.cat([codes, found])[order]
+        found.append(scan.above(start, size, lowest, count))
+        pending += found[-1][0].numel()
         start, size = start + size, BLOCK
+        if pending >= count or start == rows.numel():  # each merge sorts all that there is
+            every, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+            gains, order = values.topk(min(count, values.numel()))
+            codes = every[order]
+            found, pending = [(codes, gains)], 0
     return Ranked(codes, gains)
 
 

@@ -14,6 +14,7 @@ from strategies import LinearModel, UnweightedModel, graph_of, graphs
 
 from grb_check.attacks.modification.edge_set import EdgeSet, edge_set
 from grb_check.attacks.modification.flip_sources import (
+    CHOSEN,
     Aim,
     flip_source,
     removals_only,
@@ -54,15 +55,17 @@ def gain_of_each(aim: Aim, edges: EdgeSet) -> dict[int, float]:
 
 @pytest.mark.parametrize("kind", ["all", "random"])
 def test_flips_come_by_their_gain(kind: str) -> None:
-    """From all pairs, or from so many random ones that each is among them."""
+    """All pairs, or the best quarter of so many random ones that each is among them."""
     torch.manual_seed(0)
     graph, model = example(), victim_of(gcn_of(3, (4,)))
     aim, edges = aim_at(graph, model if kind == "all" else LinearModel(3, 3)), edge_set(graph)
     assert tells_all_pairs(aim, edges) == (kind == "all")
     gains = gain_of_each(aim, edges)
     found = flip_source(aim, edges, 2000, generator())(edges, edges.codes[:0], 40)
-    assert set(found.codes.tolist()) == set(gains)
-    assert found.gains.tolist() == pytest.approx(sorted(gains.values(), reverse=True), abs=1e-6)
+    best = len(gains) if kind == "all" else -(-len(gains) // CHOSEN)
+    expected = sorted(gains.values(), reverse=True)[:best]
+    assert found.gains.tolist() == pytest.approx(expected, abs=1e-6)
+    assert len(set(found.codes.tolist())) == best
     assert found.gains.tolist() == pytest.approx(
         [gains[code] for code in found.codes.tolist()], abs=1e-6
     )
@@ -114,8 +117,16 @@ def test_a_fourth_of_the_random_pairs_are_edges() -> None:
     x = torch.randn((400, 3), generator=generator())
     graph = graph_of(400, [(i, i + 1) for i in range(399)], x=x)
     edges = edge_set(graph)
-    found = flip_source(aim_at(graph), edges, 100, generator())(edges, edges.codes[:0], 200)
-    assert 50 <= int(edges.has(found.codes).sum()) <= 55
+    tried: list[torch.Tensor] = []
+
+    class Watched(LinearModel):
+        def with_pairs(self, x, edge_index, pairs, targets):
+            tried.append(edges.encode(pairs))
+            return super().with_pairs(x, edge_index, pairs, targets)
+
+    aim = aim_at(graph, Watched(3, 3))
+    flip_source(aim, edges, 200, generator())(edges, edges.codes[:0], 200)
+    assert 50 <= int(edges.has(tried[-1]).sum()) <= 55
 
 
 class Broken(LinearModel):
@@ -140,10 +151,10 @@ def test_what_is_no_number_does_not_come_first() -> None:
         edges, edges.codes[:0], 40
     )
     expected = gain_of_each(aim_at(graph), edges)
-    place = found.codes.tolist().index(1)  # nodes 0 and 1, the first pair
-    assert found.gains[place] == 0.0
-    expected[1] = 0.0
-    assert found.gains.tolist() == pytest.approx(sorted(expected.values(), reverse=True), abs=1e-6)
+    expected[1] = 0.0  # nodes 0 and 1, the first pair
+    best = sorted(expected.values(), reverse=True)[: found.gains.numel()]
+    assert found.gains.numel() == -(-len(expected) // CHOSEN)
+    assert found.gains.tolist() == pytest.approx(best, abs=1e-6)
 
 
 def test_a_model_that_takes_no_weights_is_told_so() -> None:
