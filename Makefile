@@ -13,11 +13,11 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# The plugin's own tests again, on the oldest pytest that pyproject.toml allows.
+# The plugin's own tests again, but for the slow ones, on the oldest pytest that pyproject.toml allows.
 test-oldest-pytest: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --target $(VENV)/oldest --upgrade --no-deps \
 		pytest==$(OLDEST_PYTEST)
-	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 tests/plugin
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 -m "not slow" tests/plugin
 
 lint: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy

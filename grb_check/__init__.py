@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from grb_check.adversarial import AdversarialSettings, adversarial_training
     from grb_check.attacks.threat import Perturbation
     from grb_check.cases import Case
     from grb_check.errors import (
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from grb_check.evaluation import evaluate
     from grb_check.gates import Gate, Verdict, judge
     from grb_check.outcomes import Outcome, Repeat
-    from grb_check.victims import Encoder, Trained, wrap
+    from grb_check.returned import Encoder, SelfTrained, Trained, wrap
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdversarialSettings",
     "AttackError",
     "BudgetError",
     "Case",
@@ -38,15 +40,18 @@ __all__ = [
     "Outcome",
     "Perturbation",
     "Repeat",
+    "SelfTrained",
     "Trained",
     "UsageError",
     "Verdict",
+    "adversarial_training",
     "evaluate",
     "judge",
     "wrap",
 ]
 
 _HOMES = {
+    "adversarial": ("AdversarialSettings", "adversarial_training"),
     "cases": ("Case",),
     "attacks.threat": ("Perturbation",),
     "errors": (
@@ -60,7 +65,7 @@ _HOMES = {
     "evaluation": ("evaluate",),
     "gates": ("Gate", "Verdict", "judge"),
     "outcomes": ("Outcome", "Repeat"),
-    "victims": ("Encoder", "Trained", "wrap"),
+    "returned": ("Encoder", "SelfTrained", "Trained", "wrap"),
 }
 
 

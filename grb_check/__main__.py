@@ -1,4 +1,4 @@
-"""`python -m grb_check`: the datasets, outside pytest."""
+"""`python -m grb_check`: datasets and leaderboards, outside pytest."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from grb_check import __version__, datasets
 from grb_check.datasets import Places, Source
 from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
 from grb_check.datasets.sources import named_sources
 from grb_check.errors import GrbCheckError, UsageError
+from grb_check.store import Store, StoreWarning
 
 Command = Callable[[argparse.Namespace, Places], int]
 
@@ -56,17 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def list_datasets(options: argparse.Namespace, places: Places) -> int:
     """Every known dataset, and where it is or would come from."""
-    from grb_check.datasets.listing import entries
-    from grb_check.datasets.published import SIZES
-    from grb_check.reports.columns import columns
+    from grb_check.reports.listing import dataset_lines
 
-    head = ("name", *SIZES, "where")
-    rows = [
-        (each.name, *(getattr(each, figure) for figure in SIZES), each.state)
-        for each in entries(places)
-    ]
-    _say(*columns([head, *rows], right=(1, 2, 3, 4)))
-    _say("", f"looked in {', '.join(map(str, places.searched))}")
+    _say(*dataset_lines(places))
     return 0
 
 
@@ -109,11 +102,51 @@ def lock(options: argparse.Namespace, places: Places) -> int:
     return 0
 
 
+def leaderboard(options: argparse.Namespace, places: Places) -> int:
+    """Attack many models alike and rank them; goes on where it was interrupted."""
+    from grb_check.leaderboards.files import FOLDER
+    from grb_check.leaderboards.plan import plan
+    from grb_check.leaderboards.saving import prepare, save
+    from grb_check.roster import Roster
+    from grb_check.settings import STORE_VARIABLE
+
+    roster = Roster()
+    wanted = plan(
+        datasets.find(options.dataset, places),
+        roster=roster,
+        models=options.models,
+        attacks=options.attacks,
+        difficulties=options.difficulties,
+        repeats=options.repeats,
+        name=options.name,
+    )
+    folder = prepare("--out", expanded(options.out or places.home / FOLDER))
+    given = options.store or os.environ.get(STORE_VARIABLE)
+    store = prepare("--store", expanded(given or places.home / "store"))
+    from grb_check.leaderboards.making import Maker  # loads torch
+
+    maker = Maker(wanted, store=Store(store), device=options.device, say=_note, attacks=roster.own)
+    if options.fresh:
+        maker.forget()
+    try:
+        made = maker.make()
+    except KeyboardInterrupt:
+        _note(
+            f"interrupted; {maker.done} of {maker.total} cases are kept in {store}, and the same "
+            f"command goes on from there"
+        )
+        return FAILED
+    for path in save(made.board, folder):
+        _say(str(path))
+    return FAILED if made.failed else 0
+
+
 COMMANDS: Final[Mapping[str, Command]] = {
     "datasets": list_datasets,
     "info": info,
     "fetch": fetch,
     "lock": lock,
+    "leaderboard": leaderboard,
 }
 
 
@@ -146,7 +179,9 @@ def _places(options: argparse.Namespace) -> Places:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m grb_check", description="Datasets of grb_check.", allow_abbrev=False
+        prog="python -m grb_check",
+        description="Datasets and leaderboards of grb_check.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"grb_check {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -171,13 +206,44 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, parents=[common], help=text, description=text)
         if name == "fetch":
             sub.add_argument("datasets", nargs="+", metavar="DATASET", help=DATASET)
-        elif name != "datasets":
+        elif name in ("info", "lock"):
             sub.add_argument("dataset", metavar="DATASET", help=DATASET)
-        if name == "info":
+        if name in ("info", "leaderboard"):
             help_ = "GRB's split by degree, or the one that the dataset brings along"
             sub.add_argument("--split", choices=SPLIT_RULES, help=help_)
+        if name == "leaderboard":
+            _add_leaderboard_options(sub)
         sub.set_defaults(split="grb")
     return parser
+
+
+def _add_leaderboard_options(parser: argparse.ArgumentParser) -> None:
+    def add(flag: str, metavar: str, help_: str, **rest: Any) -> None:
+        parser.add_argument(flag, metavar=metavar, help=help_, **rest)
+
+    several = {"action": "append", "default": []}
+    add("--dataset", "DATASET", DATASET, required=True)
+    add(
+        "--models",
+        "NAME,...",
+        "reference models by name or title, and your own as [TITLE=]PKG.MODULE:ATTR; "
+        "default: all reference models",
+        **several,
+    )
+    add("--attacks", "NAME,...", "default: those of GRB's leaderboards", **several)
+    add("--difficulties", "LEVEL,...", "default: easy,medium,hard,full", **several)
+    add("--repeats", "N", "trainings of each model, each attacked anew (default: 3)", default=3)
+    add("--device", "DEVICE", "a torch device, or auto (default)", default="auto")
+    add(
+        "--store",
+        "DIR",
+        "where results are kept as they come, and perturbations; default: $GRB_CHECK_STORE, else "
+        "in the data folder",
+    )
+    add("--out", "DIR", "for NAME.json, NAME.md and NAME.csv; default: in the data folder")
+    add("--name", "NAME", "of these files; default: the name of the dataset", default="")
+    fresh = "measure anew what earlier runs have measured, say after a change of a model's code"
+    parser.add_argument("--fresh", action="store_true", help=fresh)
 
 
 @contextmanager
@@ -186,6 +252,7 @@ def _plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", datasets.DataNotice)
+        warnings.simplefilter("always", StoreWarning)
         warnings.showwarning = _show
         yield
 
@@ -204,6 +271,11 @@ def _in_own_words(message: object) -> str:
     for theirs, ours in OTHER_NAMES.items():
         text = text.replace(theirs, ours)
     return text
+
+
+def _note(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def _say(*lines: str) -> None:

@@ -277,6 +277,19 @@ def parse_node_id(argument: str) -> NodeId:
     return NodeId(parts, found[2] or "")
 
 
+def case_of(node_id: str) -> Case | None:
+    """The case of a test of the built-in suite; None where other plugins have changed its id.
+
+    What follows the brackets is passed over: pytest-xdist writes `@group` there.
+    """
+    try:
+        case = parse_node_id(node_id[: node_id.rfind("]") + 1]).case()
+    except UsageError:
+        return None
+    known = case.difficulty in DIFFICULTIES and case.scenario in SCENARIOS
+    return case if known else None
+
+
 def node_path(case: Case) -> str:
     """Node id of the module that holds the case: one for each model and dataset."""
     return "::".join(part for part in (NODE_PREFIX, case.model, case.dataset) if part)

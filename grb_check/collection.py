@@ -32,16 +32,38 @@ from grb_check.roster import Roster
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
+RANK_TEST: Final = "test_rank"
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
 
 def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
-    """Take ids of built-in cases out of pytest's arguments, which would look for files."""
-    ids = tuple(parse_node_id(argument) for argument in config.args if is_node_id(argument))
+    """Take ids of built-in cases out of pytest's arguments, which would look for files.
+
+    Raises:
+        UsageError: one has another form, or is the id of a verdict on a rank.
+    """
+    ids = tuple(_case_id(argument) for argument in config.args if is_node_id(argument))
     if ids:
         config.args[:] = [argument for argument in config.args if not is_node_id(argument)]
     return ids
+
+
+def is_rank_id(node_id: str) -> bool:
+    """Whether it is the id of a verdict on a rank, which stands beside those of the cases."""
+    return is_node_id(node_id) and f"::{RANK_TEST}[" in node_id
+
+
+def _case_id(argument: str) -> NodeId:
+    path, found, rest = argument.partition(f"::{RANK_TEST}")
+    if found and rest[:1] in ("", "["):
+        level = rest.strip("[]") or "*"
+        raise UsageError(
+            f"{argument!r} is the verdict on a rank, which is no test that could run: it is formed "
+            f"from all cases of {path}, as the last of a run; give {path} instead, and "
+            f"--grb-difficulty={level} or --grb-case='*/{level}/*' to leave others out"
+        )
+    return parse_node_id(argument)
 
 
 def names_files_only(config: pytest.Config) -> bool:

@@ -141,8 +141,11 @@ class Evaluator:
         self._attacks = {} if attacks is None else attacks
         self._arenas: dict[datasets.Source, Arena] = {}
 
-    def check(self, subject: Subject, source: datasets.Source) -> None:
+    def check(self, subject: Subject, source: datasets.Source) -> str:
         """Load the dataset and build the untrained model once, so that errors come early.
+
+        Returns:
+            The fingerprint of the dataset.
 
         Raises:
             DataError, ModelError, UsageError: the data or the factory is at fault.
@@ -150,6 +153,7 @@ class Evaluator:
         arena = self._arena(source)
         with threads_for(arena.dataset.num_nodes):
             arena.build(subject, 0)
+        return arena.fingerprint
 
     def outcome(
         self,

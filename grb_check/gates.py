@@ -130,11 +130,7 @@ def judge(outcome: Outcome, gate: Gate) -> Verdict:
     have been too weak.
     """
     limit, width, rule = _limit(outcome, gate)
-    if gate.min_clean is None:
-        floor = FLOOR_SHARE * outcome.reference_clean
-        floor_rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
-    else:
-        floor, floor_rule = gate.min_clean, "min clean accuracy"
+    floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
     passed = not below_floor and outcome.drop <= limit
     if below_floor:
@@ -164,6 +160,14 @@ def judge(outcome: Outcome, gate: Gate) -> Verdict:
         message=message,
         failed_diagnostics=tuple(each.name for each in findings),
     )
+
+
+def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
+    """The smallest clean accuracy that passes, and where it comes from."""
+    if gate.min_clean is not None:
+        return gate.min_clean, "min clean accuracy"
+    rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
+    return FLOOR_SHARE * outcome.reference_clean, rule
 
 
 def _limit(outcome: Outcome, gate: Gate) -> tuple[float, float, str]:

@@ -16,6 +16,19 @@ COMMAND_LINE: Final = "command line"
 INI: Final = "ini"
 DEFAULT: Final = "default"
 MISSING: Final = object()
+SELECTING: Final = (
+    "--grb-suite",
+    "--grb-dataset",
+    "--grb-difficulty",
+    "--grb-scenario",
+    "--grb-attack",
+    "--grb-budget",
+    "--grb-case",
+    "--grb-rank-against",
+    "--grb-min-rank",
+)
+LIST_FLAG: Final = "--grb-list"
+LISTS: Final = ("models", "attacks", "datasets", "leaderboards")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +174,25 @@ OPTIONS: Final = _options(
         "without it this is only reported",
     ),
     (
+        "--grb-rank-against",
+        "grb_rank_against",
+        "published|zoo|BOARD.json|DEFENCE,...",
+        "linelist",
+        True,
+        "tell where each model stands by weighted accuracy: on GRB's printed leaderboard, on the "
+        "measured one of the reference models (python -m grb_check leaderboard), on one in a file, "
+        "or among these defences of the measured one",
+    ),
+    (
+        "--grb-min-rank",
+        "grb_min_rank",
+        "[MODEL@]DATASET/DIFFICULTY=RANK",
+        "linelist",
+        True,
+        "fail where a model is not at least of that rank; shell wildcards are allowed and the last "
+        "match wins; without --grb-rank-against it is the rank among the run's models",
+    ),
+    (
         "--grb-data",
         "grb_data",
         "DIR",
@@ -237,6 +269,11 @@ def register(parser: pytest.Parser) -> None:
         action="store_true",
         help="leave the repository's own tests out",
     )
+    group.addoption(
+        LIST_FLAG,
+        metavar="|".join(LISTS),
+        help="list what there is and run nothing",
+    )
 
 
 def in_use(config: pytest.Config) -> bool:
@@ -258,12 +295,8 @@ def selecting(config: pytest.Config) -> str | None:
     """The first option on the command line that makes sense with a model only."""
     if config.getoption("grb_only"):
         return "--grb-only"
-    flags = ("--grb-suite", "--grb-dataset", "--grb-difficulty", "--grb-scenario", "--grb-attack")
     for option in OPTIONS:
-        if (
-            option.flag in (*flags, "--grb-budget", "--grb-case")
-            and config.getoption(option.dest) is not None
-        ):
+        if option.flag in SELECTING and config.getoption(option.dest) is not None:
             return option.flag
     return None
 

@@ -10,17 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 from grb_check.attacks.naming import split_budget
 from grb_check.cases import Case
+from grb_check.metrics import relative_drop
 
 Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box"]
-
-
-def relative_drop(clean: float, attacked: float) -> float:
-    """(clean - attacked) / clean; 0 where nothing was right to begin with.
-
-    Guerranti et al. 2023, "On the Adversarial Robustness of Graph Contrastive Learning Methods",
-    Equation 4. Negative when the attack helped.
-    """
-    return (clean - attacked) / clean if clean else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

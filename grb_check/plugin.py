@@ -42,6 +42,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    what = config.getoption("grb_list")
+    if what is None:
+        return None
+    from grb_check.compat import say
+    from grb_check.reports.listing import listing
+    from grb_check.session import places_of
+
+    with _usage_errors():
+        say(config, listing(what, lambda: places_of(config)))
+    return pytest.ExitCode.OK
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:
@@ -98,6 +112,8 @@ def pytest_report_teststatus(
 ) -> tuple[str, str, str] | None:
     record = getattr(report, "grb", {})
     letter = {"passed": ".", "failed": "F"}.get(report.outcome)
+    if record.get("rank") is not None and letter is not None:
+        return report.outcome, letter, f"{report.outcome.upper()} (rank {record['rank']})"
     if report.when != "call" or "outcome" not in record or letter is None:
         return None
     figure = f"drop {record['outcome']['drop']:.1%}"
@@ -157,12 +173,16 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
     """The figures of this test's case: the model is built, trained and attacked."""
+    from grb_check.reports import rank_words
     from grb_check.reports.junit import case_properties
 
+    run = _run(request.config)
     with _short_errors():
-        outcome = _run(request.config).evaluate(grb_case, grb_model, request.node)
+        outcome = run.evaluate(grb_case, grb_model, request.node)
+    standings = run.rankings.standings_of(outcome)
     request.node.stash[RECORD]["outcome"] = outcome.to_dict()
     request.node.user_properties.extend(case_properties(outcome))
+    request.node.user_properties.extend(rank_words.case_properties(standings))
     return outcome
 
 

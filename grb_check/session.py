@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grb_check import collection, datasets, options
-from grb_check.cases import Case, NodeId, is_node_id, node_path, parse_node_id
-from grb_check.compat import add_suite_property, is_controller, is_worker
+from grb_check.cases import Case, NodeId, case_of, node_path
+from grb_check.compat import add_suite_property, add_tests, is_controller, is_worker
 from grb_check.datasets import Source
 from grb_check.errors import UsageError
 from grb_check.ledger import Ledger, Result
 from grb_check.outcomes import Outcome
+from grb_check.rankings import prepare
+from grb_check.raw_values import read_raw
 from grb_check.reports import json_report, junit, terminal
+from grb_check.reports.rank_report import rank_reports
+from grb_check.reports.standings import Ranks
 from grb_check.roster import Roster
-from grb_check.settings import Settings, check_thresholds, read
+from grb_check.settings import Settings, check_thresholds, read, read_places
 
 if TYPE_CHECKING:
     from grb_check.evaluation import Evaluator
@@ -63,6 +67,9 @@ class Run:
         self.settings: Settings = settings.for_node_ids(node_ids, self.roster)
         check_thresholds(self.settings, self.roster)
         self.cases = self._select(node_ids) if settings.models else []
+        self.rankings = prepare(self.settings, self.cases)
+        self._ranks = Ranks()
+        self._unjudged: list[str] = []
         if config.getoption("grb_only"):
             config.args[:] = []
         if self.settings.json is not None and not is_worker(config):
@@ -79,7 +86,8 @@ class Run:
         self._ticker = _ticker(self._config)  # now there is a reporter, and no capturing yet
         with _quiet_imports():
             for label, dataset in dict.fromkeys((case.model, case.dataset) for case in self.cases):
-                self.evaluator.check(self.subject(label), self._source(dataset))
+                loaded = self.evaluator.check(self.subject(label), self._source(dataset))
+                self.rankings.check_data(dataset, loaded)
 
     def header(self) -> list[str]:
         """Lines for pytest's header; none where no model is named."""
@@ -173,11 +181,13 @@ class Run:
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker, into the ledger."""
+        if collection.is_rank_id(report.nodeid):
+            return
         if report.when not in ("setup", "call"):  # the last word on a test, or on a dead worker
             self.ledger.reported.add(report.nodeid)
         record: Mapping[str, Any] | None = getattr(report, "grb", None)
-        if record is None and report.failed and is_node_id(report.nodeid):
-            record = {"case": asdict(parse_node_id(report.nodeid).case())}
+        if record is None and report.failed and (case := case_of(report.nodeid)) is not None:
+            record = {"case": asdict(case)}
         if record is None or (report.when != "call" and not report.failed):
             return
         result: Result = "error"
@@ -191,16 +201,25 @@ class Run:
         if self._config.option.collectonly:
             return
         rows = self.ledger.rows
-        if rows:
-            for name, value in junit.suite_properties(self.settings, rows).items():
-                add_suite_property(self._config, name, value)
-        if self.settings.json is not None:
-            json_report.write(self.settings.json, self.settings, rows, self.ledger.missing)
+        stopped = session.exitstatus != pytest.ExitCode.OK and bool(self.ledger.missing)
         if self.ledger.torn and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self.ledger.missing and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
             self._lost = True
+        self._ranks = self.rankings.ranks(rows, self.ledger.expected)
+        verdicts = self.rankings.verdicts(self._ranks, stopped)
+        self._unjudged = [each.message for each in verdicts if each.passed is None]
+        judged = [each for each in verdicts if each.passed is not None]
+        add_tests(session, list(map(rank_reports, judged)))
+        if rows:
+            for name, value in junit.suite_properties(self.settings, rows, self._ranks).items():
+                add_suite_property(self._config, name, value)
+        if self.settings.json is not None:
+            record = json_report.record(
+                self.settings, rows, self.ledger.missing, self._ranks, verdicts
+            )
+            json_report.write(self.settings.json, record)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the table of the cases below pytest's own reports."""
@@ -208,7 +227,8 @@ class Run:
             return
         rows = self.ledger.rows
         if rows:
-            terminal.write_table(reporter, rows, self.settings)
+            terminal.write_table(reporter, rows, self.settings, self._ranks)
+        terminal.write_unjudged(reporter, self._unjudged)
         if self.ledger.torn:
             terminal.write_torn(reporter, self.ledger.torn)
         if self._lost:
@@ -234,6 +254,16 @@ class Run:
             return cases
         self.left_out = collection.names_files_only(self._config)
         return [] if self.left_out else cases
+
+
+def places_of(config: pytest.Config) -> datasets.Places:
+    """Where datasets may come from, by the options and the ini file alone.
+
+    Raises:
+        UsageError: a folder is none, or a source or the split is unknown.
+    """
+    here = config.invocation_params.dir
+    return read_places(read_raw(options.lookup(config), config.rootpath, here))
 
 
 @contextmanager

@@ -27,25 +27,18 @@ from grb_check.cases import (
 )
 from grb_check.choices import choose
 from grb_check.datasets import Places, Source
-from grb_check.datasets.places import SPLIT_RULES, expanded
+from grb_check.datasets.places import SPLIT_RULES
 from grb_check.datasets.sources import named_sources
 from grb_check.errors import UsageError
-from grb_check.factories import parse_model_args
 from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
-from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
+from grb_check.model_specs import ModelSpec, read_models
+from grb_check.opponents import NOBODY, Against, read_against
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, Option
+from grb_check.rank_gate import RankLimit, parse_rank_limit
+from grb_check.raw_values import RawValues, read_raw
 from grb_check.roster import Roster
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
-NAMING_ATTACKS: Final = ("grb_attack", "grb_case")  # options whose values may hold commas
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelSpec:
-    """A model named on the command line: `pkg.module:attr`, its arguments and its label."""
-
-    label: str
-    target: str
-    args: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +59,8 @@ class Settings:
     json: Path | None
     origins: Mapping[str, str]
     budgets: tuple[float, ...] = ()
+    against: Against = NOBODY
+    rank_limits: tuple[RankLimit, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -119,52 +114,60 @@ def read(
     Raises:
         UsageError: names the option, the value given and what is allowed.
     """
-    raw = {option.dest: lookup(option) for option in OPTIONS}
-    origins = {dest: origin for dest, (_, origin) in raw.items()}
-
-    def many(dest: str) -> list[str]:
-        value, origin = raw[dest]
-        texts = [] if value is MISSING else _texts(value)
-        if origin == COMMAND_LINE and not all(map(_split, texts)):
-            flag = f"--{dest.replace('_', '-')}"
-            raise UsageError(f"{flag} was given without a value; give one or leave it out")
-        return roster.split(texts) if dest in NAMING_ATTACKS else _split(texts)
-
-    def one(dest: str, default: Any) -> Any:
-        return default if raw[dest][0] is MISSING else raw[dest][0]
-
-    def path(dest: str, text: str) -> Path:
-        return (here if origins[dest] == COMMAND_LINE else rootdir) / expanded(text)
-
-    suite_name = choose("suite", one("grb_suite", "smoke"), tuple(SUITES))
+    raw = read_raw(lookup, rootdir, here)
+    suite_name = choose("suite", raw.one("grb_suite", "smoke"), tuple(SUITES))
     suite = SUITES[suite_name]
-    places = _places(raw, [path("grb_data", text) for text in many("grb_data")])
-    scenarios = [choose("scenario", name, SCENARIOS) for name in many("grb_scenario")]
-    levels = {choose("difficulty", name, DIFFICULTIES) for name in many("grb_difficulty")}
-    base = here if origins["grb_dataset"] == COMMAND_LINE else rootdir
-    names = [datasets.anchored(name, base) for name in many("grb_dataset")]
-    json_path = one("grb_json", None)
-    budgets = sorted({read_budget(text, "--grb-budget") for text in many("grb_budget")})
+    places = read_places(raw)
+    scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
+    levels = {choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")}
+    names = [datasets.anchored(name, raw.base("grb_dataset")) for name in raw.many("grb_dataset")]
+    json_path = raw.one("grb_json")
+    budgets = sorted({read_budget(text, "--grb-budget") for text in raw.many("grb_budget")})
+    asked = roster.split(raw.filled("grb_attack"))
     attacks = (
-        roster.select(many("grb_attack"), scenarios or SCENARIOS)
-        if many("grb_attack")
+        roster.select(asked, scenarios or SCENARIOS)
+        if asked
         else _attacks(suite, suite_name, scenarios)
     )
+    patterns = roster.split(raw.filled("grb_case"))
     return Settings(
-        models=_models(many("grb_model"), _texts(one("grb_model_args", ()))),
+        models=read_models(raw.many("grb_model"), raw.texts("grb_model_args")),
         suite=suite_name,
         datasets=_sources(names or suite.datasets, places, suite_name if not names else ""),
         difficulties=_in_order(DIFFICULTIES, levels) or suite.difficulties,
         attacks=at_budgets(attacks, budgets),
-        patterns=tuple(map(roster.canonical_pattern, many("grb_case"))),
-        repeats=check_repeats("--grb-repeats", one("grb_repeats", suite.repeats)),
+        patterns=tuple(map(roster.canonical_pattern, patterns)),
+        repeats=check_repeats("--grb-repeats", raw.one("grb_repeats", suite.repeats)),
         gate=_gate(raw, roster),
         places=places,
-        store=_store(one("grb_store", None), lambda text: path("grb_store", text), rootdir),
-        device=_device(one("grb_device", "auto")),
-        json=None if json_path is None else path("grb_json", json_path),
-        origins=origins | _environment(origins),
+        store=_store(raw),
+        device=_device(raw.one("grb_device", "auto")),
+        json=None if json_path is None else raw.path("grb_json", json_path),
+        origins=raw.origins | _environment(raw.origins),
         budgets=tuple(budgets),
+        against=read_against(
+            raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
+        ),
+        rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
+    )
+
+
+def read_places(raw: RawValues) -> Places:
+    """Where datasets may come from.
+
+    Raises:
+        UsageError: a folder is none, or a source or the split is unknown.
+    """
+    folders = [raw.path("grb_data", text) for text in raw.many("grb_data")]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
+    given = raw.origins["grb_sources"] != DEFAULT
+    return Places(
+        folders=tuple(folders),
+        download=raw.one("grb_download") is True,
+        sources=named_sources(raw.texts("grb_sources") if given else None),
+        split=choose("split", raw.one("grb_split", "grb"), SPLIT_RULES),
     )
 
 
@@ -215,57 +218,6 @@ def _attacks(suite: Suite, name: str, scenarios: Sequence[str]) -> tuple[Pair, .
     return kept
 
 
-def _models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
-    if len(args) not in (0, 1, len(specs)):
-        raise UsageError(
-            f"--grb-model-args was given {len(args)} times for {len(specs)} models; give it once "
-            f"for all or once for each"
-        )
-    models: list[ModelSpec] = []
-    for index, spec in enumerate(specs):
-        label, _, target = spec.rpartition("=")
-        given = _arguments(args[index if len(args) > 1 else 0]) if args else {}
-        module, colon, attribute = target.partition(":")
-        if not (module and colon and attribute):
-            raise UsageError(
-                f"--grb-model {spec!r} has not the form 'pkg.module:attr', such as 'mypkg:build'"
-            )
-        label = label or _free_label(attribute, [each.label for each in models])
-        if any(each.label == label for each in models):
-            raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
-        if set(label) & set(":/[]@* "):
-            raise UsageError(f"--grb-model: label {label!r} may not contain any of ':/[]@* '")
-        models.append(ModelSpec(label=label, target=target, args=given))
-    return tuple(models)
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    try:
-        return parse_model_args(text)
-    except UsageError as error:
-        raise UsageError(f"--grb-model-args: {error}") from None
-
-
-def _free_label(label: str, taken: Sequence[str]) -> str:
-    numbered = (f"{label}-{number}" for number in range(2, len(taken) + 3))
-    return label if label not in taken else next(name for name in numbered if name not in taken)
-
-
-def _places(raw: Mapping[str, tuple[Any, str]], folders: Sequence[Path]) -> Places:
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
-    given = raw["grb_sources"][0]
-    sources = named_sources(None if given is MISSING else _texts(given))
-    rule = raw["grb_split"][0]
-    return Places(
-        folders=tuple(folders),
-        download=raw["grb_download"][0] is True,
-        sources=sources,
-        split="grb" if rule is MISSING else choose("split", rule, SPLIT_RULES),
-    )
-
-
 def _sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, ...]:
     try:
         sources = _unique([datasets.find(name, places) for name in names])
@@ -283,32 +235,29 @@ def _sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, 
     return sources
 
 
-def _gate(raw: Mapping[str, tuple[Any, str]], roster: Roster) -> Gate:
+def _gate(raw: RawValues, roster: Roster) -> Gate:
     def fraction(dest: str, flag: str) -> float | None:
-        value = raw[dest][0]
-        return None if value is MISSING else parse_fraction(str(value), flag)
+        value = raw.one(dest)
+        return None if value is None else parse_fraction(str(value), flag)
 
-    lines = raw["grb_threshold"][0]
-    thresholds: tuple[Threshold, ...] = ()
-    if lines is not MISSING:
-        parsed = map(parse_threshold, roster.split(_texts(lines)))
-        thresholds = tuple(
-            replace(each, pattern=roster.canonical_pattern(each.pattern)) for each in parsed
-        )
+    parsed = map(parse_threshold, roster.split(raw.texts("grb_threshold")))
     return Gate(
-        thresholds=thresholds,
+        thresholds=tuple(
+            replace(each, pattern=roster.canonical_pattern(each.pattern)) for each in parsed
+        ),
         max_drop=fraction("grb_max_drop", "--grb-max-drop"),
         min_clean=fraction("grb_min_clean", "--grb-min-clean"),
-        strict_diagnostics=raw["grb_strict_diagnostics"][0] is True,
+        strict_diagnostics=raw.one("grb_strict_diagnostics") is True,
     )
 
 
-def _store(value: str | None, resolve: Callable[[str], Path], rootdir: Path) -> Path | None:
+def _store(raw: RawValues) -> Path | None:
+    value = raw.one("grb_store")
     if value == "off":
         return None
     if value is not None:
-        return resolve(value)
-    return Path(os.environ.get(STORE_VARIABLE) or rootdir / ".grb_check")
+        return raw.path("grb_store", value)
+    return Path(os.environ.get(STORE_VARIABLE) or raw.rootdir / ".grb_check")
 
 
 def _environment(origins: Mapping[str, str]) -> dict[str, str]:
@@ -322,15 +271,6 @@ def _device(text: str) -> str:
     if index and not index.isdecimal():
         raise UsageError(f"--grb-device {text!r}: the part after ':' is no number, as in 'cuda:0'")
     return text
-
-
-def _texts(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
-
-
-def _split(value: str | Sequence[str]) -> list[str]:
-    pieces = [piece.strip() for text in _texts(value) for piece in text.split(",")]
-    return [piece for piece in pieces if piece]
 
 
 def _unique(items: Sequence[Any]) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from grb_check import factories
 from grb_check.datasets.dataset import Dataset, training_view
 from grb_check.errors import UsageError
 from grb_check.randomness import isolated_randomness
-from grb_check.victims import Encoder, Trained
+from grb_check.returned import Encoder, SelfTrained, Trained
 
 Model: TypeAlias = "str | Callable[..., object] | Trained | Encoder"
 
@@ -59,7 +59,8 @@ def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str
         name: for reports.
 
     Raises:
-        UsageError: nothing of the kind; a bare module says what to wrap it in.
+        UsageError: nothing of the kind; a bare module says what to wrap it in, and a `SelfTrained`
+            that a factory has to make it, because every repeat trains a new one.
     """
     given = dict(args or {})
     if isinstance(model, str):
@@ -69,6 +70,13 @@ def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str
         raise UsageError(
             f"the model is a module of class {type(model).__name__}; give "
             f"grb_check.Trained(module) if it is trained, else the factory that makes it"
+        )
+    if isinstance(model, SelfTrained):
+        raise UsageError(
+            "the model is a grb_check.SelfTrained, which can be trained only once; every repeat "
+            "trains a new one: give the factory that makes it, such as "
+            "lambda num_features, num_classes: grb_check.SelfTrained(...), or "
+            "grb_check.Trained(module) if it is trained"
         )
     if not isinstance(model, (Trained, Encoder)) and not callable(model):
         raise UsageError(

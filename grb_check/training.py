@@ -6,17 +6,26 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.conventions import Adapter
+from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.dataset import Dataset, training_view, validation_view
 from grb_check.errors import DataError, ModelError
-from grb_check.model_checks import check_output
+from grb_check.model_checks import check_nothing_cached, check_output
 from grb_check.randomness import isolated_randomness
+from grb_check.returned import Wrapped
+from grb_check.view_checks import check_view
+
+
+class Fit(Protocol):
+    """A training of its own, see `grb_check.SelfTrained`."""
+
+    def __call__(self, data: Data, validation: Data | None = None) -> object: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +46,10 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How a training went: epochs run (from 1), the best one, its validation accuracy."""
+    """How a training went: epochs run (from 1), the best one, its score.
+
+    The score is the validation accuracy, or what else was to be high, see `descend`.
+    """
 
     epochs: int
     best_epoch: int
@@ -71,14 +83,68 @@ def train(
         raise DataError(
             f"dataset {dataset.name} has no validation nodes; early stopping needs some"
         )
+    view = training_view(dataset).to(device)
+    validation = validation_view(dataset).to(device)
+    loss_of = loss_on(adapter, view, dataset.num_classes)
+    measure = measure_on(adapter, validation, dataset.num_classes, validation.val_mask)
+    return descend(adapter, loss_of, measure, settings, seed=seed)
+
+
+def fit_with(module: nn.Module | Wrapped, settings: TrainingSettings) -> Fit:
+    """A `fit` for `grb_check.SelfTrained` that trains a module as `train` does.
+
+    For factories whose model needs other settings than the harness's, such as a learning rate.
+
+    Returns:
+        From the training view, and the validation view if there is one, to how the training went.
+        Its seed is drawn from torch's global state. Without a validation view the training loss
+        decides in place of validation accuracy and loss. It raises what `train` raises.
+    """
+
+    def fit(data: Data, validation: Data | None = None) -> TrainingRun:
+        adapter = adapter_of(module)
+        columns = check_views(adapter, data, validation)
+        loss_of = loss_on(adapter, data, columns)
+        measure = None
+        if validation is not None:
+            nodes = counted(validation, "val_mask")
+            measure = measure_on(adapter, validation, columns, nodes)
+        return descend(adapter, loss_of, measure, settings, seed=drawn_seed())
+
+    return fit
+
+
+def descend(
+    adapter: Adapter,
+    loss_of: Callable[[], Tensor],
+    measure: Callable[[], tuple[float, float]] | None,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    measure_every: int = 1,
+    measure_from: int = 1,
+) -> TrainingRun:
+    """Train a module on any loss, and leave it in its best epoch's state, in evaluation mode.
+
+    Args:
+        adapter: the module.
+        loss_of: called once an epoch with the module in training mode, differentiable.
+        measure: called with it in evaluation mode: a score to be high, such as validation
+            accuracy, by which the best epoch is chosen, and one to be low, such as validation
+            loss. None: the training loss is both.
+        seed: of the global random states, which dropout draws from.
+        measure_every: epochs from one call of `measure` to the next; the last has one too.
+        measure_from: the first epoch whose state may be chosen.
+
+    Raises:
+        ModelError: the module cannot be trained by gradients, or the loss is not finite.
+    """
     module = adapter.module
     parameters = [p for p in module.parameters() if p.requires_grad]
     if not parameters:
         raise _untrainable(adapter.name)
     optimizer = torch.optim.Adam(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
-    loss_of = _training_loss(adapter, dataset, device)
-    validate = _validation(adapter, dataset, device)
-    best_epoch, best_accuracy, best_state = 0, -1.0, module.state_dict()
+    best_epoch, best_score, best_state = 0, -math.inf, module.state_dict()
     lowest_loss, improved = math.inf, 0
     with isolated_randomness(seed):
         for epoch in range(1, settings.max_epochs + 1):
@@ -88,16 +154,121 @@ def train(
             optimizer.param_groups[0]["lr"] = settings.lr * min(1, epoch / settings.warmup_epochs)
             _step(optimizer, loss, parameters, settings.max_gradient_norm, adapter.name)
             module.eval()
-            accuracy, validation_loss = validate()
-            if accuracy > best_accuracy:
-                best_epoch, best_accuracy, improved = epoch, accuracy, epoch
+            skipped = epoch < measure_from or epoch % measure_every
+            if skipped and epoch < settings.max_epochs:
+                continue
+            reached = float(loss.detach())
+            score, low = (-reached, reached) if measure is None else measure()
+            if score > best_score:
+                best_epoch, best_score, improved = epoch, score, epoch
                 best_state = copy.deepcopy(module.state_dict())
-            if validation_loss < lowest_loss:
-                lowest_loss, improved = validation_loss, epoch
+            if low < lowest_loss:
+                lowest_loss, improved = low, epoch
             if epoch - improved >= settings.patience:
                 break
     module.load_state_dict(best_state)
-    return TrainingRun(epoch, best_epoch, best_accuracy)
+    return TrainingRun(epoch, best_epoch, best_score)
+
+
+def adapter_of(module: nn.Module | Wrapped) -> Adapter:
+    """The module behind the harness's interface, named by its class.
+
+    Raises:
+        ModelError: it is no module, or cannot be called in any convention.
+    """
+    inner = module.module if isinstance(module, Wrapped) else module
+    if not isinstance(inner, nn.Module):
+        raise ModelError(
+            f"the model is a {type(inner).__name__}; give a torch.nn.Module, or what "
+            f"grb_check.wrap(module, forward=...) made of one"
+        )
+    name = type(inner).__name__
+    if isinstance(module, Wrapped):
+        return Adapter(inner, name, module.convention)
+    return Adapter(inner, name, detect_convention(inner, "forward", name))
+
+
+def check_views(adapter: Adapter, data: Data, validation: Data | None) -> int:
+    """The number of classes that the module tells, once it has answered on the views.
+
+    The call also gives lazy parameters their shapes.
+
+    Raises:
+        DataError: a view lacks something, or has no node that counts.
+        ModelError: the module raises, answers nonsense, has too few columns for the labels, or
+            keeps a graph that it has seen.
+    """
+    check_nothing_cached(adapter.module, adapter.name)
+    check_view(data, "data", "train_mask")
+    if validation is not None:
+        check_view(validation, "validation", "val_mask")
+    modes = {part: part.training for part in adapter.module.modules()}
+    adapter.module.eval()
+    with torch.no_grad(), isolated_randomness(0):
+        output = adapter(data.x, data.edge_index)
+    for part, training in modes.items():
+        part.training = training
+    rows = int(data.x.shape[0])
+    output = check_output(
+        output, name=adapter.name, called=adapter.convention, rows=rows, columns=None
+    )
+    columns = int(output.shape[1])
+    highest = max(int(view.y.max()) for view in (data, validation) if view is not None)
+    if highest >= columns:
+        raise ModelError(
+            f"model {adapter.name} has {columns} outputs a node; the labels go up to {highest}, "
+            f"which takes {highest + 1}"
+        )
+    return columns
+
+
+def drawn_seed() -> int:
+    """A seed from torch's global state, which the harness seeds for each repeat."""
+    return int(torch.randint(2**31, ()))
+
+
+def loss_on(adapter: Adapter, view: Data, num_classes: int) -> Callable[[], Tensor]:
+    """A function that measures the cross-entropy of the training nodes, differentiable."""
+    logits = logits_on(adapter, view, num_classes, "in training mode")
+    nodes = counted(view, "train_mask")
+    truth = view.y[nodes]
+    return lambda: F.cross_entropy(logits()[nodes], truth)
+
+
+def measure_on(
+    adapter: Adapter, view: Data, num_classes: int, nodes: Tensor | slice
+) -> Callable[[], tuple[float, float]]:
+    """A function that measures accuracy and loss on these nodes."""
+    logits = logits_on(adapter, view, num_classes, "on the validation view")
+    truth = view.y[nodes]
+
+    def measure() -> tuple[float, float]:
+        with torch.no_grad():
+            return accuracy_and_loss(logits()[nodes], truth)
+
+    return measure
+
+
+def accuracy_and_loss(logits: Tensor, truth: Tensor) -> tuple[float, float]:
+    """Accuracy and mean cross-entropy of logits [n, c] against labels [n]."""
+    accuracy = (logits.argmax(dim=1) == truth).float().mean()
+    return float(accuracy), float(F.cross_entropy(logits, truth))
+
+
+def counted(view: Data, mask: str) -> Tensor | slice:
+    """The nodes under a mask; where there is none, or it holds all, all of them."""
+    nodes: Tensor | None = view.get(mask)
+    return slice(None) if nodes is None or bool(nodes.all()) else nodes
+
+
+def logits_on(adapter: Adapter, view: Data, num_classes: int, when: str) -> Callable[[], Tensor]:
+    """A function that calls the module on a view, whose topology is prepared once."""
+    rows = view.x.shape[0]
+    forward = adapter.on_topology(view.edge_index, rows)
+    called = f"{adapter.convention} {when}"
+    return lambda: check_output(
+        forward(view.x), name=adapter.name, called=called, rows=rows, columns=num_classes
+    )
 
 
 def _check_loss(loss: Tensor, name: str, epoch: int) -> None:
@@ -124,43 +295,9 @@ def _step(
     optimizer.step()
 
 
-def _training_loss(
-    adapter: Adapter, dataset: Dataset, device: torch.device
-) -> Callable[[], Tensor]:
-    view = training_view(dataset).to(device)
-    logits = _logits(adapter, view, dataset.num_classes, "in training mode")
-    return lambda: F.cross_entropy(logits(), view.y)
-
-
-def _validation(
-    adapter: Adapter, dataset: Dataset, device: torch.device
-) -> Callable[[], tuple[float, float]]:
-    """A function that measures accuracy and loss on the validation nodes."""
-    view = validation_view(dataset).to(device)
-    logits = _logits(adapter, view, dataset.num_classes, "on the validation view")
-    truth = view.y[view.val_mask]
-
-    def measure() -> tuple[float, float]:
-        with torch.no_grad():
-            output = logits()[view.val_mask]
-            accuracy = (output.argmax(dim=1) == truth).float().mean()
-            return float(accuracy), float(F.cross_entropy(output, truth))
-
-    return measure
-
-
-def _logits(adapter: Adapter, view: Data, num_classes: int, when: str) -> Callable[[], Tensor]:
-    """A function that calls the module on a view, whose topology is prepared once."""
-    rows = view.x.shape[0]
-    forward = adapter.on_topology(view.edge_index, rows)
-    called = f"{adapter.convention} {when}"
-    return lambda: check_output(
-        forward(view.x), name=adapter.name, called=called, rows=rows, columns=num_classes
-    )
-
-
 def _untrainable(name: str) -> ModelError:
     return ModelError(
         f"model {name} cannot be trained: no gradient reaches any of its parameters; a finished "
-        f"model is returned as grb_check.Trained(module), one that trains itself has fit(data)"
+        f"model is returned as grb_check.Trained(module), one that trains itself has fit(data), "
+        f"or is returned as grb_check.SelfTrained(module, fit)"
     )

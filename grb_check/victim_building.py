@@ -25,9 +25,12 @@ from grb_check.model_checks import (
 )
 from grb_check.probing import probe
 from grb_check.randomness import isolated_randomness
+from grb_check.returned import Encoder, SelfTrained, Trained, Wrapped, module_of
 from grb_check.tracebacks import short_traceback
 from grb_check.training import TrainingSettings, train
-from grb_check.victims import Encoder, Trained, Victim, Wrapped, freeze
+from grb_check.victims import Victim, freeze
+
+_MARKS = (Trained, SelfTrained, Encoder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ def build_victim(
     """Train or probe what a factory returned, freeze it and check it.
 
     Args:
-        built: a module, `Trained`, `Encoder`, or what `wrap` made of a module.
+        built: a module, `Trained`, `SelfTrained`, `Encoder`, or what `wrap` made of a module.
         name: of the model, for messages.
         seed: of the global random states while code of the user runs.
 
@@ -90,8 +93,8 @@ def build_victim(
 
 
 def _plan(built: object, name: str) -> _Plan:
-    marked = built.module if isinstance(built, (Trained, Encoder)) else built
-    module = marked.module if isinstance(marked, Wrapped) else marked
+    marked = built.module if isinstance(built, _MARKS) else built
+    module = module_of(built)
     convention = marked.convention if isinstance(marked, Wrapped) else None
     if not isinstance(module, nn.Module):
         inside = f"{type(built).__name__} of a " if built is not marked else ""
@@ -99,15 +102,18 @@ def _plan(built: object, name: str) -> _Plan:
         raise ModelError(
             f"model {name}: the factory returned a {inside}{kind}; it must return a "
             f"torch.nn.Module (with fit(data) if it trains itself, with encode(...) if a probe "
-            f"is to be fitted), grb_check.Trained(module), grb_check.Encoder(module) or "
-            f"grb_check.wrap(module, forward=...)"
+            f"is to be fitted), grb_check.Trained(module), grb_check.SelfTrained(module, fit), "
+            f"grb_check.Encoder(module) or grb_check.wrap(module, forward=...)"
         )
     method = "forward"
-    if not isinstance(built, Trained) and callable(getattr(module, "encode", None)):
+    classifies = isinstance(built, (Trained, SelfTrained))
+    if not classifies and callable(getattr(module, "encode", None)):
         method = "encode"
     fit = None
     if isinstance(built, Encoder):
         fit = built.pretrain
+    elif isinstance(built, SelfTrained):
+        fit = _checked_fit(built, name)
     elif not isinstance(built, Trained):
         own = getattr(module, "fit", None)
         fit = own if callable(own) else None
@@ -119,6 +125,15 @@ def _plan(built: object, name: str) -> _Plan:
             warn_of_assumed_encoder(name)
         module = _own_copy(module)
     return _Plan(module, convention, method, finished, fit)
+
+
+def _checked_fit(built: SelfTrained, name: str) -> Callable[..., object]:
+    if not callable(built.fit):
+        raise ModelError(
+            f"model {name}: grb_check.SelfTrained holds a {type(built.fit).__name__} as fit; it "
+            f"must be a function of the training view, such as lambda data: ..."
+        )
+    return built.fit
 
 
 def _own_copy(module: nn.Module) -> nn.Module:

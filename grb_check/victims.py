@@ -1,4 +1,4 @@
-"""What a factory may return, and the victim: a model as attacks and evaluation see it."""
+"""The victim: a model as attacks and evaluation see it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final, cast
 import torch
 from torch import Tensor, nn
 
-from grb_check.conventions import Adapter, Convention, parse_convention
+from grb_check.conventions import Adapter
 from grb_check.edge_weights import pair_graph, way_that_holds
-from grb_check.errors import GradientError, ModelError
+from grb_check.errors import GradientError
 from grb_check.layer_factors import LayerFactors
 from grb_check.model_checks import check_output
 from grb_check.models.gcn import GCN
@@ -22,55 +22,23 @@ from grb_check.models.relaxed import relaxed_logits
 from grb_check.models.restricted import Alternating, injected_logits
 from grb_check.pair_gradients import PairGradients
 from grb_check.receptive import is_plain, receptive_hops, receptive_part
+from grb_check.returned import Encoder, SelfTrained, Trained, Wrapped, module_of, wrap
+
+__all__ = [
+    "ALTERNATING",
+    "Encoder",
+    "SelfTrained",
+    "Trained",
+    "Victim",
+    "Wrapped",
+    "freeze",
+    "module_of",
+    "wrap",
+]
 
 ALTERNATING: Final[tuple[type[nn.Module], ...]] = (GCN, GIN)  # these, no subclass of them
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
 MOST_VALUES: Final = 50_000_000  # of features on links: 0.4 GB for each tensor of messages
-
-
-@dataclass(frozen=True, eq=False)
-class Wrapped:
-    """A module with its calling convention settled; made by `wrap`."""
-
-    module: nn.Module
-    convention: Convention
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """A finished model, used as it is; the harness works on a copy where it can be copied."""
-
-    module: nn.Module | Wrapped
-
-
-@dataclass(frozen=True, eq=False)
-class Encoder:
-    """A model whose outputs are embeddings; the harness freezes it and fits a linear probe.
-
-    Attributes:
-        module: embeddings come from its `encode`, or from its `forward` where it has none.
-        pretrain: called once with the training view before the probe, such as `module.fit`; None
-            for an encoder that is trained already.
-    """
-
-    module: nn.Module | Wrapped
-    pretrain: Callable[..., object] | None = None
-
-
-def wrap(module: nn.Module, *, forward: str) -> Wrapped:
-    """Settle how a module is called, where the names of its parameters do not tell.
-
-    Args:
-        module: what the factory would return, or what `Trained` and `Encoder` would hold.
-        forward: the arguments by position, such as `"x, adj_t"`.
-
-    Raises:
-        UsageError: `forward` names what the harness cannot pass.
-        ModelError: `module` is no module.
-    """
-    if not isinstance(module, nn.Module):
-        raise ModelError(f"wrap() takes a torch.nn.Module, got a {type(module).__name__}")
-    return Wrapped(module, parse_convention(forward))
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,12 +249,6 @@ def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:
     """int64 [2, count * m] of every pair of a candidate and an injected node, node by node."""
     new = torch.arange(num_nodes, num_nodes + count, device=candidates.device)
     return torch.cartesian_prod(new, candidates).T.flip(0)
-
-
-def module_of(built: object) -> object:
-    """The module inside what a factory returned."""
-    inner = built.module if isinstance(built, (Trained, Encoder)) else built
-    return inner.module if isinstance(inner, Wrapped) else inner
 
 
 def freeze(module: nn.Module) -> None:

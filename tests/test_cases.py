@@ -16,6 +16,7 @@ from grb_check.cases import (
     Case,
     at_budgets,
     attack_order,
+    case_of,
     expand,
     keep_matching,
     known_attacks,
@@ -69,6 +70,16 @@ def test_a_malformed_node_id_is_refused(argument: str) -> None:
     """The message shows what a good one looks like."""
     with pytest.raises(UsageError, match="easy/injection/pgd"):
         parse_node_id(argument)
+
+
+@given(cases())
+def test_the_case_of_a_node_id_is_known_unless_the_id_was_changed(case: Case) -> None:
+    """pytest-xdist's groups stand behind it; parameters of other fixtures make it another."""
+    printed = f"{node_path(case)}::test_attack[{case.cell}]"
+    assert case_of(printed) == case_of(f"{printed}@group") == case
+    assert case_of(printed.replace("[", "[a-")) is None
+    assert case_of(printed.replace("[", "[a/b-")) is None
+    assert case_of(node_path(case)) is None
 
 
 def test_an_unknown_value_is_answered_with_the_nearest_and_the_allowed() -> None:

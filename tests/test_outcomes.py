@@ -11,17 +11,10 @@ from hypothesis import strategies as st
 from outcome_factory import finding, outcome
 
 from grb_check.cases import Case
-from grb_check.outcomes import Outcome, relative_drop
+from grb_check.outcomes import Outcome
 
 ACCURACY = st.integers(0, 100).map(lambda percent: percent / 100)
 PAIRS = st.lists(st.tuples(ACCURACY, ACCURACY), min_size=1, max_size=4)
-
-
-def test_the_relative_drop_is_the_lost_share_of_the_clean_accuracy() -> None:
-    """Negative when the attack helped, 0 when there was nothing to lose."""
-    assert relative_drop(0.8, 0.4) == pytest.approx(0.5)
-    assert relative_drop(0.5, 0.6) == pytest.approx(-0.2)
-    assert relative_drop(0.0, 0.3) == 0.0
 
 
 def test_an_outcome_averages_the_drops_of_its_repeats() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from grb_check.cases import parse_node_id
 from grb_check.errors import UsageError
+from grb_check.opponents import Against
 from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, Option
 from grb_check.roster import Roster
 from grb_check.settings import STORE_VARIABLE, Settings, check_thresholds, read
@@ -58,6 +59,8 @@ def test_several_models_get_labels(tmp_path: Path) -> None:
     made = settings(tmp_path, model=["a:GCN", "b:GCN", "mine=c:build"])
     assert made.labels == ("GCN", "GCN-2", "mine")
     assert settings(tmp_path, model=["a:GCN"]).labels == ("",)
+    with pytest.raises(UsageError, match=r"label 'a\\x1bb' may not contain .* cannot be printed"):
+        settings(tmp_path, model=["a\x1bb=a:GCN", "b:GCN"])
     with pytest.raises(UsageError, match="two models have the label 'x'"):
         settings(tmp_path, model=["x=a:GCN", "x=b:GCN"])
 
@@ -176,3 +179,22 @@ def test_diagnostics_are_strict_where_asked(tmp_path: Path) -> None:
     assert not settings(tmp_path).gate.strict_diagnostics
     assert settings(tmp_path, strict_diagnostics=True).gate.strict_diagnostics
     assert settings(tmp_path, ini={"strict_diagnostics": True}).gate.strict_diagnostics
+
+
+def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
+    """Paths of the ini file start at the root folder; lines and lists with commas mix."""
+    made = settings(
+        tmp_path,
+        ini={"min_rank": ["*/full = 5", "a/easy=1,b/easy=2"], "rank_against": ["published,x.json"]},
+    )
+    assert made.against == Against(published=True, files=(tmp_path / "x.json",))
+    assert [(each.pattern, each.rank) for each in made.rank_limits] == [
+        ("*/full", 5),
+        ("a/easy", 1),
+        ("b/easy", 2),
+    ]
+    given = settings(tmp_path, rank_against=["./x.json", "gat"])
+    assert given.against == Against(defences=("gat",), files=(tmp_path / "sub" / "x.json",))
+    assert not settings(tmp_path).against
+    with pytest.raises(UsageError, match="--grb-rank-against was given without a value"):
+        settings(tmp_path, rank_against=[""])

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
 import torch
 from small_graphs import community_dataset
 from torch import Tensor, nn
+from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from grb_check.conventions import Adapter, detect_convention
-from grb_check.datasets.dataset import Dataset, validation_view
+from grb_check.datasets.dataset import Dataset, training_view, validation_view
 from grb_check.errors import DataError, ModelError
 from grb_check.models import GCN
-from grb_check.training import TrainingRun, TrainingSettings, train
+from grb_check.training import TrainingRun, TrainingSettings, descend, fit_with, loss_on, train
 
 DATASET = community_dataset()
 CPU = torch.device("cpu")
+FIRST_VERSION = 10.422819620510168  # see the test
 
 
 class Recorder(nn.Module):
@@ -157,3 +160,89 @@ def test_no_validation_nodes_is_an_error() -> None:
     empty = replace(DATASET, val=torch.empty(0, dtype=torch.int64))
     with pytest.raises(DataError, match="communities has no validation nodes"):
         run(GCN(8, 3), TrainingSettings(), dataset=empty)
+
+
+def test_fit_with_trains_as_the_harness_does() -> None:
+    """With the same seed and settings it makes the very same model of the same views."""
+    settings = TrainingSettings(max_epochs=5, lr=0.03)
+    torch.manual_seed(0)
+    module = GCN(8, 3, (6,))
+    own = copy.deepcopy(module)
+    torch.manual_seed(7)
+    seed = int(torch.randint(2**31, ()))
+    done = run(module, settings, seed=seed)
+    torch.manual_seed(7)
+    again = fit_with(own, settings)(training_view(DATASET), validation=validation_view(DATASET))
+    assert done == again
+    pairs = zip(module.parameters(), own.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_fit_with_goes_by_the_training_loss_where_there_is_no_validation() -> None:
+    """It learns, and the best epoch is that of the lowest loss."""
+    torch.manual_seed(0)
+    module = GCN(8, 3, (16,), dropout=0.0)
+    done = fit_with(module, TrainingSettings(max_epochs=30, warmup_epochs=1))(
+        training_view(DATASET)
+    )
+    assert _accuracy(module) > 0.7
+    assert isinstance(done, TrainingRun)
+    assert done.best_epoch > 20
+
+
+@pytest.mark.parametrize(
+    ("epochs", "first", "measured"),
+    [(3, 1, [3]), (8, 1, [4, 8]), (9, 1, [4, 8, 9]), (9, 5, [8, 9]), (9, 20, [9])],
+)
+def test_the_last_epoch_is_always_measured(epochs: int, first: int, measured: list[int]) -> None:
+    """However many epochs lie between two measurements, or before the first."""
+    module, seen = Recorder(), []
+    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
+    loss_of = loss_on(adapter, training_view(DATASET), 3)
+    count = 0
+
+    def counted_loss() -> Tensor:
+        nonlocal count
+        count += 1
+        return loss_of()
+
+    def measure() -> tuple[float, float]:
+        seen.append(count)
+        return float(-count), 0.0
+
+    settings = TrainingSettings(max_epochs=epochs)
+    done = descend(
+        adapter, counted_loss, measure, settings, seed=0, measure_every=4, measure_from=first
+    )
+    assert seen == measured
+    assert done == TrainingRun(epochs, measured[0], -measured[0])
+
+
+def test_a_mask_that_holds_all_nodes_changes_nothing() -> None:
+    """Views with `train_mask`, without it, and the nodes of a larger graph under it."""
+    view = training_view(DATASET)
+    bare = Data(x=view.x, edge_index=view.edge_index, y=view.y)
+    half = view.clone()
+    half.train_mask = torch.arange(view.x.shape[0]) % 2 == 0
+    states = []
+    for data in (view, bare, half):
+        torch.manual_seed(0)
+        module = GCN(8, 3, (6,))
+        torch.manual_seed(0)
+        fit_with(module, TrainingSettings(max_epochs=3))(data)
+        states.append(torch.cat([p.detach().flatten() for p in module.parameters()]))
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+def test_training_gives_what_it_always_gave() -> None:
+    """Stored surrogates are found by their recipe: the loop may not come to give another model.
+
+    The sum of squares of the parameters, as of the first version of the loop; rounding differs
+    between builds of torch.
+    """
+    torch.manual_seed(0)
+    module = GCN(8, 3, (6,))
+    run(module, TrainingSettings(max_epochs=20), seed=1)
+    total = sum(float(p.detach().double().square().sum()) for p in module.parameters())
+    assert total == pytest.approx(FIRST_VERSION, rel=1e-3)

@@ -26,8 +26,10 @@ from grb_check.model_checks import (
     TrainingModeWarning,
 )
 from grb_check.models import GCN, GIN
+from grb_check.returned import Encoder, SelfTrained, Trained, wrap
+from grb_check.subjects import as_subject
 from grb_check.victim_building import build_victim
-from grb_check.victims import Encoder, Trained, Victim, wrap
+from grb_check.victims import Victim
 
 DATASET = community_dataset()
 GRAPH = DATASET.graph
@@ -557,6 +559,71 @@ def test_own_fit_that_raises_is_shown_once() -> None:
     with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victims") as caught:
         build(Broken())
     assert str(caught.value).count("KeyError: 'lost'") == 1
+
+
+def test_self_trained_is_trained_by_its_fit_and_is_the_victim() -> None:
+    """It gets both views and our seed; the module is used as a classifier, `encode` or not."""
+    seen: dict[str, int] = {}
+
+    def trained(seed: int, *, encode: bool = False) -> Victim:
+        module = EdgeIndex()
+        if encode:
+            module.encode = module.forward  # type: ignore[assignment]
+
+        def fit(data: Data, validation: Data) -> None:
+            seen.update(data=data.x.shape[0], validation=validation.x.shape[0])
+            nn.init.normal_(module.own.weight)
+
+        victim = build(SelfTrained(module, fit), seed)
+        assert victim.module is module
+        return victim
+
+    first, again, other = trained(1), trained(1), trained(2, encode=True)
+    assert seen == {
+        "data": DATASET.train.numel(),
+        "validation": DATASET.train.numel() + DATASET.val.numel(),
+    }
+    outputs = [victim(GRAPH.x, GRAPH.edge_index) for victim in (first, again, other)]
+    weights = [victim.module.own.weight for victim in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])  # type: ignore[arg-type]
+    assert not torch.equal(weights[0], weights[2])  # type: ignore[arg-type]
+    assert all(output.shape == (DATASET.num_nodes, 3) for output in outputs)
+
+
+def test_self_trained_wins_over_a_fit_of_the_module_and_takes_a_wrapped_one() -> None:
+    """The `fit` that it was given is the one that is called."""
+    seen: list[str] = []
+
+    class Own(TorchAdjT):
+        def fit(self, data: Data) -> None:
+            seen.append("the module's")
+
+    wrapped = wrap(Own(), forward="x, adj_t")
+    victim = build(SelfTrained(wrapped, lambda data: seen.append("the given")))
+    assert seen == ["the given"]
+    assert str(victim.adapter.convention) == "(x, adj_t)"
+
+
+def test_self_trained_without_a_function_is_refused() -> None:
+    """The message says what `fit` has to be."""
+    with pytest.raises(ModelError, match=r"SelfTrained holds a int as fit; it must be a function"):
+        build(SelfTrained(EdgeIndex(), 3))  # type: ignore[arg-type]
+
+
+def test_self_trained_that_raises_is_an_error_of_its_own_training() -> None:
+    """As of a module with `fit`."""
+
+    def fit(data: Data) -> None:
+        raise KeyError("lost")
+
+    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victims"):
+        build(SelfTrained(EdgeIndex(), fit))
+
+
+def test_self_trained_needs_a_factory() -> None:
+    """Each repeat trains a new one; what is trained already is `Trained`."""
+    with pytest.raises(UsageError, match=r"give the factory that makes it.*grb_check\.Trained"):
+        as_subject(SelfTrained(EdgeIndex(), lambda data: None))
 
 
 def test_trained_is_used_as_it_is_and_left_alone() -> None:

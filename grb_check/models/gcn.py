@@ -15,9 +15,13 @@ from typing import Final, cast
 import torch
 from torch import Tensor, nn
 
+from grb_check.models.propagation import (
+    Propagation,
+    fixed_propagation,
+    normalised_adjacency,
+    weighted_propagation,
+)
 from grb_check.models.published import hyper_parameters
-from grb_check.models.symmetric import symmetric_product
-from grb_check.sparse import csr_matrix
 
 
 class GCN(nn.Module):
@@ -35,6 +39,7 @@ class GCN(nn.Module):
         num_classes: columns of the logits.
         hidden_sizes: of the layers before the last; (64, 64, 64) makes four layers.
         dropout: probability, after the ReLU of every hidden layer (default: 0.5, GRB Table 6).
+        input_dropout: probability, on `x`; the paper has 0.5.
         layer_norm: whether rows are normalised.
     """
 
@@ -47,6 +52,7 @@ class GCN(nn.Module):
         hidden_sizes: Sequence[int] = (64, 64, 64),
         *,
         dropout: float = 0.5,
+        input_dropout: float = 0.0,
         layer_norm: bool = False,
     ) -> None:
         super().__init__()
@@ -56,6 +62,7 @@ class GCN(nn.Module):
         normalised = sizes[: max(1, len(hidden_sizes))] if layer_norm else []
         self.norms = nn.ModuleList(map(nn.LayerNorm, normalised))
         self.dropout = nn.Dropout(dropout)
+        self.input_dropout = nn.Dropout(input_dropout)
         for layer in layers:
             nn.init.xavier_uniform_(layer.weight)  # the paper's choice: Glorot & Bengio (2010)
             nn.init.zeros_(layer.bias)
@@ -70,16 +77,21 @@ class GCN(nn.Module):
         """
         if edge_weight is None:
             return self.on_topology(edge_index, x.shape[0])(x)
-        return self._layers(x, _weighted_propagation(edge_index, edge_weight, x.shape[0]))
+        return self.through(x, weighted_propagation(edge_index, edge_weight, x.shape[0]))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the normalised adjacency computed once."""
-        matrix = _normalised_adjacency(edge_index, num_nodes)
+        propagate = fixed_propagation(normalised_adjacency(edge_index, num_nodes))
+        return lambda x: self.through(x, propagate)
 
-        def propagate(h: Tensor) -> Tensor:
-            return symmetric_product(matrix.to(h.dtype), h)
-
-        return lambda x: self._layers(x, propagate)
+    def through(self, x: Tensor, propagate: Propagation) -> Tensor:
+        """Logits with something else in the place of A^, a linear map of rows [num_nodes, d]."""
+        h: Tensor = self.input_dropout(x)
+        for number, layer in enumerate(self._linear()):
+            if number > 0:
+                h = self.dropout(torch.relu(h))
+            h = convolve(layer, self._norm(number)(h), propagate)
+        return h
 
     def stages(self) -> list[Callable[[Tensor], Tensor]]:
         """The row-wise maps f_0 ... f_K in evaluation mode, see `models.restricted`.
@@ -96,18 +108,11 @@ class GCN(nn.Module):
 
     def propagation(self, edge_index: Tensor, num_nodes: int) -> Tensor:
         """A^ as sparse CSR float32 [num_nodes, num_nodes]."""
-        return _normalised_adjacency(edge_index, num_nodes)
+        return normalised_adjacency(edge_index, num_nodes)
 
     def scale(self, degrees: Tensor) -> Tensor:
         """D^-1/2 [n] of degrees [n] without the loop."""
         return (degrees + 1).rsqrt()
-
-    def _layers(self, h: Tensor, propagate: Callable[[Tensor], Tensor]) -> Tensor:
-        for number, layer in enumerate(self._linear()):
-            if number > 0:
-                h = self.dropout(torch.relu(h))
-            h = _convolve(layer, self._norm(number)(h), propagate)
-        return h
 
     def _norm(self, number: int) -> Callable[[Tensor], Tensor]:
         """What normalises the input of a layer; nothing is done without `layer_norm`."""
@@ -131,34 +136,11 @@ def _into(
     return lambda h: norm((h + bias).relu_()) @ weight
 
 
-def _convolve(layer: nn.Linear, h: Tensor, propagate: Callable[[Tensor], Tensor]) -> Tensor:
+def convolve(layer: nn.Linear, h: Tensor, propagate: Propagation) -> Tensor:
     """A^ H W + b. As A^ (H W) = (A^ H) W, propagate whichever has fewer columns."""
     if layer.out_features <= layer.in_features:
         return propagate(h @ layer.weight.T) + layer.bias
     return cast(Tensor, layer(propagate(h)))
-
-
-def _normalised_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """A^ as sparse CSR float32 [num_nodes, num_nodes]."""
-    loops = torch.arange(num_nodes, device=edge_index.device)
-    rows, columns = torch.cat([edge_index, loops.expand(2, -1)], dim=1)
-    scale = torch.bincount(rows, minlength=num_nodes).float().rsqrt()
-    return csr_matrix(rows, columns, scale[rows] * scale[columns], num_nodes)
-
-
-def _weighted_propagation(
-    edge_index: Tensor, edge_weight: Tensor, num_nodes: int
-) -> Callable[[Tensor], Tensor]:
-    """H -> A^ H from a list of edges, differentiable in their weights."""
-    source, target = edge_index
-    degrees = torch.ones(num_nodes, dtype=edge_weight.dtype, device=edge_weight.device)
-    degrees = degrees.index_add(0, target, edge_weight)
-    # A relaxed weight may be negative: a node without positive degree passes nothing on.
-    positive = degrees > 0
-    scale = torch.where(positive, degrees.where(positive, degrees.new_ones(())).rsqrt(), 0.0)
-    entries = (scale[source] * edge_weight * scale[target]).unsqueeze(1)  # [e, 1]
-    loops = (scale * scale).unsqueeze(1)  # [num_nodes, 1]
-    return lambda h: (loops * h).index_add(0, target, entries * h[source])
 
 
 def gcn(num_features: int, num_classes: int, dataset: str = "") -> GCN:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from grb_check.models.published import hyper_parameters
+from grb_check.models.row_norms import row_norms
 from grb_check.models.symmetric import symmetric_product
 from grb_check.sparse import csr_matrix
 
@@ -35,6 +36,7 @@ class GIN(nn.Module):
         dropout: probability, after every hidden layer but those inside an MLP (default: 0.5, GRB
             Table 6).
         eps: how much more a node counts than a neighbour does.
+        layer_norm: whether the rows before each propagation are normalised, GRB's GIN+LN.
     """
 
     def __init__(
@@ -45,10 +47,12 @@ class GIN(nn.Module):
         *,
         dropout: float = 0.5,
         eps: float = 0.0,
+        layer_norm: bool = False,
     ) -> None:
         super().__init__()
         sizes = [num_features, *hidden_sizes]
         self.first = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+        self.row_norms = row_norms(sizes[:-1] if layer_norm else [], layers=len(hidden_sizes))
         self.norms = nn.ModuleList(nn.BatchNorm1d(size) for size in hidden_sizes)
         self.second = nn.ModuleList(nn.Linear(size, size) for size in hidden_sizes)
         self.readout = nn.Sequential(
@@ -86,14 +90,14 @@ class GIN(nn.Module):
 
         As (P H) W = P (H W), the first weight of each MLP stands before the propagation, which
         then has fewer columns. L is the number of hidden sizes, P that of `propagation`. Dropout
-        and batch normalisation are in the module's mode.
+        and normalisation are in the module's mode.
         """
         lin = cast("list[nn.Linear]", list(self.first))
         rests = [self._rest_of_mlp(number) for number in range(len(lin))]
-        between = [_then(rest, layer.weight) for rest, layer in zip(rests, lin[1:], strict=False)]
-        start = lin[0].weight
+        intos = [_into(norm, layer) for norm, layer in zip(self.row_norms, lin, strict=True)]
+        between = [_then(rest, into) for rest, into in zip(rests, intos[1:], strict=False)]
         return [
-            lambda x: F.linear(x, start),
+            intos[0],
             *between,
             lambda h: cast(Tensor, self.readout(rests[-1](h))),
         ]
@@ -129,8 +133,14 @@ class GIN(nn.Module):
         return lambda h: self.dropout(torch.relu(second(torch.relu(norm(h + bias)))))
 
 
-def _then(rest: Callable[[Tensor], Tensor], weight: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda h: F.linear(rest(h), weight)
+def _into(norm: nn.Module, layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    return lambda h: F.linear(norm(h), layer.weight)
+
+
+def _then(
+    first: Callable[[Tensor], Tensor], second: Callable[[Tensor], Tensor]
+) -> Callable[[Tensor], Tensor]:
+    return lambda h: second(first(h))
 
 
 def gin(num_features: int, num_classes: int, dataset: str = "") -> GIN:
@@ -140,3 +150,11 @@ def gin(num_features: int, num_classes: int, dataset: str = "") -> GIN:
     """
     row = hyper_parameters("GIN", dataset)
     return GIN(num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"])
+
+
+def gin_ln(num_features: int, num_classes: int, dataset: str = "") -> GIN:
+    """`gin` with layer normalisation, GRB's GIN+LN."""
+    row = hyper_parameters("GIN+LN", dataset)
+    return GIN(
+        num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"], layer_norm=True
+    )

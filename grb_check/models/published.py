@@ -10,8 +10,11 @@ FALLBACK: Final = "grb-cora"  # whose hyper-parameters datasets get that GRB has
 
 
 def hyper_parameters(model: str, dataset: str) -> dict[str, Any]:
-    """The published row of a model, such as "GIN", for a dataset, or that of grb-cora."""
+    """The published row of a model, such as "GIN", for a dataset.
+
+    That of grb-cora where GRB has none for the dataset, or none for the model on it.
+    """
     text = resources.files("grb_check").joinpath("published/models.json").read_text("utf-8")
     rows = json.loads(text)["datasets"]
-    row: dict[str, Any] = rows.get(dataset, rows[FALLBACK])[model]
+    row: dict[str, Any] = rows.get(dataset, {}).get(model) or rows[FALLBACK][model]
     return row

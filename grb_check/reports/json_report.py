@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grb_check
 from grb_check.errors import UsageError
 from grb_check.ledger import Row
+from grb_check.reports import rank_words
 from grb_check.reports.curves import curves
-from grb_check.reports.ranking import by_effect, by_robustness
+from grb_check.reports.ranking import Ranked, by_effect, by_robustness
+from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
+
+if TYPE_CHECKING:
+    from grb_check.leaderboards.standing import Standing
+    from grb_check.rankings import RankVerdict
 
 FORMAT: Final = 1
 
@@ -35,14 +41,20 @@ def prepare(path: Path) -> None:
         raise UsageError(f"--grb-json {str(path)!r} cannot be written; give the path of a file")
 
 
-def write(path: Path, settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> None:
+def write(path: Path, record: Mapping[str, Any]) -> None:
     """Write the run record in one step, so that a reader never sees half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(record(settings, rows, missing), indent=1) + "\n")
+    temporary.write_text(json.dumps(record, indent=1) + "\n")
     os.replace(temporary, path)
 
 
-def record(settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
+def record(
+    settings: Settings,
+    rows: Sequence[Row],
+    missing: Sequence[str],
+    ranks: Ranks,
+    verdicts: Sequence[RankVerdict],
+) -> dict[str, Any]:
     """The run as builtin types."""
     return {
         "format": FORMAT,
@@ -64,23 +76,29 @@ def record(settings: Settings, rows: Sequence[Row], missing: Sequence[str]) -> d
             "budgets": list(settings.budgets),
             "repeats": settings.repeats,
             "gate": asdict(settings.gate),
+            "rank_against": str(settings.against),
+            "rank_limits": [asdict(limit) for limit in settings.rank_limits],
             "device": settings.device,
             "origins": dict(settings.origins),
         },
-        "cases": [_case(row) for row in rows],
+        "cases": [_case(row, ranks.of_cases.get(row.node_id, ())) for row in rows],
         "missing": list(missing),
         "curves": [asdict(curve) for curve in curves(rows)],
         "ranks": {
             "attacks": {
-                f"{model}@{group}" if model else group: ranked
+                f"{model}@{group}" if model else group: _order(ranked)
                 for (model, group), ranked in by_effect(rows).items()
             },
-            "models": by_robustness(rows),
+            "models": _order(by_robustness(rows)),
+            "standings": rank_words.place_records(ranks.places),
+            "comparisons": rank_words.comparison_records(ranks.comparisons),
+            "verdicts": [_verdict(each) for each in verdicts],
+            "notes": list(ranks.notes),
         },
     }
 
 
-def _case(row: Row) -> dict[str, Any]:
+def _case(row: Row, standings: Sequence[Standing]) -> dict[str, Any]:
     return {
         "id": row.case.id,
         "node_id": row.node_id,
@@ -88,4 +106,13 @@ def _case(row: Row) -> dict[str, Any]:
         "message": row.message,
         "verdict": dict(row.verdict) if row.verdict else None,
         "outcome": row.outcome.to_dict() if row.outcome else None,
+        "standings": [rank_words.standing_record(each) for each in standings],
     }
+
+
+def _verdict(verdict: RankVerdict) -> dict[str, Any]:
+    return asdict(verdict) | {"group": verdict.group.id}
+
+
+def _order(ranked: Sequence[Ranked]) -> list[dict[str, Any]]:
+    return [{"rank": each.rank, "name": each.name, "drop": each.figure} for each in ranked]

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from grb_check.gates import Verdict
 from grb_check.ledger import Row
 from grb_check.outcomes import Outcome
+from grb_check.reports import rank_words
 from grb_check.reports.curves import named_curves
-from grb_check.reports.ranking import by_effect, by_robustness
+from grb_check.reports.ranking import Ranked, by_effect, by_robustness
+from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
 
 Property = tuple[str, float | int | str]
@@ -59,7 +61,7 @@ def verdict_properties(verdict: Verdict) -> list[Property]:
     ]
 
 
-def suite_properties(settings: Settings, rows: Sequence[Row]) -> dict[str, str]:
+def suite_properties(settings: Settings, rows: Sequence[Row], ranks: Ranks) -> dict[str, str]:
     """What holds for the whole run: model, settings, ranks of attacks and of models."""
     properties = {
         "grb.models": ", ".join(f"{each.label}={each.target}" for each in settings.models),
@@ -76,10 +78,8 @@ def suite_properties(settings: Settings, rows: Sequence[Row]) -> dict[str, str]:
     models = by_robustness(rows)
     if len(models) > 1:
         properties["grb.model_rank"] = _ranked(models)
-    return properties
+    return properties | rank_words.suite_properties(ranks.places, ranks.comparisons)
 
 
-def _ranked(entries: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(
-        f"{rank} {name} {drop:.4f}" for rank, (name, drop) in enumerate(entries, start=1)
-    )
+def _ranked(entries: Sequence[Ranked]) -> str:
+    return ", ".join(f"{each.rank} {each.name} {each.figure:.4f}" for each in entries)

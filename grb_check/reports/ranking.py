@@ -1,35 +1,51 @@
-"""Orders: which attack hurts most, which model is hurt least."""
+"""Orders by drop: which attack hurts most, which model is hurt least."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from grb_check.ledger import Row
+from grb_check.metrics import ranks
 from grb_check.outcomes import Outcome
 
-Ranked = list[tuple[str, float]]
+
+class Ranked(NamedTuple):
+    """A place in an order; equal figures share the smallest rank."""
+
+    rank: int
+    name: str
+    figure: float
 
 
-def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], Ranked]:
+def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[Ranked]:
+    """The names in order, the best first."""
+    places = ranks(figures, best=best)
+    order = sorted(figures, key=lambda name: places[name])
+    return [Ranked(places[name], name, figures[name]) for name in order]
+
+
+def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], list[Ranked]]:
     """(model, dataset/difficulty) -> attacks with their drop, the strongest first."""
-    groups: dict[tuple[str, str], Ranked] = {}
-    for row in rows:
-        if row.outcome is not None:
-            case = row.outcome.case
-            group = groups.setdefault((case.model, f"{case.dataset}/{case.difficulty}"), [])
-            group.append((f"{case.scenario}/{case.attack}", row.outcome.drop))
-    return {key: sorted(group, key=lambda entry: -entry[1]) for key, group in groups.items()}
+    groups: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for outcome in _outcomes(rows):
+        case = outcome.case
+        group = groups.setdefault((case.model, f"{case.dataset}/{case.difficulty}"), {})
+        group.setdefault(f"{case.scenario}/{case.attack}", []).append(outcome.drop)
+    return {key: ranked(_means(drops), "highest") for key, drops in groups.items()}
 
 
-def mean_by_attack(rows: Sequence[Row]) -> Ranked:
+def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
     """Attacks with their mean drop over all cases, the strongest first."""
-    return _means(
-        [(f"{o.case.scenario}/{o.case.attack}", o.drop) for o in _outcomes(rows)], reverse=True
-    )
+    drops: dict[str, list[float]] = {}
+    for outcome in _outcomes(rows):
+        name = f"{outcome.case.scenario}/{outcome.case.attack}"
+        drops.setdefault(name, []).append(outcome.drop)
+    return ranked(_means(drops), "highest")
 
 
-def by_robustness(rows: Sequence[Row]) -> Ranked:
+def by_robustness(rows: Sequence[Row]) -> list[Ranked]:
     """Models with their mean drop, the least hurt first.
 
     Over the cases that every model was judged in. A model below the clean floor anywhere has no
@@ -42,9 +58,11 @@ def by_robustness(rows: Sequence[Row]) -> Ranked:
             case = f"{outcome.case.dataset}/{outcome.case.cell}"
             drops.setdefault(outcome.model, {})[case] = outcome.drop
     common = set.intersection(*map(set, drops.values())) if drops else set()
-    return _means(
-        [(model, own[case]) for model, own in drops.items() for case in sorted(common)],
-        reverse=False,
+    if not common:
+        return []
+    return ranked(
+        _means({model: [own[case] for case in sorted(common)] for model, own in drops.items()}),
+        "lowest",
     )
 
 
@@ -52,9 +70,5 @@ def _outcomes(rows: Sequence[Row]) -> list[Outcome]:
     return [row.outcome for row in rows if row.outcome is not None]
 
 
-def _means(entries: Ranked, *, reverse: bool) -> Ranked:
-    drops: dict[str, list[float]] = {}
-    for name, drop in entries:
-        drops.setdefault(name, []).append(drop)
-    means = [(name, statistics.fmean(values)) for name, values in drops.items()]
-    return sorted(means, key=lambda entry: entry[1], reverse=reverse)
+def _means(values: Mapping[str, Iterable[float]]) -> dict[str, float]:
+    return {name: statistics.fmean(each) for name, each in values.items()}

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from grb_check.gates import MARGIN
 from grb_check.ledger import Row
+from grb_check.model_specs import ModelSpec
 from grb_check.outcomes import Outcome
 from grb_check.reports.columns import columns
 from grb_check.reports.curves import named_curves
 from grb_check.reports.notes import diagnostic_notes, notes
+from grb_check.reports.rank_words import comparison_lines, listed, place_lines, rank_of
 from grb_check.reports.ranking import by_robustness, mean_by_attack
-from grb_check.settings import ModelSpec, Settings
+from grb_check.reports.standings import Ranks
+from grb_check.settings import Settings
+
+if TYPE_CHECKING:
+    from grb_check.leaderboards.standing import Standing
 
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
 
@@ -38,6 +45,7 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         *_budgets(settings),
         f"grb device: {shown} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
+        *_against(settings),
         *(f"grb limit: {line}" for line in _limits(settings)),
     ]
 
@@ -45,6 +53,11 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
 def _budgets(settings: Settings) -> list[str]:
     shares = ", ".join(f"{budget:g}" for budget in settings.budgets)
     return [f"grb budgets: {shares} ({settings.origins['grb_budget']})"] if shares else []
+
+
+def _against(settings: Settings) -> list[str]:
+    boards, origin = str(settings.against), settings.origins.get("grb_rank_against")
+    return [f"grb ranks: against {boards} ({origin})"] if boards else []
 
 
 def _arguments(model: ModelSpec) -> str:
@@ -67,12 +80,18 @@ def _limits(settings: Settings) -> list[str]:
         lines.append(f"drop of the reference GCN + {MARGIN:.0%} + its interval (default)")
     if gate.min_clean is not None:
         lines.append(f"clean accuracy at least {gate.min_clean:.1%} ({origin['grb_min_clean']})")
+    lines += [
+        f"rank {each.rank} for {each.pattern} ({origin['grb_min_rank']})"
+        for each in settings.rank_limits
+    ]
     if gate.strict_diagnostics:
         lines.append(f"no finding of a diagnostic ({origin['grb_strict_diagnostics']})")
     return lines
 
 
-def write_table(reporter: pytest.TerminalReporter, rows: Sequence[Row], settings: Settings) -> None:
+def write_table(
+    reporter: pytest.TerminalReporter, rows: Sequence[Row], settings: Settings, ranks: Ranks
+) -> None:
     """One table for each model and dataset, then the ranks."""
     reporter.section("graph robustness")
     names = {(row.case.model, row.case.dataset): row.outcome.model for row in rows if row.outcome}
@@ -85,9 +104,15 @@ def write_table(reporter: pytest.TerminalReporter, rows: Sequence[Row], settings
         outcome = next((row.outcome for row in members if row.outcome is not None), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
         reporter.write_line(f"{model} on {dataset}{about}", bold=True)
-        _write_rows(reporter, members)
+        _write_rows(reporter, members, ranks)
         reporter.write_line("")
-    _write_ranks(reporter, rows)
+    _write_ranks(reporter, rows, ranks)
+
+
+def write_unjudged(reporter: pytest.TerminalReporter, messages: Sequence[str]) -> None:
+    """Say which limits on ranks could not be held against anything."""
+    for message in messages:
+        reporter.write_line(f"grb: {message}", yellow=True)
 
 
 def write_torn(reporter: pytest.TerminalReporter, names: Sequence[str]) -> None:
@@ -118,12 +143,24 @@ def _label(row: Row, settings: Settings) -> str:
     return row.case.model or (settings.models[0].label if settings.models else "model")
 
 
-def _write_rows(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
+def _write_rows(reporter: pytest.TerminalReporter, rows: Sequence[Row], ranks: Ranks) -> None:
+    """The table; with the rank under each attack where a leaderboard has one, the first that is."""
+    boards = [standings[0].board for row in rows if (standings := ranks.of_cases.get(row.node_id))]
     table = [COLUMNS, *map(_cells, rows)]
-    lines = columns(table, right=range(2, 7))
+    if boards:
+        shown = [_rank(ranks.of_cases.get(row.node_id, ()), boards[0]) for row in rows]
+        table = [
+            (*cells[:-1], rank, cells[-1])
+            for cells, rank in zip(table, [f"rank ({boards[0]})", *shown], strict=True)
+        ]
+    lines = columns(table, right=range(2, len(table[0]) - 1))
     for line, row in zip(lines, [None, *rows], strict=True):
         color = {"pass": "green", "skip": "yellow"}.get(row.result, "red") if row else "bold"
         reporter.write_line(f"  {line}", **{color: True})
+
+
+def _rank(standings: Sequence[Standing], board: str) -> str:
+    return next((rank_of(each) for each in standings if each.board == board), "-")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -146,15 +183,17 @@ def _result(row: Row, outcome: Outcome) -> str:
     return f"{row.result} ?" if outcome.findings else row.result
 
 
-def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
+def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row], ranks: Ranks) -> None:
     attacks = mean_by_attack(rows)
     if len(attacks) > 1:
-        reporter.write_line(f"attacks by mean drop: {_ranked(attacks)}")
+        reporter.write_line(f"attacks by mean drop: {listed(attacks)}")
     models = by_robustness(rows)
     if len(models) > 1:
-        reporter.write_line(f"models by mean drop, most robust first: {_ranked(models)}")
+        reporter.write_line(f"models by mean drop, most robust first: {listed(models)}")
+    for line in (*comparison_lines(ranks.comparisons), *place_lines(ranks.places)):
+        reporter.write_line(line)
     _write_curves(reporter, rows)
-    for note in notes(rows):
+    for note in (*notes(rows), *ranks.notes):
         reporter.write_line(f"note: {note}", yellow=True)
     for note in diagnostic_notes(rows):
         reporter.write_line(f"diagnostic: {note}", yellow=True, bold=True)
@@ -164,7 +203,3 @@ def _write_curves(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> Non
     for name, curve in named_curves(rows):
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         reporter.write_line(f"drop by budget, {name}: {drops}")
-
-
-def _ranked(entries: Sequence[tuple[str, float]]) -> str:
-    return ", ".join(f"{rank}. {name} {drop:.1%}" for rank, (name, drop) in enumerate(entries, 1))

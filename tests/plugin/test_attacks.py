@@ -64,6 +64,7 @@ def test_the_attack_of_the_readme_runs_and_is_not_stored(project: pytest.Pyteste
         }
 
 
+@pytest.mark.slow
 def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     installed: pytest.Pytester,
 ) -> None:
@@ -71,7 +72,7 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     named = "--grb-attack=injection/rnd,average,attacks:Stored"
     limit = "--grb-threshold=*/injection/average=-100%"
     chosen = ["--grb-case=*/rnd", "--grb-case=*/average", "--grb-case=*/stored"]
-    result = installed.runpytest_subprocess(*BASE, "-n", "2", named, limit, *chosen)
+    result = installed.runpytest_subprocess(*BASE, "-n", "1", named, limit, *chosen)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [

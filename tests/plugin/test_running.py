@@ -69,14 +69,20 @@ def test_torch_is_not_imported_for_collecting_or_without_a_model(
     assert IDS[0] in project.runpytest_subprocess("--collect-only", "-q", *QUICK).stdout.str()
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
-def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester, workers: list[str]) -> None:
+def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester) -> None:
     """Alone it runs alone; the repository's own tests stay out."""
     project.makepyfile(test_own="def test_own(): pass")
-    run = project.runpytest_subprocess if workers else project.runpytest
-    run(*QUICK, *workers, IDS[1]).assert_outcomes(passed=1)
-    run(*QUICK, *workers, "grb::tiny").assert_outcomes(passed=2)
-    run(*QUICK, *workers, IDS[1], "test_own.py").assert_outcomes(passed=2)
+    project.runpytest(*QUICK, IDS[1]).assert_outcomes(passed=1)
+    project.runpytest(*QUICK, "grb::tiny").assert_outcomes(passed=2)
+    project.runpytest(*QUICK, IDS[1], "test_own.py").assert_outcomes(passed=2)
+
+
+@pytest.mark.slow
+def test_a_printed_node_id_reaches_workers(project: pytest.Pytester) -> None:
+    """They read it from the controller's arguments."""
+    project.makepyfile(test_own="def test_own(): pass")
+    result = project.runpytest_subprocess(*QUICK, "-n", "1", IDS[1], "test_own.py")
+    result.assert_outcomes(passed=2)
 
 
 def test_a_node_id_reaches_cases_that_the_other_options_leave_out(
@@ -151,7 +157,9 @@ def test_model_arguments_reach_the_factory(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=3)
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+@pytest.mark.parametrize(
+    "workers", [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)], ids=["alone", "workers"]
+)
 def test_junit_holds_the_figures_of_cases_and_suite(
     project: pytest.Pytester, workers: list[str]
 ) -> None:
@@ -185,7 +193,8 @@ def test_outcomes_are_the_same_twice_and_with_workers_and_from_a_warm_store(
     args = [*TINY, "--grb-model=models:build", "--grb-difficulty=easy,hard", "--grb-repeats=2"]
 
     def figures(name: str, *more: str) -> dict[str, object]:
-        project.runpytest_subprocess(*args, f"--grb-json={name}", *more)
+        run = project.runpytest_subprocess if "-n" in more else project.runpytest
+        run(*args, f"--grb-json={name}", *more)
         record = json.loads((project.path / name).read_text())
         return {
             case["id"]: [
@@ -252,6 +261,7 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
     )
 
 
+@pytest.mark.slow
 def test_a_numpy_scalar_in_a_users_property_does_not_end_green(
     project: pytest.Pytester,
 ) -> None:
@@ -264,10 +274,11 @@ def test_a_numpy_scalar_in_a_users_property_does_not_end_green(
             request.node.user_properties.append(("x", np.float64(1)))
         """
     )
-    result = project.runpytest_subprocess(*QUICK, "-n", "2")
+    result = project.runpytest_subprocess(*QUICK, "-n", "1")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
 
 
+@pytest.mark.slow
 def test_one_lost_case_with_one_worker_does_not_end_green(project: pytest.Pytester) -> None:
     """The setup of the only case is reported and nothing after it."""
     project.makeconftest(
@@ -328,6 +339,7 @@ def test_a_model_below_the_floor_has_no_rank(project: pytest.Pytester) -> None:
     assert "Net" in line
 
 
+@pytest.mark.slow
 def test_a_case_whose_worker_died_is_an_error_in_every_report(project: pytest.Pytester) -> None:
     """It is not missing from the table and the JSON, which would look green."""
     project.makeconftest(
@@ -361,15 +373,16 @@ class Slow(torch.nn.Module):
 """
 
 
+@pytest.mark.slow
 def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) -> None:
     """And nothing of it where the output is no terminal."""
     project.makepyfile(slow=SLOW_FIT)
     args = [*QUICK[:2], "--grb-model=slow:Slow", "--grb-case=tiny/easy/injection/rnd"]
     child = project.spawn_pytest(" ".join([*args, "--grb-only"]))
-    child.expect(r"repeat 1/1, training Slow \(\d s\)")
-    child.expect("graph robustness")
+    child.expect(r"repeat 1/1, training Slow \(\d s\)", timeout=120)
+    child.expect("graph robustness", timeout=120)
     child.wait()
-    plain = project.runpytest_subprocess(*args)
+    plain = project.runpytest(*args)
     assert "training Slow" not in plain.stdout.str()
 
 
@@ -400,6 +413,7 @@ def test_a_function_of_the_user_is_a_dataset(
     assert outcomes[0]["case"]["dataset"] == "models.graph"
 
 
+@pytest.mark.slow
 def test_a_dataset_that_differs_between_processes_is_not_green(project: pytest.Pytester) -> None:
     """Its cases would be compared in one table."""
     project.makepyfile(
@@ -416,4 +430,4 @@ def test_a_dataset_that_differs_between_processes_is_not_green(project: pytest.P
     result = project.runpytest_subprocess(*args, "-n", "2", "--grb-min-clean=0")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["grb: dataset other.graph was another graph in every process*"])
-    assert project.runpytest_subprocess(*args, "--grb-min-clean=0").ret == 0
+    assert project.runpytest(*args, "--grb-min-clean=0").ret == 0

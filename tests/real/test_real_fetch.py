@@ -122,7 +122,6 @@ def test_workers_of_pytest_download_once(tmp_path: Path, archives: dict[str, byt
     """`--grb-download` in the run itself; the second run and the workers ask for nothing."""
     arguments = (
         "-q",
-        "-n2",
         "--grb-only",
         "--grb-model=grb_check.models:gcn",
         "--grb-dataset=grb-cora",
@@ -137,7 +136,7 @@ def test_workers_of_pytest_download_once(tmp_path: Path, archives: dict[str, byt
     assert "--grb-download" in refused.stderr
     with serving(Answer(archives["grb-cora"])) as server:
         allowed = ("--grb-download", f"--grb-sources={server.url('/{name}.zip')}")
-        done = run(tmp_path, *arguments, *allowed, module="pytest")
+        done = run(tmp_path, *arguments, "-n2", *allowed, module="pytest")
         assert done.returncode == 0, done.stdout + done.stderr
         assert "2 passed" in done.stdout
         assert run(tmp_path, *arguments, module="pytest").returncode == 0

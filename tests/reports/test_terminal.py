@@ -9,9 +9,11 @@ from outcome_factory import CASE, finding, outcome
 from grb_check.cases import Case
 from grb_check.datasets import Places
 from grb_check.gates import Gate, judge
+from grb_check.leaderboards.standing import Standing
 from grb_check.ledger import Ledger, Row
 from grb_check.outcomes import Outcome
 from grb_check.reports import terminal
+from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
 
 
@@ -28,7 +30,9 @@ class Screen:
         self.lines.append(line)
 
 
-def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> list[str]:
+def shown(
+    *entries: tuple[Case, Outcome | None], gate: Gate | None = None, ranks: Ranks | None = None
+) -> list[str]:
     gate = gate or Gate()
     ledger = Ledger()
     for case, made in entries:
@@ -41,7 +45,7 @@ def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> li
         ledger.enter(case.id, record, result, "")
     screen = Screen()
     rows: list[Row] = ledger.rows
-    terminal.write_table(screen, rows, no_models())  # type: ignore[arg-type]
+    terminal.write_table(screen, rows, no_models(), ranks or Ranks())  # type: ignore[arg-type]
     return screen.lines
 
 
@@ -86,6 +90,37 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "",
         "attacks by mean drop: 1. modification/rnd 75.0%, 2. injection/pgd 13.1%",
     ]
+
+
+def test_ranks_under_each_attack_are_a_column_of_the_table() -> None:
+    """Where a leaderboard has the attack; other leaderboards are in the other reports."""
+    dice = Case("synthetic-cora", "easy", "modification", "dice")
+    standing = Standing(
+        board="zoo",
+        dataset="synthetic-cora",
+        difficulty="easy",
+        attack="injection/pgd",
+        figure=0.6,
+        rank=12,
+        competitors=17,
+        better=None,
+        worse=None,
+        attacks=1,
+        missing=(),
+    )
+    ranks = Ranks(of_cases={CASE.id: (standing,), dice.id: ()}, notes=("said once",))
+    reference = [(0.8, 0.6)]
+    lines = shown(
+        (CASE, outcome([(0.8, 0.6)], reference)),
+        (dice, outcome([(0.8, 0.6)], reference, dice)),
+        ranks=ranks,
+    )
+    assert [line.split("  ")[-2:] for line in lines[2:5]] == [
+        ["rank (zoo)", "verdict"],
+        ["12 of 17", "pass"],
+        [" -", "pass"],
+    ]
+    assert lines[-1] == "note: said once"
 
 
 def test_an_interval_that_leaves_the_gate_toothless_is_said() -> None:

@@ -1,0 +1,146 @@
+"""What adversarial training costs beside plain training, and what it is worth.
+
+    python benchmarks/adversarial.py --data synthetic-cora FOLDER/planetoid-cora --markdown
+
+For each seed a model is trained plainly and adversarially, in turn, by the harness itself. Both
+then face the same black-box perturbations of the full budget, made with the surrogate GCN. Writes
+one JSON object a line as figures come in, and with `--markdown` a table at the end: seconds and
+their ratio, in wall and in processor time, and the accuracy left in %, `weighted` being over all
+attacks and the clean graph. Means over the seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from injection_rows import markdown
+from torch_geometric.data import Data
+
+from grb_check import datasets
+from grb_check.attacks import load_attack
+from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.threat import apply
+from grb_check.cases import Case
+from grb_check.datasets.dataset import Dataset
+from grb_check.devices import threads_for
+from grb_check.metrics import weighted_lowest
+from grb_check.own_models import OwnModels, predict
+from grb_check.store import Store
+from grb_check.subjects import as_subject
+from grb_check.trials import Trial, on_surrogates
+from grb_check.victim_building import build_victim
+from grb_check.victims import Victim
+
+ATTACKS = ("rnd", "fgsm", "pgd", "speit", "tdgia")
+MODELS = ("gcn", "gat", "gin", "appnp", "tagcn", "sage", "sgcn", "rgcn")
+CPU = torch.device("cpu")
+
+Row = dict[str, object]
+
+
+def main() -> None:
+    options = _options()
+    done = []
+    with TemporaryDirectory() as scratch:
+        for row in _rows(options, Store(options.store or Path(scratch))):
+            done.append(row)
+            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.flush()
+    if options.markdown:
+        sys.stdout.write("\n" + markdown(done, tuple(done[0])))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", default=["synthetic-cora"], help="names or folders")
+    parser.add_argument("--models", nargs="+", default=MODELS, choices=MODELS)
+    parser.add_argument("--others", nargs="*", default=(), help="factories to measure beside them")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--store", type=Path, help="folder of perturbations to reuse")
+    parser.add_argument("--markdown", action="store_true", help="a table at the end")
+    return parser.parse_args()
+
+
+def _rows(options: argparse.Namespace, store: Store) -> Iterator[Row]:
+    """One for each dataset and model, means over the seeds."""
+    for name in options.data:
+        dataset = datasets.load(datasets.find(name, datasets.Places()))
+        with threads_for(dataset.num_nodes):
+            graphs = [_graphs(dataset, store, seed) for seed in range(options.seeds)]
+            for model in options.models:
+                yield from _compared(dataset, graphs, (model, f"{model}_at"))
+            for model in options.others:
+                yield from _compared(dataset, graphs, (model,))
+
+
+def _graphs(dataset: Dataset, store: Store, seed: int) -> dict[str, Data]:
+    """The clean graph and the attacked ones of a repeat."""
+    own = OwnModels(dataset, dataset.fingerprint(), store, CPU)
+    threat = threat_for(dataset, "full", "injection")
+    graphs = {"clean": dataset.graph}
+    for name in ATTACKS:
+        attack = load_attack("injection", name, settings_for(dataset, "injection"), {})
+        case = Case(dataset.name, "full", "injection", name)
+        perturbation, _ = on_surrogates(Trial(own, attack, threat, case, seed))
+        graphs[name] = apply(dataset.graph, perturbation)
+    return graphs
+
+
+def _compared(
+    dataset: Dataset, graphs: Sequence[dict[str, Data]], models: Sequence[str]
+) -> Iterator[Row]:
+    """A row for each model, the first being the one to which times are compared."""
+    left: dict[str, list[dict[str, float]]] = {model: [] for model in models}
+    wall: dict[str, list[float]] = {model: [] for model in models}
+    processor: dict[str, list[float]] = {model: [] for model in models}
+    for seed, each in enumerate(graphs):
+        for model in models:
+            begin = time.perf_counter(), time.process_time()
+            victim = _trained(dataset, model, seed)
+            wall[model].append(time.perf_counter() - begin[0])
+            processor[model].append(time.process_time() - begin[1])
+            left[model].append(_left(dataset, victim, each, seed))
+    first = models[0]
+    for model in models:
+        yield {
+            "data": dataset.name,
+            "model": model,
+            "seconds": round(statistics.mean(wall[model]), 1),
+            "ratio": round(sum(wall[model]) / sum(wall[first]), 2),
+            "cpu_ratio": round(sum(processor[model]) / sum(processor[first]), 2),
+            **{
+                key: round(100 * statistics.mean(one[key] for one in left[model]), 1)
+                for key in left[model][0]
+            },
+        }
+
+
+def _trained(dataset: Dataset, model: str, seed: int) -> Victim:
+    subject = as_subject(f"grb_check.models:{model}")
+    built = subject.build(dataset, seed, CPU)
+    return build_victim(built, dataset, name=model, seed=seed, device=CPU)
+
+
+def _left(dataset: Dataset, victim: Victim, graphs: dict[str, Data], seed: int) -> dict[str, float]:
+    """Accuracy on the test nodes of each graph, and the weighted one."""
+    targets = dataset.test["full"]
+    truth = dataset.graph.y[targets]
+    left = {
+        name: float((predict(victim, graph, seed)[targets] == truth).float().mean())
+        for name, graph in graphs.items()
+    }
+    return {**left, "weighted": weighted_lowest(list(left.values()))}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()

@@ -1,0 +1,1 @@
+"""Leaderboards: models by attacks, published ones and measured ones."""

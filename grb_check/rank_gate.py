@@ -1,0 +1,83 @@
+"""Limits on ranks: the rank that a model must have on a dataset at a difficulty. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from grb_check.errors import UsageError
+
+FLAG: Final = "--grb-min-rank"
+EXAMPLE: Final = "grb-cora/full = 5"
+
+
+@dataclass(frozen=True)
+class RankLimit:
+    """Where `pattern` matches, a model must be of that rank or a better one."""
+
+    pattern: str
+    rank: int
+
+
+@dataclass(frozen=True, order=True)
+class Group:
+    """The cases of one model on one dataset at one difficulty.
+
+    Attributes:
+        model: its label.
+        dataset: name.
+        difficulty: name.
+        several: whether the run has several models, so that ids hold the label.
+    """
+
+    model: str
+    dataset: str
+    difficulty: str
+    several: bool = False
+
+    @property
+    def id(self) -> str:
+        """`[model@]dataset/difficulty`."""
+        return f"{f'{self.model}@' if self.several else ''}{self.dataset}/{self.difficulty}"
+
+    def matches(self, pattern: str) -> bool:
+        """Whether a shell pattern matches, with or without `model@`."""
+        plain = f"{self.dataset}/{self.difficulty}"
+        return fnmatchcase(plain, pattern) or fnmatchcase(f"{self.model}@{plain}", pattern)
+
+
+def parse_rank_limit(line: str) -> RankLimit:
+    """Read `[model@]dataset/difficulty = rank`, with shell wildcards on the left.
+
+    Raises:
+        UsageError: another form, or no rank on the right.
+    """
+    pattern, separator, text = (part.strip() for part in line.rpartition("="))
+    if not separator or not pattern:
+        raise UsageError(
+            f"{FLAG} {line!r} has not the form 'dataset/difficulty = rank', such as {EXAMPLE!r}"
+        )
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"{FLAG} {line!r}: {text!r} is no rank; give a whole number from 1 on")
+    return RankLimit(pattern, int(text))
+
+
+def check_rank_limits(limits: Sequence[RankLimit], known: Sequence[Group]) -> None:
+    """Refuse a limit that can never apply.
+
+    Raises:
+        UsageError: its pattern matches none of the known groups.
+    """
+    for limit in limits:
+        if not any(group.matches(limit.pattern) for group in known):
+            raise UsageError(
+                f"{FLAG} pattern {limit.pattern!r} matches no dataset and difficulty of this run; "
+                f"write [model@]dataset/difficulty, such as {known[0].id!r}"
+            )
+
+
+def limit_of(group: Group, limits: Sequence[RankLimit]) -> RankLimit | None:
+    """The limit that holds for a group: the last that matches."""
+    return next((each for each in reversed(limits) if group.matches(each.pattern)), None)

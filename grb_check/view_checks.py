@@ -1,0 +1,53 @@
+"""What must hold of a labelled graph that a user hands over for training."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.errors import DataError
+
+
+def check_view(view: object, name: str, mask: str) -> None:
+    """Refuse what is no labelled graph.
+
+    Args:
+        view: with `x` float [n, d], `edge_index` int64 [2, e], `y` int64 [n] and perhaps a bool
+            [n] under `mask`.
+        name: of the argument, for the message.
+        mask: `train_mask` or `val_mask`.
+
+    Raises:
+        DataError: says what is missing or has another form.
+    """
+    wanted = f"it must be a torch_geometric Data with x, edge_index, y (and {mask})"
+    if not isinstance(view, Data):
+        raise DataError(f"{name} is a {type(view).__name__}; {wanted}")
+    for field in ("x", "edge_index", "y"):
+        if not isinstance(view.get(field), Tensor):
+            raise DataError(f"{name} has no {field}; {wanted}")
+    x, edges, y = view.x, view.edge_index, view.y
+    if x.dim() != 2 or not x.is_floating_point() or not x.shape[0]:
+        raise DataError(f"{name}: x is {_form(x)}; it must be float [num_nodes, num_features]")
+    if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype != torch.int64:
+        raise DataError(f"{name}: edge_index is {_form(edges)}; it must be int64 [2, num_edges]")
+    if y.shape != x.shape[:1] or y.dtype != torch.int64:
+        raise DataError(f"{name}: y is {_form(y)}; it must be int64 [{x.shape[0]}], one a node")
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < x.shape[0]:
+        worst = int(edges.max()) if int(edges.min()) >= 0 else int(edges.min())
+        raise DataError(f"{name}: edge_index names node {worst} of {x.shape[0]}, counted from 0")
+    if int(y.min()) < 0:
+        raise DataError(f"{name}: y holds {int(y.min())}; labels are 0 and more")
+    nodes = view.get(mask)
+    if nodes is None:
+        return
+    if not isinstance(nodes, Tensor) or nodes.shape != y.shape or nodes.dtype != torch.bool:
+        shown = _form(nodes) if isinstance(nodes, Tensor) else type(nodes).__name__
+        raise DataError(f"{name}: {mask} is {shown}; it must be bool [{x.shape[0]}], one a node")
+    if not nodes.any():
+        raise DataError(f"{name}: {mask} holds no node; leave it out where all nodes count")
+
+
+def _form(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

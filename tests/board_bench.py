@@ -1,0 +1,43 @@
+"""A tiny dataset and a store, to make leaderboards with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from grb_check import datasets
+from grb_check.datasets import Places
+from grb_check.leaderboards.making import Maker
+from grb_check.leaderboards.plan import plan
+from grb_check.roster import Roster
+from grb_check.store import Store
+
+GOOD: Final = "board_models:good"
+POOR: Final = "board_models:poor"
+ATTACKS: Final = "injection/rnd,injection/fgsm+iterations=2"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where a dataset lies, where its checksums go, and where results are kept."""
+
+    dataset: Path
+    home: Path
+    store: Path
+
+    def maker(self, *models: str, say: Callable[[str], object] = len, **rest: Any) -> Maker:
+        """Of these models; two attacks at one difficulty in one repeat, or as `rest` says."""
+        roster = Roster()
+        for attack in rest.pop("own", ()):
+            roster.add(attack)
+        source = datasets.find(str(self.dataset), Places(home=self.home, sources=()))
+        wanted = {"attacks": [ATTACKS], "difficulties": ["easy"], "repeats": 1} | rest
+        return Maker(
+            plan(source, roster=roster, models=models, **wanted),
+            store=Store(self.store),
+            device="cpu",
+            say=say,
+            attacks=roster.own,
+        )

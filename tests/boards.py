@@ -1,0 +1,72 @@
+"""Leaderboards for tests: of given accuracies, and a hypothesis strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hypothesis import strategies as st
+
+from grb_check.cases import DIFFICULTIES
+from grb_check.leaderboards.board import NO_ATTACK, Board, Cell
+from grb_check.metrics import Figure
+
+ATTACKS = ("injection/rnd", "injection/pgd+budget=0.1", "modification/dice")
+TITLES = ("GCN", "GAT+LN", "R-GCN", "mine | yours", "ü")
+
+
+def board_of(
+    accuracies: Mapping[str, Mapping[str, Sequence[float]]], *, difficulty: str = "full"
+) -> Board:
+    """A board of one difficulty: defence -> attack or `NO_ATTACK` -> accuracy in each repeat."""
+    attacks = [row for row in next(iter(accuracies.values())) if row != NO_ATTACK]
+    cells = {
+        (row, defence, difficulty): Cell.of(repeats)
+        for defence, rows in accuracies.items()
+        for row, repeats in rows.items()
+    }
+    return Board(
+        name="made",
+        dataset="tiny",
+        difficulties=(difficulty,),
+        attacks=tuple(attacks),
+        defences=tuple(accuracies),
+        cells=cells,
+    )
+
+
+@st.composite
+def boards(draw: st.DrawFn, *, with_repeats: bool | None = None) -> Board:
+    """Whole boards, with or without repeats and printed summaries."""
+    fractions = st.floats(0, 1)
+    attacks = draw(st.lists(st.sampled_from(ATTACKS), min_size=1, unique=True))
+    defences = draw(st.lists(st.sampled_from(TITLES), min_size=1, unique=True))
+    levels = [level for level in DIFFICULTIES if draw(st.booleans())] or ["full"]
+    count = draw(st.integers(1, 3)) if with_repeats is not False else 0
+    if with_repeats is None and draw(st.booleans()):
+        count = 0
+    cells: dict[tuple[str, str, str], Cell] = {}
+    for row in (*attacks, NO_ATTACK):
+        for defence in defences:
+            for level in levels:
+                repeats = draw(st.lists(fractions, min_size=count, max_size=count))
+                bare = Cell(mean=draw(fractions), deviation=draw(fractions)) if not count else None
+                cells[row, defence, level] = bare or Cell.of(repeats)
+    printed = {}
+    if not count and draw(st.booleans()):
+        printed = {
+            ("weighted", defence, level): Figure(draw(fractions), draw(fractions))
+            for defence in defences
+            for level in levels
+        }
+    return Board(
+        name="board",
+        dataset=draw(st.text(min_size=1, max_size=5)),
+        difficulties=tuple(levels),
+        attacks=tuple(attacks),
+        defences=tuple(defences),
+        cells=cells,
+        printed=printed,
+        fingerprint=draw(st.text(max_size=4)),
+        split=draw(st.sampled_from(["grb", "given", ""])),
+        about=tuple(draw(st.lists(st.text(max_size=8), max_size=2))),
+    )

@@ -1,0 +1,239 @@
+"""All reference models: names, published sizes, odd graphs, gradients, weights of edges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import resources
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from grb_check import SelfTrained, UsageError, models
+from grb_check.models import APPNP, GAT, GCN, GIN, RGCN, SGCN, TAGCN, GATGuard, GCNGuard, GraphSAGE
+from grb_check.zoo import ZOO, entry
+
+PUBLISHED = json.loads(
+    resources.files("grb_check").joinpath("published/models.json").read_text("utf-8")
+)["datasets"]
+PLAIN = [name for name in ZOO if not name.endswith("_at")]
+
+# Small ones for (features, classes), each with another way through the layers.
+SMALL: dict[str, Callable[[int, int], nn.Module]] = {
+    "GCN": lambda d, c: GCN(d, c, (4, 3)),
+    "GAT": lambda d, c: GAT(d, c, (4, 3), num_heads=2),
+    "GAT+LN": lambda d, c: GAT(d, c, (4, 3), num_heads=2, output_heads=1, layer_norm=True),
+    "GIN": lambda d, c: GIN(d, c, (4, 3)),
+    "GIN+LN": lambda d, c: GIN(d, c, (4, 3), layer_norm=True),
+    "APPNP": lambda d, c: APPNP(d, c, (4,), k=3, alpha=0.1),
+    "APPNP+LN": lambda d, c: APPNP(d, c, (4,), k=3, layer_norm=True),
+    "TAGCN": lambda d, c: TAGCN(d, c, (4, 3)),
+    "TAGCN+LN": lambda d, c: TAGCN(d, c, (4, 3), layer_norm=True),
+    "SAGE": lambda d, c: GraphSAGE(d, c, (4, 3)),
+    "SAGE mean": lambda d, c: GraphSAGE(d, c, (4, 3), pool=False),
+    "SAGE+LN": lambda d, c: GraphSAGE(d, c, (4, 3), layer_norm=True),
+    "SGCN": lambda d, c: SGCN(d, c, (4, 3, 4), k=2),
+    "SGCN+LN": lambda d, c: SGCN(d, c, (4, 3, 4), k=2, layer_norm=True),
+    "SGC": lambda d, c: SGCN(d, c, (), k=2),
+    "R-GCN": lambda d, c: RGCN(d, c, (4, 3)),
+    "GCN-SVD": lambda d, c: models.GCNSVD(d, c, (4, 3), rank=3),
+    "GCNGuard": lambda d, c: GCNGuard(d, c, (4, 3)),
+    "GATGuard": lambda d, c: GATGuard(d, c, (4, 3), num_heads=2),
+}
+WEIGHTED = ["GCN", "GIN", "APPNP", "TAGCN", "SGCN", "SGC", "R-GCN", "GCNGuard", "GATGuard"]
+
+
+def built(name: str, dataset: str = "") -> nn.Module:
+    """The module of a factory, for the numbers of features and classes of a dataset."""
+    row = PUBLISHED.get(dataset, PUBLISHED["grb-cora"])
+    made = getattr(models, name)(row["num_features"], row["num_classes"], dataset)
+    module = made.module if isinstance(made, SelfTrained) else made
+    assert isinstance(module, nn.Module)
+    return module
+
+
+def test_has_the_26_models_of_the_tables() -> None:
+    """The title of each is what GRB's tables say."""
+    titles = [each.title for each in ZOO.values()]
+    assert len(set(titles)) == len(ZOO) == 26
+    for row in PUBLISHED.values():
+        assert {title for title in row if isinstance(row[title], dict)} <= set(titles)
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_is_found_by_name_title_and_target(name: str) -> None:
+    """In any case; the target leads to the factory."""
+    each = ZOO[name]
+    for text in (name, each.title, each.target, each.title.lower(), f" {name.upper()} "):
+        assert entry(text) is each
+    assert each.target == f"grb_check.models:{name}"
+    assert callable(getattr(models, name))
+
+
+def test_an_unknown_model_is_an_error_with_the_nearest() -> None:
+    """And with all that there are."""
+    with pytest.raises(UsageError, match=r"unknown reference model 'gatln'.*mean 'gat_ln'.*sgcn"):
+        entry("gatln")
+
+
+def left_out(title: str, row: dict) -> int:
+    """Parameters that GRB counts and ours do without: docstrings of the modules say why."""
+    sizes = row[title]["hidden_sizes"]
+    if title.startswith("GIN"):
+        return len(sizes)  # eps
+    if title.startswith("SAGE"):
+        return sum(sizes) + row["num_classes"]  # a second bias
+    return 0
+
+
+@pytest.mark.parametrize("dataset", PUBLISHED)
+@pytest.mark.parametrize("name", PLAIN)
+def test_has_the_published_number_of_parameters(name: str, dataset: str) -> None:
+    """GRB, Tables 6 to 10; a model that a table has not is that of grb-cora."""
+    title = ZOO[name].title
+    home = dataset if title in PUBLISHED[dataset] else "grb-cora"
+    row = PUBLISHED[home]
+    made = getattr(models, name)(row["num_features"], row["num_classes"], dataset)
+    module = made.module if isinstance(made, SelfTrained) else made
+    count = sum(p.numel() for p in module.parameters())
+    assert count + left_out(title, row) == row[title]["parameters"]
+
+
+@pytest.mark.parametrize("name", [name for name in ZOO if name.endswith("_ln")])
+def test_layer_norm_makes_logits_blind_to_scale_and_shift_of_a_row(name: str) -> None:
+    """LN on the input; the model without it sees them."""
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    x = torch.randn(3, 302)
+    model, plain = (built(each).eval() for each in (name, name.removesuffix("_ln")))
+    torch.testing.assert_close(
+        model(x, edge_index), model(5 * x + 2, edge_index), rtol=1e-3, atol=1e-4
+    )
+    assert not torch.allclose(plain(x, edge_index), plain(5 * x + 2, edge_index), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "widths"),
+    [
+        ("gat_ln", [302, 256, 256]),
+        ("tagcn_ln", [302, 64, 64]),
+        ("sage_ln", [302, 64, 64]),
+        ("gin_ln", [302, 64, 64]),
+        ("appnp_ln", [302, 64]),
+        ("sgcn_ln", [302, 64, 64]),
+    ],
+)
+def test_layer_norm_is_on_the_input_and_before_the_inner_layers(
+    name: str, widths: list[int]
+) -> None:
+    """As the published numbers of parameters tell; APPNP's last linear layer has one too."""
+    norms = [part for part in built(name).modules() if isinstance(part, nn.LayerNorm)]
+    assert sorted(norm.normalized_shape[0] for norm in norms) == sorted(widths)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+@settings(deadline=None, max_examples=12)
+@given(graph=graphs(), seed=st.integers(0, 99))
+def test_any_graph_has_finite_logits_and_gradients(kind: str, graph: Data, seed: int) -> None:
+    """One node, isolated nodes and no edges among them; the same on every call."""
+    torch.manual_seed(seed)
+    model = SMALL[kind](graph.num_features, 3).eval()
+    x = graph.x.clone().requires_grad_()
+    logits = model(x, graph.edge_index)
+    assert logits.shape == (graph.num_nodes, 3)
+    assert torch.equal(logits, model(x, graph.edge_index))
+    wanted = [x, *model.parameters()]
+    gradients = torch.autograd.grad(logits.square().sum(), wanted, allow_unused=True)
+    assert all(torch.isfinite(g).all() for g in (logits, *gradients) if g is not None)
+    on_topology = getattr(model, "on_topology", None)
+    if on_topology is not None:
+        prepared = on_topology(graph.edge_index, graph.num_nodes)
+        torch.testing.assert_close(prepared(graph.x), logits.detach())
+
+
+# The guards' gate has the gradient of a sigmoid in the place of that of a step.
+@pytest.mark.parametrize("kind", [kind for kind in SMALL if "Guard" not in kind])
+def test_gradients_of_features_are_right(kind: str) -> None:
+    """Against finite differences in float64."""
+    torch.manual_seed(1)
+    edge_index = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
+    model = SMALL[kind](3, 2).double().eval()
+    x = torch.rand(4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda h: model(h, edge_index), (x,))
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+@settings(deadline=None, max_examples=12)
+@given(graph=graphs(), seed=st.integers(0, 99))
+def test_a_weight_of_zero_is_no_edge(kind: str, graph: Data, seed: int) -> None:
+    """And one of 1 an edge."""
+    torch.manual_seed(seed)
+    model = SMALL[kind](graph.num_features, 2).eval()
+    source, target = graph.edge_index
+    kept = (source * target + source + target + seed) % 3 > 0  # both directions alike
+    weighted = model(graph.x, graph.edge_index, kept.float())
+    without = model(graph.x, graph.edge_index[:, kept])
+    torch.testing.assert_close(weighted, without, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_weights_have_a_finite_gradient(kind: str) -> None:
+    """At weights of 0 too; of five small random models some do not have dead layers."""
+    edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    weight = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.5, 0.5], requires_grad=True)
+    gradients = []
+    for seed in range(5):
+        torch.manual_seed(seed)
+        logits = SMALL[kind](3, 2).eval()(torch.rand(5, 3), edge_index, weight)
+        gradients += torch.autograd.grad(logits.square().sum(), weight)
+    found = torch.stack(gradients)
+    assert torch.isfinite(found).all()
+    assert (found != 0).any(dim=0).all()
+
+
+def test_an_sgcn_needs_a_place_for_its_convolutions() -> None:
+    """One hidden size would leave none."""
+    with pytest.raises(UsageError, match="at least two"):
+        SGCN(3, 2, (4,))
+
+
+def test_without_hidden_sizes_an_sgcn_is_the_papers() -> None:
+    """Linear in the features: A^^2 X W + b."""
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    model = SGCN(3, 2, (), k=2).eval()
+    x, y = torch.randn(3, 3), torch.randn(3, 3)
+    zero = model(torch.zeros(3, 3), edge_index)
+    both = model(x + y, edge_index)
+    torch.testing.assert_close(both, model(x, edge_index) + model(y, edge_index) - zero)
+
+
+def test_input_dropout_acts_in_training_only() -> None:
+    """On the features, before the first layer."""
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    x = torch.ones(2, 50)
+    for make in (GCN, GAT, APPNP, TAGCN, GraphSAGE):
+        model = make(50, 2, (8,), dropout=0.0, input_dropout=0.9)
+        outputs = [model.train()(x, edge_index) for _ in range(2)]
+        assert not torch.equal(*outputs)
+        assert torch.equal(model.eval()(x, edge_index), model(x, edge_index))
+
+
+def test_sage_pools_its_neighbours() -> None:
+    """Hamilton et al. 2017, equation 3, with rows of length 1, computed node by node."""
+    torch.manual_seed(0)
+    edge_index = torch.tensor([[0, 1, 0, 2], [1, 0, 2, 0]])
+    model = GraphSAGE(3, 2, ()).eval()
+    (layer,) = model.layers
+    x = torch.randn(4, 3)
+    unit = x / x.norm(dim=1, keepdim=True)
+    pooled = torch.relu(layer.lin(unit))
+    around = {0: [1, 2], 1: [0], 2: [0], 3: []}
+    expected: list[Tensor] = []
+    for node, others in around.items():
+        mean = pooled[others].mean(dim=0) if others else torch.zeros(3)
+        expected.append(layer.lin_r(unit[node]) + layer.lin_l(mean))
+    torch.testing.assert_close(model(x, edge_index), torch.stack(expected))
