@@ -106,7 +106,7 @@ def leaderboard(options: argparse.Namespace, places: Places) -> int:
     """Attack many models alike and rank them; goes on where it was interrupted."""
     from grb_check.leaderboards.files import FOLDER
     from grb_check.leaderboards.plan import plan
-    from grb_check.leaderboards.saving import prepare, save
+    from grb_check.leaderboards.saving import prepare, refuse_smaller, save
     from grb_check.roster import Roster
     from grb_check.settings import STORE_VARIABLE
 
@@ -121,6 +121,7 @@ def leaderboard(options: argparse.Namespace, places: Places) -> int:
         name=options.name,
     )
     folder = prepare("--out", expanded(options.out or places.home / FOLDER))
+    refuse_smaller(wanted, folder)
     given = options.store or os.environ.get(STORE_VARIABLE)
     store = prepare("--store", expanded(given or places.home / "store"))
     from grb_check.leaderboards.making import Maker  # loads torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from grb_check import datasets
 from grb_check.cases import DIFFICULTIES, Case
@@ -18,6 +19,16 @@ from grb_check.rank_gate import Group, RankLimit, check_rank_limits, limit_of
 from grb_check.reports.rank_words import listed, sentence
 from grb_check.reports.standings import Place, Ranks, comparisons, places, standings_of
 from grb_check.settings import Settings
+
+SELECTING: Final = (
+    "grb_suite",
+    "grb_dataset",
+    "grb_difficulty",
+    "grb_scenario",
+    "grb_attack",
+    "grb_budget",
+    "grb_case",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,14 +135,27 @@ def prepare(settings: Settings, cases: Sequence[Case]) -> Rankings:
         return Rankings(settings=settings, planned=planned, opponents={})
     names = {case.dataset for case in cases}
     sources = [source for source in settings.datasets if source.name in names]
-    opponents, notes = find_opponents(settings.against, sources, settings.places)
-    check_attacks(opponents, cases)
+    try:
+        opponents, notes = find_opponents(settings.against, sources, settings.places)
+        check_attacks(opponents, cases)
+    except UsageError as error:
+        if not _chosen_anew(settings):
+            raise
+        notes = (f"no ranks, {error}",)
+        return Rankings(settings=settings, planned=planned, opponents={}, notes=notes)
     rankings = Rankings(settings=settings, planned=planned, opponents=opponents, notes=notes)
     for group in _grouped(cases, settings):
         limit = limit_of(group, settings.rank_limits)
         if limit is not None:
             _check_can_be_judged(group, limit, rankings)
     return rankings
+
+
+def _chosen_anew(settings: Settings) -> bool:
+    """Whether the ini file asks for ranks, and the command line for cases it does not know of."""
+    origins = settings.origins
+    asked = {origins["grb_rank_against"], origins["grb_min_rank"]}
+    return COMMAND_LINE not in asked and any(origins[each] == COMMAND_LINE for each in SELECTING)
 
 
 def _grouped(cases: Sequence[Case], settings: Settings) -> dict[Group, list[Case]]:
@@ -158,6 +182,8 @@ def _check_limits(settings: Settings, groups: Sequence[Group]) -> None:
     if not limits or not groups:
         return
     if not settings.against and len(settings.models) < 2:
+        if settings.origins["grb_min_rank"] == INI and settings.origins["grb_model"] != INI:
+            return
         raise UsageError(
             f"{GATE_FLAG} needs something to rank against; add {FLAG}=published, {FLAG}=zoo or "
             f"another --grb-model"

@@ -15,7 +15,7 @@ from grb_check.leaderboards.board import NO_ATTACK
 from grb_check.leaderboards.files import write_board
 from grb_check.model_specs import ModelSpec
 from grb_check.opponents import Against
-from grb_check.options import COMMAND_LINE, DEFAULT, INI
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, OPTIONS
 from grb_check.rank_gate import Group, RankLimit
 from grb_check.rankings import prepare
 from grb_check.reports.standings import Place, Ranks
@@ -28,7 +28,8 @@ NET = Group("net", "tiny", "full")
 
 def settings(home: Path, limits: tuple[RankLimit, ...] = (LIMIT,), **more: object) -> Settings:
     """One model on `tiny`, full, under two attacks."""
-    origins = dict.fromkeys(("grb_min_rank", "grb_model", "grb_dataset"), COMMAND_LINE)
+    origins = dict.fromkeys((option.dest for option in OPTIONS), DEFAULT)
+    origins |= dict.fromkeys(("grb_min_rank", "grb_model", "grb_dataset"), COMMAND_LINE)
     made = Settings(
         models=(ModelSpec(label="net", target="m:net", args={}),),
         suite="smoke",
@@ -63,6 +64,26 @@ def test_a_run_without_cases_reads_no_leaderboard(home: Path) -> None:
     empty = settings(home / "nowhere")
     assert prepare(empty, []).opponents == {}
     assert list(prepare(settings(home), settings(home).cases()).opponents) == ["tiny"]
+
+
+def test_what_the_ini_file_asks_for_does_not_stop_other_runs(home: Path) -> None:
+    """What its leaderboards lack is a note, where the command line selects the cases."""
+    against = {"grb_rank_against": INI, "grb_min_rank": INI}
+    own = settings(home / "nowhere")
+    found = prepare(replace(own, origins=own.origins | against), own.cases())
+    assert found.opponents == {}
+    assert "there is no measured leaderboard of tiny" in found.notes[0]
+    other = settings(home, attacks=(("modification", "dice"),))
+    asked = other.origins | against | {"grb_dataset": INI, "grb_attack": COMMAND_LINE}
+    assert (
+        "none of the selected cases"
+        in prepare(replace(other, origins=asked), other.cases()).notes[0]
+    )
+    for origins in (own.origins | against | {"grb_dataset": INI}, own.origins):
+        with pytest.raises(UsageError, match="no measured leaderboard"):
+            prepare(replace(own, origins=origins), own.cases())
+    alone = settings(home, against=Against(), origins=own.origins | {"grb_min_rank": INI})
+    assert prepare(alone, alone.cases()).opponents == {}
 
 
 def test_limits_of_the_ini_file_may_be_about_other_datasets_and_models(home: Path) -> None:

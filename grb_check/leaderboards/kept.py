@@ -37,7 +37,12 @@ HARNESS: Final = (  # what makes and trains models, whosever they are
     "training.py",
     "adversarial*.py",
     "probing.py",
+    "returned.py",
+    "conventions.py",
     "victim*.py",
+    "evaluation.py",
+    "trials.py",
+    "white_box.py",
 )
 
 

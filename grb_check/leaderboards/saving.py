@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from grb_check.errors import UsageError
+from grb_check.errors import DataError, UsageError
 from grb_check.leaderboards.board import Board
-from grb_check.leaderboards.files import write_board, write_whole
+from grb_check.leaderboards.files import read_board, write_board, write_whole
+from grb_check.leaderboards.plan import Plan
 from grb_check.leaderboards.tables import csv_text, markdown
 
 
@@ -28,6 +29,35 @@ def prepare(option: str, folder: Path) -> Path:
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{option} {str(folder)!r} cannot be written; choose another folder")
     return folder
+
+
+def refuse_smaller(plan: Plan, folder: Path) -> None:
+    """Refuse to write over a leaderboard that has what a new one of the plan would not have.
+
+    Raises:
+        UsageError: names what would be lost, and how to keep it.
+    """
+    path = folder / f"{plan.name}.json"
+    if not path.exists():
+        return
+    try:
+        there = read_board(path)
+    except DataError as error:
+        raise UsageError(f"{error}; give another --name or --out, or remove the file") from None
+    titles = [each.title for each in plan.candidates]
+    attacks = ["/".join(pair) for pair in plan.attacks]
+    kinds = (
+        ({there.dataset}, {plan.source.name}),
+        (there.defences, titles),
+        (there.attacks, attacks),
+        (there.difficulties, plan.difficulties),
+    )
+    lost = [each for old, new in kinds for each in old if each not in new]
+    if lost:
+        raise UsageError(
+            f"{str(path)!r} has {', '.join(lost)}, which the new leaderboard would not have; name "
+            f"them too, give another --name or --out, or remove the file"
+        )
 
 
 def save(board: Board, folder: Path) -> tuple[Path, ...]:

@@ -43,6 +43,8 @@ def sentence(standing: Standing) -> str:
     ours = "; settings GRB's, perturbations ours" if standing.board == PUBLISHED else ""
     all_attacks = standing.attacks + len(standing.missing)
     over = f" over {standing.attacks} of {all_attacks} attacks" if standing.missing else ""
+    if standing.missing and standing.board == PUBLISHED:
+        over += ", theirs from mean accuracies and so a little too high"
     return (
         f"{ordinal(standing.rank)} of {standing.competitors} ({standing.board}), "
         f"{_between(standing)} (weighted accuracy {standing.figure:.1%}{over}{ours})"

@@ -58,6 +58,24 @@ def test_folder_and_name_of_the_files(run: Run, tmp_path: Path) -> None:
     assert names == {"mine.json", "mine.md", "mine.csv"}
 
 
+def test_a_larger_board_is_not_written_over(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A smaller one under its name would be what ranks are among; a larger one is welcome."""
+    folder = f"--out={tmp_path}"
+    both = "--models=board_models:good,Mine=board_models:poor"
+    assert run(both, folder) == 0
+    before = (tmp_path / "tiny.json").read_bytes()
+    assert run("--models=board_models:good", folder) == 1
+    assert "has Mine, which the new leaderboard would not have" in capsys.readouterr().err
+    assert (tmp_path / "tiny.json").read_bytes() == before
+    assert run("--models=board_models:good", folder, "--name=small") == 0
+    assert run(both, folder, "--difficulties=full") == 0
+    (tmp_path / "tiny.json").write_text("{}")
+    assert run(both, folder) == 1
+    assert "remove the file" in capsys.readouterr().err
+
+
 def test_an_interrupted_command_says_what_is_kept_and_goes_on(
     run: Run,
     bench: Bench,

@@ -69,8 +69,8 @@ def test_a_published_leaderboard_says_what_is_whose() -> None:
     published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
     assert place_lines([replace(PLACE, standings=(published,))]) == [
         "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
-        "R-GCN 80.4% (weighted accuracy 80.9% over 3 of 5 attacks; settings GRB's, perturbations "
-        "ours)"
+        "R-GCN 80.4% (weighted accuracy 80.9% over 3 of 5 attacks, theirs from mean accuracies and "
+        "so a little too high; settings GRB's, perturbations ours)"
     ]
 
 
