@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from grb_check.gates import Gate, Verdict, judge
     from grb_check.outcomes import Outcome, Repeat
     from grb_check.returned import Encoder, SelfTrained, Trained, wrap
+    from grb_check.training import TrainingSettings
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "Repeat",
     "SelfTrained",
     "Trained",
+    "TrainingSettings",
     "UsageError",
     "Verdict",
     "adversarial_training",
@@ -66,6 +68,7 @@ _HOMES = {
     "gates": ("Gate", "Verdict", "judge"),
     "outcomes": ("Outcome", "Repeat"),
     "returned": ("Encoder", "SelfTrained", "Trained", "wrap"),
+    "training": ("TrainingSettings",),
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from torch_geometric.data import Data
 
 from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.dataset import Dataset, training_view, validation_view
-from grb_check.errors import DataError, ModelError
+from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.model_checks import check_nothing_cached, check_output
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import Wrapped
@@ -42,6 +43,19 @@ class TrainingSettings:
     weight_decay: float = 0.0
     warmup_epochs: int = 100  # over which the learning rate grows linearly to `lr`
     max_gradient_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("max_epochs", "patience", "warmup_epochs"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}, allowed are 1 and more")
+        for name in ("lr", "weight_decay"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value}, allowed are 0 and more")
+        if not self.max_gradient_norm > 0:
+            raise UsageError(
+                f"max_gradient_norm is {self.max_gradient_norm}, allowed is anything above 0"
+            )
 
 
 @dataclass(frozen=True)
@@ -103,13 +117,14 @@ def fit_with(module: nn.Module | Wrapped, settings: TrainingSettings) -> Fit:
 
     def fit(data: Data, validation: Data | None = None) -> TrainingRun:
         adapter = adapter_of(module)
-        columns = check_views(adapter, data, validation)
+        seed = drawn_seed()
+        columns = check_views(adapter, data, validation, seed=seed)
         loss_of = loss_on(adapter, data, columns)
         measure = None
         if validation is not None:
             nodes = counted(validation, "val_mask")
             measure = measure_on(adapter, validation, columns, nodes)
-        return descend(adapter, loss_of, measure, settings, seed=drawn_seed())
+        return descend(adapter, loss_of, measure, settings, seed=seed)
 
     return fit
 
@@ -137,7 +152,8 @@ def descend(
         measure_from: the first epoch whose state may be chosen.
 
     Raises:
-        ModelError: the module cannot be trained by gradients, or the loss is not finite.
+        ModelError: the module cannot be trained by gradients, or the loss is not finite. It is
+            then left as it is at that moment.
     """
     module = adapter.module
     parameters = [p for p in module.parameters() if p.requires_grad]
@@ -188,10 +204,10 @@ def adapter_of(module: nn.Module | Wrapped) -> Adapter:
     return Adapter(inner, name, detect_convention(inner, "forward", name))
 
 
-def check_views(adapter: Adapter, data: Data, validation: Data | None) -> int:
+def check_views(adapter: Adapter, data: Data, validation: Data | None, *, seed: int) -> int:
     """The number of classes that the module tells, once it has answered on the views.
 
-    The call also gives lazy parameters their shapes.
+    The call also gives lazy parameters their shapes, and their first values from the seed.
 
     Raises:
         DataError: a view lacks something, or has no node that counts.
@@ -201,25 +217,36 @@ def check_views(adapter: Adapter, data: Data, validation: Data | None) -> int:
     check_nothing_cached(adapter.module, adapter.name)
     check_view(data, "data", "train_mask")
     if validation is not None:
-        check_view(validation, "validation", "val_mask")
-    modes = {part: part.training for part in adapter.module.modules()}
-    adapter.module.eval()
-    with torch.no_grad(), isolated_randomness(0):
+        check_view(validation, "data" if validation is data else "validation", "val_mask")
+    with evaluating(adapter.module), torch.no_grad(), isolated_randomness(seed):
         output = adapter(data.x, data.edge_index)
-    for part, training in modes.items():
-        part.training = training
     rows = int(data.x.shape[0])
     output = check_output(
         output, name=adapter.name, called=adapter.convention, rows=rows, columns=None
     )
     columns = int(output.shape[1])
-    highest = max(int(view.y.max()) for view in (data, validation) if view is not None)
+    counting = [data.y[counted(data, "train_mask")]]
+    if validation is not None:
+        counting.append(validation.y[counted(validation, "val_mask")])
+    highest = max(int(labels.max()) for labels in counting)
     if highest >= columns:
         raise ModelError(
             f"model {adapter.name} has {columns} outputs a node; the labels go up to {highest}, "
             f"which takes {highest + 1}"
         )
     return columns
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; every part in its own mode as before after it, also on errors."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes.items():
+            part.training = training
 
 
 def drawn_seed() -> int:

@@ -27,7 +27,7 @@ from grb_check.probing import probe
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import Encoder, SelfTrained, Trained, Wrapped, module_of
 from grb_check.tracebacks import short_traceback
-from grb_check.training import TrainingSettings, train
+from grb_check.training import TrainingSettings, evaluating, train
 from grb_check.victims import Victim, freeze
 
 _MARKS = (Trained, SelfTrained, Encoder)
@@ -162,9 +162,7 @@ def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
 
 def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
     """One call on the training view, which also gives lazy parameters their shapes."""
-    modes = {part: part.training for part in adapter.module.modules()}
-    adapter.module.eval()
-    with isolated_randomness(seed), torch.no_grad():
+    with evaluating(adapter.module), isolated_randomness(seed), torch.no_grad():
         output = adapter(view.x, view.edge_index)
     check_output(
         output,
@@ -173,8 +171,6 @@ def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> No
         rows=view.x.shape[0],
         columns=columns,
     )
-    for part, training in modes.items():
-        part.training = training
 
 
 def _fit(fit: Callable[..., object], dataset: Dataset, name: str, device: torch.device) -> None:

@@ -28,8 +28,15 @@ def check_view(view: object, name: str, mask: str) -> None:
         if not isinstance(view.get(field), Tensor):
             raise DataError(f"{name} has no {field}; {wanted}")
     x, edges, y = view.x, view.edge_index, view.y
-    if x.dim() != 2 or not x.is_floating_point() or not x.shape[0]:
-        raise DataError(f"{name}: x is {_form(x)}; it must be float [num_nodes, num_features]")
+    if x.dim() != 2 or not x.is_floating_point() or not x.numel() or x.layout != torch.strided:
+        raise DataError(
+            f"{name}: x is {_form(x)}; it must be a dense float [num_nodes, num_features]"
+        )
+    devices = {str(each.device) for each in (x, edges, y)}
+    if len(devices) > 1:
+        raise DataError(f"{name}: x, edge_index and y are on {sorted(devices)}; move all to one")
+    if not x.isfinite().all():
+        raise DataError(f"{name}: x holds NaN or infinity")
     if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype != torch.int64:
         raise DataError(f"{name}: edge_index is {_form(edges)}; it must be int64 [2, num_edges]")
     if y.shape != x.shape[:1] or y.dtype != torch.int64:
@@ -37,16 +44,35 @@ def check_view(view: object, name: str, mask: str) -> None:
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < x.shape[0]:
         worst = int(edges.max()) if int(edges.min()) >= 0 else int(edges.min())
         raise DataError(f"{name}: edge_index names node {worst} of {x.shape[0]}, counted from 0")
-    if int(y.min()) < 0:
-        raise DataError(f"{name}: y holds {int(y.min())}; labels are 0 and more")
+    _check_both_directions(edges, int(x.shape[0]), name)
     nodes = view.get(mask)
+    _check_mask(nodes, y, f"{name}: {mask}")
+    lowest = int(y[nodes].min() if nodes is not None else y.min())
+    if lowest < 0:
+        raise DataError(f"{name}: y holds {lowest}; labels are 0 and more")
+
+
+def _check_both_directions(edges: Tensor, num_nodes: int, name: str) -> None:
+    forwards = torch.unique(edges[0] * num_nodes + edges[1])
+    backwards = torch.unique(edges[1] * num_nodes + edges[0])
+    if not torch.equal(forwards, backwards):
+        alone = int(forwards[~torch.isin(forwards, backwards)][0])
+        raise DataError(
+            f"{name}: edge_index holds the edge from {alone // num_nodes} to {alone % num_nodes} "
+            f"and not its reverse; torch_geometric.utils.to_undirected adds what is missing"
+        )
+
+
+def _check_mask(nodes: object, y: Tensor, name: str) -> None:
     if nodes is None:
         return
     if not isinstance(nodes, Tensor) or nodes.shape != y.shape or nodes.dtype != torch.bool:
         shown = _form(nodes) if isinstance(nodes, Tensor) else type(nodes).__name__
-        raise DataError(f"{name}: {mask} is {shown}; it must be bool [{x.shape[0]}], one a node")
+        raise DataError(f"{name} is {shown}; it must be bool [{y.shape[0]}], one a node")
+    if nodes.device != y.device:
+        raise DataError(f"{name} is on {nodes.device}, y on {y.device}; move both to one")
     if not nodes.any():
-        raise DataError(f"{name}: {mask} holds no node; leave it out where all nodes count")
+        raise DataError(f"{name} holds no node; leave it out where all nodes count")
 
 
 def _form(tensor: Tensor) -> str:

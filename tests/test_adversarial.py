@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,7 @@ from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.dataset import training_view, validation_view
 from grb_check.errors import DataError, GradientError, GrbCheckError, ModelError, UsageError
 from grb_check.models import GCN, GIN
-from grb_check.training import TrainingSettings
+from grb_check.training import TrainingSettings, adapter_of, check_views
 from grb_check.victim_building import build_victim
 from grb_check.victims import Victim
 
@@ -207,8 +208,10 @@ def test_every_iteration_attacks_anew_with_a_growing_budget(
     monkeypatch.setattr(InjectionFgsm, "perturb", spy)
     chosen = replace(SHORT, injected_nodes=4, growth=2)
     adversarial_training(fresh(), VIEW, VALIDATION, settings=chosen, seed=0)
-    assert [each.injected_x.shape[0] for each in seen] == [2, 4, 4]
-    assert not torch.equal(seen[1].injected_edges, seen[2].injected_edges)
+    trial, *attacks = seen
+    assert trial.injected_x.shape[0] == 1
+    assert [each.injected_x.shape[0] for each in attacks] == [2, 4, 4]
+    assert not torch.equal(attacks[1].injected_edges, attacks[2].injected_edges)
 
 
 @given(
@@ -294,13 +297,18 @@ def _with(**changed: object) -> Data:
         (DATASET, r"data is a Dataset; it must be a torch_geometric Data"),
         (_without("y"), r"data has no y"),
         (_without("edge_index"), r"data has no edge_index"),
-        (_with(x=VIEW.x.long()), r"x is int64 \[60, 8\]; it must be float"),
+        (_with(x=VIEW.x.long()), r"x is int64 \[60, 8\]; it must be a dense float"),
         (_with(y=VIEW.y[:-1]), r"y is int64 \[59\]; it must be int64 \[60\]"),
         (_with(y=VIEW.y - 1), r"y holds -1"),
         (_with(edge_index=VIEW.edge_index.T), r"edge_index is int64 .*int64 \[2, num_edges\]"),
         (_with(edge_index=VIEW.edge_index + 40), r"edge_index names node .* of 60"),
         (_with(train_mask=torch.zeros(60)), r"train_mask is float32 \[60\]; it must be bool"),
         (_with(train_mask=torch.zeros(60, dtype=torch.bool)), r"train_mask holds no node"),
+        (_with(x=VIEW.x[:, :0]), r"x is float32 \[60, 0\]; it must be a dense float"),
+        (_with(x=VIEW.x.to_sparse()), r"it must be a dense float"),
+        (_with(x=VIEW.x / 0), r"x holds NaN or infinity"),
+        (_with(y=VIEW.y.to("meta")), r"edge_index and y are on \['cpu', 'meta'\]"),
+        (_with(edge_index=torch.tensor([[3], [4]])), r"the edge from 3 to 4 and not its reverse"),
     ],
 )
 def test_data_that_is_no_labelled_graph_is_refused(data: Any, message: str) -> None:
@@ -310,6 +318,39 @@ def test_data_that_is_no_labelled_graph_is_refused(data: Any, message: str) -> N
     with pytest.raises(DataError, match=message):
         adversarial_training(module, data, settings=SHORT)
     assert torch.equal(before, state(module))
+
+
+def test_labels_of_nodes_that_do_not_count_are_not_looked_at() -> None:
+    """-1 is what many data sets have there."""
+    half = torch.arange(60) < 30
+    data = _with(train_mask=half, y=torch.where(half, VIEW.y, -1))
+    adversarial_training(fresh(), data, settings=SHORT)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": "a"}, {"settings": {"steps": 3}}])
+def test_other_arguments_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    """By name."""
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        adversarial_training(fresh(), VIEW, **wrong)
+
+
+def test_lazy_layers_start_from_the_seed() -> None:
+    """Or every repeat would begin with the same weights."""
+    modules = [Lazy() for _ in range(3)]
+    for module, seed in zip(modules, (0, 1, 0), strict=True):
+        check_views(adapter_of(module), VIEW, VALIDATION, seed=seed)
+    first, second, third = (module.linear.weight for module in modules)
+    assert torch.equal(first, third)
+    assert not torch.equal(first, second)
+
+
+class Lazy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.LazyLinear(3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x)
 
 
 class Cached(nn.Module):
@@ -345,12 +386,17 @@ class NoGradient(nn.Module):
 def test_models_that_cannot_be_trained_so_are_refused(
     module: Any, kind: type[GrbCheckError], message: str
 ) -> None:
-    """The message says what is wrong, and a module keeps its flags."""
-    flags = [p.requires_grad for p in module.parameters()] if isinstance(module, nn.Module) else []
+    """Before any training: the message says what is wrong, and a module stays as it is."""
+    before = _all_of(module)
     with pytest.raises(kind, match=message):
         adversarial_training(module, VIEW, VALIDATION, settings=SHORT)
-    if isinstance(module, nn.Module):
-        assert flags == [p.requires_grad for p in module.parameters()]
+    assert before == _all_of(module)
+
+
+def _all_of(module: object) -> list[object]:
+    if not isinstance(module, nn.Module):
+        return []
+    return [module.training, *((p.requires_grad, p.tolist()) for p in module.parameters())]
 
 
 @pytest.mark.parametrize(
@@ -363,9 +409,11 @@ def test_models_that_cannot_be_trained_so_are_refused(
         {"growth": -1},
         {"measure_every": 0},
         {"feature_range": (1.0, -1.0)},
+        {"feature_range": (0.0, math.inf)},
+        {"feature_range": (0.0, 1.0, 2.0)},
         {"objective": "nonsense"},
     ],
-    ids=lambda each: next(iter(each)),
+    ids=str,
 )
 def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
     """The message names the setting and the value."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from torch_geometric.nn import GCNConv
 
 from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.dataset import Dataset, training_view, validation_view
-from grb_check.errors import DataError, ModelError
+from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.models import GCN
 from grb_check.training import TrainingRun, TrainingSettings, descend, fit_with, loss_on, train
 
@@ -246,3 +248,23 @@ def test_training_gives_what_it_always_gave() -> None:
     run(module, TrainingSettings(max_epochs=20), seed=1)
     total = sum(float(p.detach().double().square().sum()) for p in module.parameters())
     assert total == pytest.approx(FIRST_VERSION, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_epochs": 0},
+        {"patience": 0},
+        {"warmup_epochs": 0},
+        {"lr": -1.0},
+        {"lr": math.nan},
+        {"weight_decay": -0.1},
+        {"max_gradient_norm": 0.0},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    """By name and value."""
+    ((name, value),) = wrong.items()
+    with pytest.raises(UsageError, match=f"{name} is {value}"):
+        TrainingSettings(**wrong)

@@ -17,6 +17,7 @@ from grb_check.sparse import csr_block, csr_matrix
 DENSE: Final = 512  # linked nodes up to which a dense solver is as fast
 FILTERS: Final = 4  # times that a block is filtered; then Planetoid Cora lacks 1e-7 of the best
 DEGREE: Final = 20  # of the filter
+ROUNDING: Final = 1e-6  # of the largest eigenvalue: what is less counts as zero
 SPARE: Final = 14  # vectors of the block that are only there for the others to converge
 
 
@@ -60,7 +61,10 @@ def _filtered(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
         block = _damped(matrix, block, bound)
         basis = torch.linalg.qr(block / block.norm(dim=0))[0]
         values, turn = torch.linalg.eigh(basis.T @ (matrix @ basis))
-        block, bound = basis @ turn, float(values.abs().min())
+        magnitudes = values.abs()
+        # Where the rank is lower than the block is wide, the least is rounding, and would overflow.
+        bound = max(float(magnitudes.min()), ROUNDING * float(magnitudes.max()))
+        block = basis @ turn
     return _largest(values, block, rank)
 
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import graphs
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
 from grb_check import SelfTrained
-from grb_check.models import GATGuard, GCNGuard, gcn_guard
-from grb_check.models.guard import Edges, Guard
+from grb_check.models import GATGuard, GCNGuard, gat_guard, gcn_guard
+from grb_check.models.guard import Edges, Guard, Guarded
 from grb_check.models.guarded import _GuardedAttention
+from grb_check.training import TrainingSettings
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
-def dense_weights(guard: Guard, h: Tensor, adjacency: Tensor, before: Tensor | None) -> Tensor:
+def dense_weights(guard: Guard, h: Tensor, adjacency: Tensor) -> Tensor:
     """Omega [N, N] of equations 3 to 7, its diagonal for the node itself."""
     size = h.shape[0]
-    kept = adjacency if before is None else before.fill_diagonal(0) > 0
     similarity = torch.zeros(size, size)
     for i in range(size):
         for j in range(size):
             cosine = F.cosine_similarity(h[i], h[j], dim=0, eps=1e-12)
-            if kept[i, j] and cosine >= guard.threshold:
+            if adjacency[i, j] and cosine >= guard.threshold:
                 similarity[i, j] = cosine
     count = (similarity > 0).sum(dim=1)
     total = similarity.sum(dim=1)
@@ -48,8 +51,9 @@ def dense_gcn(model: GCNGuard, x: Tensor, edge_index: Tensor) -> Tensor:
     omega = None
     allowed = adjacency
     for number, layer in enumerate(model.layers):
+        assert isinstance(layer, nn.Linear)
         h = torch.relu(x) if number else x
-        alpha = dense_weights(model.guard, h, allowed, None)
+        alpha = dense_weights(model.guard, h, allowed)
         off_diagonal = alpha - alpha.diag().diag()
         allowed = off_diagonal > 0
         if omega is None:
@@ -132,15 +136,31 @@ def test_guarded_attention_with_equal_weights_is_pygs() -> None:
         torch.testing.assert_close(layer(h, edges, weights), expected)
 
 
-def _weights(value: float):
-    from grb_check.models.guard import Guarded
-
+def _weights(value: float) -> Guarded:
     kept = torch.ones(4, dtype=torch.bool)
     return Guarded(torch.full((4,), value), torch.full((4,), value), kept)
 
 
-def test_trains_with_its_own_learning_rate() -> None:
-    """GRB, Table 6: 0.001."""
-    made = gcn_guard(3, 2)
-    assert isinstance(made, SelfTrained)
-    assert isinstance(made.module, GCNGuard)
+@pytest.mark.parametrize(("factory", "kind"), [(gcn_guard, GCNGuard), (gat_guard, GATGuard)])
+def test_trains_with_its_own_learning_rate(
+    monkeypatch: pytest.MonkeyPatch,
+    factory: Callable[[int, int], SelfTrained],
+    kind: type[nn.Module],
+) -> None:
+    """GRB, Table 6: 0.001; what is trained is the module that becomes the victim."""
+    asked: list[tuple[object, TrainingSettings]] = []
+
+    def fit(data: Data, validation: Data | None = None) -> None:
+        """Stand in for the training."""
+
+    def spy(module: object, settings: TrainingSettings) -> object:
+        asked.append((module, settings))
+        return fit
+
+    monkeypatch.setattr("grb_check.models.guarded.fit_with", spy)
+    made = factory(3, 2)
+    [(module, chosen)] = asked
+    assert chosen.lr == 0.001
+    assert module is made.module
+    assert type(module) is kind
+    assert made.fit is fit
