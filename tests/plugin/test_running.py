@@ -77,14 +77,6 @@ def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester) -> None:
     project.runpytest(*QUICK, IDS[1], "test_own.py").assert_outcomes(passed=2)
 
 
-@pytest.mark.slow
-def test_a_printed_node_id_reaches_workers(project: pytest.Pytester) -> None:
-    """They read it from the controller's arguments."""
-    project.makepyfile(test_own="def test_own(): pass")
-    result = project.runpytest_subprocess(*QUICK, "-n", "1", IDS[1], "test_own.py")
-    result.assert_outcomes(passed=2)
-
-
 def test_a_node_id_reaches_cases_that_the_other_options_leave_out(
     project: pytest.Pytester,
 ) -> None:
@@ -158,12 +150,14 @@ def test_model_arguments_reach_the_factory(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    "workers", [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)], ids=["alone", "workers"]
+    "workers",
+    [[], pytest.param(["-n", "1", "grb::tiny"], marks=pytest.mark.slow)],
+    ids=["alone", "workers"],
 )
 def test_junit_holds_the_figures_of_cases_and_suite(
     project: pytest.Pytester, workers: list[str]
 ) -> None:
-    """Properties survive workers; classname and name are unique."""
+    """Properties survive workers, as a pasted id does; classname and name are unique."""
     run = project.runpytest_subprocess if workers else project.runpytest
     run(*QUICK, *workers, "--junitxml=out.xml")
     suite = ET.parse(project.path / "out.xml").getroot()[0]
