@@ -22,6 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from grb_check.errors import UsageError
+
 
 @dataclass(frozen=True, eq=False)
 class Edges:
@@ -71,10 +73,15 @@ class Guard(nn.Module):
         threshold: of the similarity, below which an edge is cut (default: 0.1, the authors' code
             and GRB).
         memory: beta, how much of the weights before the last layer is kept.
+
+    Raises:
+        UsageError: the threshold is not above 0, so that sums of similarities could be 0 or less.
     """
 
     def __init__(self, *, threshold: float = 0.1, memory: float = 0.5) -> None:
         super().__init__()
+        if not 0 < threshold <= 1:
+            raise UsageError(f"threshold is {threshold}, allowed are similarities above 0 up to 1")
         self.threshold = threshold
         self.memory = memory
         self.gate = nn.Linear(2, 1)

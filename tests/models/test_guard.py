@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
 from grb_check import SelfTrained
+from grb_check.errors import UsageError
 from grb_check.models import GATGuard, GCNGuard, gat_guard, gcn_guard
 from grb_check.models.guard import Edges, Guard, Guarded
 from grb_check.models.guarded import _GuardedAttention
@@ -165,3 +166,10 @@ def test_trains_with_its_own_learning_rate(
     assert module is made.module
     assert type(module) is kind
     assert made.fit is fit
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.1, 1.5, float("nan")])
+def test_a_threshold_that_cuts_nothing_or_all_is_refused(threshold: float) -> None:
+    """Sums of negative similarities would be divided by."""
+    with pytest.raises(UsageError, match=f"threshold is {threshold}"):
+        Guard(threshold=threshold)
