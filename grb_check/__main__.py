@@ -70,7 +70,7 @@ def info(options: argparse.Namespace, places: Places) -> int:
     from grb_check.reports.datasets import graph_set_statistics, statistics
 
     source = datasets.find(options.dataset, places)
-    if source.kind == "graphs":
+    if source.of_graphs:
         _say(*graph_set_statistics(datasets.load_graph_set(source)))
     else:
         _say(*statistics(datasets.load(source)))
@@ -154,7 +154,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 def _fetched(source: Source) -> str:
     from grb_check.datasets.published import published
 
-    if source.kind == "graphs":
+    if source.of_graphs:
         graphs = datasets.load_graph_set(source)
         return f"{graphs.num_graphs:,} graphs, {graphs.origin}"
     if source.kind == "rebuild":  # whoever says fetch wants the original

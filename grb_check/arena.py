@@ -11,7 +11,7 @@ from typing import Final
 import torch
 
 from grb_check.cases import Case
-from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.outcomes import Repeat
 from grb_check.own_models import OwnModels, Ready, predict
@@ -37,7 +37,7 @@ class Arena:
         repeats: what was measured, for `worst`; the oldest are forgotten.
     """
 
-    dataset: Dataset
+    dataset: AnyDataset
     fingerprint: str
     own: OwnModels
     device: torch.device

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from grb_check.attacks import Pair, attack_names
+from grb_check.attacks import ON_GRAPHS, Pair, attack_names
 from grb_check.attacks.naming import WORST, base_name, split_budget, with_budget
 from grb_check.errors import UsageError
 
 DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
+WHOLE: Final = "full"  # the only one of a set of graphs
 SCENARIOS: Final = ("injection", "modification")
 NODE_PREFIX: Final = "grb"
 TEST_NAME: Final = "test_attack"
@@ -93,93 +94,36 @@ def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair,
     return tuple(sorted(every, key=attack_order))
 
 
-def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
-    """Names of the attacks of which `worst` takes the strongest, all with its own budget.
+def on_graphs(pair: Pair) -> bool:
+    """Whether an attack can change each graph of a set within its own budget.
 
-    Args:
-        worst: scenario and name, with or without a budget.
-        selected: the attacks of the run, as the user selected them. Where that selection has no
-            `worst` of the scenario itself, or nothing else of it, the members are those of the
-            suite `standard`.
+    Of the built-in ones those of `ON_GRAPHS` and the worst of them. A user's modification attack
+    is given the budgets of the graphs, and held to them.
     """
-    scenario, name = worst
-    budget = split_budget(name)[1]
-    chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
-    for attacks in (selected if chosen else (), SUITES["standard"].attacks):
-        others = {
-            (scenario, split_budget(other)[0])
-            for kind, other in attacks
-            if kind == scenario and base_name(other) != WORST
-        }
-        if others:
-            break
-    return tuple(with_budget(other, budget) for _, other in sorted(others, key=attack_order))
+    scenario, name = pair
+    plain = (scenario, base_name(name))
+    if plain in attack_names():
+        return plain in ON_GRAPHS
+    return scenario == "modification"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suite:
-    """What runs where the user names nothing else."""
+def check_on_graphs(case: Case) -> None:
+    """Refuse what a set of graphs cannot be subjected to.
 
-    datasets: tuple[str, ...]
-    difficulties: tuple[str, ...]
-    attacks: tuple[Pair, ...]
-    repeats: int
-
-
-SUITES: Final = {
-    # A minute or two on a laptop; `full` repeats what the three levels show.
-    "smoke": Suite(
-        datasets=("synthetic-cora",),
-        difficulties=("easy", "medium", "hard"),
-        attacks=(
-            ("injection", "rnd"),
-            ("injection", "fgsm"),
-            ("injection", "pgd"),
-            ("modification", "rnd"),
-            ("modification", "dice"),
-        ),
-        repeats=3,
-    ),
-    "standard": Suite(
-        datasets=("synthetic-cora",),
-        difficulties=DIFFICULTIES,
-        attacks=(
-            ("injection", "rnd"),
-            ("injection", "fgsm"),
-            ("injection", "pgd"),
-            ("injection", "speit"),
-            ("injection", "tdgia"),
-            ("injection", "agia"),
-            ("injection", WORST),
-            ("modification", "rnd"),
-            ("modification", "dice"),
-            ("modification", "flip"),
-            ("modification", "nea"),
-            ("modification", "stack"),
-            ("modification", "fga"),
-            ("modification", "pgd"),
-            ("modification", "random-flips"),
-            ("modification", "pgd-topology"),
-            ("modification", "prbcd"),
-            ("modification", "grbcd"),
-            ("modification", WORST),
-        ),
-        repeats=3,
-    ),
-    # The grid of the GRB leaderboards: injection only, each attack repeated ten times.
-    "paper": Suite(
-        datasets=("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer"),
-        difficulties=DIFFICULTIES,
-        attacks=(
-            ("injection", "rnd"),
-            ("injection", "fgsm"),
-            ("injection", "pgd"),
-            ("injection", "speit"),
-            ("injection", "tdgia"),
-        ),
-        repeats=10,
-    ),
-}
+    Raises:
+        UsageError: an attack on a single graph, or a level that graphs do not have.
+    """
+    if not on_graphs((case.scenario, case.attack)):
+        allowed = ", ".join("/".join(each) for each in (*ON_GRAPHS, ("modification", WORST)))
+        raise UsageError(
+            f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "
+            f"attack; allowed: {allowed}"
+        )
+    if case.difficulty != WHOLE:
+        raise UsageError(
+            f"{case.dataset} is a set of graphs, which has no difficulty {case.difficulty!r}; "
+            f"allowed: {WHOLE}"
+        )
 
 
 def check_repeats(name: str, value: object) -> int:

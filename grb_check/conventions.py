@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from grb_check.errors import ModelError, UsageError
 from grb_check.receptive import is_patched
@@ -46,10 +46,12 @@ class Convention:
         arguments: (parameter name, role) in the order of the call; None stands for an argument
             passed by position.
         weight_name: the optional parameter that takes edge weights, if there is one.
+        batch_name: likewise the one that takes the graph of each node.
     """
 
     arguments: tuple[tuple[str | None, Role], ...]
     weight_name: str | None = None
+    batch_name: str | None = None
 
     def __str__(self) -> str:
         roles = ", ".join(role for _, role in self.arguments)
@@ -62,6 +64,11 @@ class Convention:
     @property
     def takes_edge_weight(self) -> bool:
         return self.weight_name is not None or "edge_weight" in self.roles
+
+    @property
+    def takes_batch(self) -> bool:
+        """Whether it can be told which graph each node belongs to."""
+        return self.batch_name is not None or bool(self.roles & {"batch", "data"})
 
 
 PLAIN: Final = Convention(((None, "x"), (None, "edge_index")))
@@ -114,14 +121,21 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
             f"with grb_check.wrap(module, forward='x, edge_index'), or give what else it needs "
             f"a default"
         )
-    weights = [p.name for p in named if p.name not in roles and _role(p.name) == "edge_weight"]
+    weights, batches = (
+        [p.name for p in named if p.name not in roles and _role(p.name) == role]
+        for role in ("edge_weight", "batch")
+    )
     # PyG's BasicGNN has the parameter in every forward, also where its layers ignore it.
     supported = "edge_index" in roles.values() and getattr(module, "supports_edge_weight", True)
     by_position = {p.name for p in named if p.kind is p.POSITIONAL_ONLY}
     arguments = tuple(
         (None if p.name in by_position else p.name, roles[p.name]) for p in named if p.name in roles
     )
-    return Convention(arguments, weights[0] if weights and supported else None)
+    return Convention(
+        arguments,
+        weights[0] if weights and supported else None,
+        batches[0] if batches and "edge_index" in roles.values() else None,
+    )
 
 
 def _required_roles(required: list[str]) -> dict[str, Role]:
@@ -158,12 +172,21 @@ class Adapter:
         name: of the model, for messages.
         convention: what it is called with.
         method: `forward`, or `encode` for an encoder.
+        batch: int64 [N], rising, the graph of each node, for a model that answers for graphs. Any
+            other number of nodes than N is taken as one graph.
     """
 
     module: nn.Module
     name: str
     convention: Convention
     method: str = "forward"
+    batch: Tensor | None = None
+
+    def rows(self, num_nodes: int) -> int:
+        """How many rows the output has for so many nodes: one for each of them, or each graph."""
+        if self.batch is None:
+            return num_nodes
+        return int(self._batch_of(num_nodes, self.batch.device)[-1]) + 1 if num_nodes else 0
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """What the module returns; its shape and type are checked by the caller.
@@ -181,7 +204,8 @@ class Adapter:
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to output with the graph fixed, prepared once."""
         own = getattr(self.module, "on_topology", None)
-        if self.method == "forward" and callable(own) and not is_patched(self.module):
+        plain = self.method == "forward" and self.batch is None
+        if plain and callable(own) and not is_patched(self.module):
             fixed = self._guarded(own, edge_index, num_nodes)
             return lambda x: self._guarded(fixed, x)
         return self.with_graph(edge_index, num_nodes, {})
@@ -196,7 +220,7 @@ class Adapter:
                 go into a whole `Data` too, where they may be ignored.
         """
         fixed = self._graph_arguments(edge_index, num_nodes, given)
-        weight = {key: value for key, value in given.items() if key == "edge_weight"}
+        weight = {str(key): value for key, value in given.items() if key == "edge_weight"}
         # Through the module itself where possible, so that its hooks run.
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
 
@@ -205,13 +229,15 @@ class Adapter:
             for name, role in self.convention.arguments:
                 value = x if role == "x" else fixed.get(role)
                 if role == "data":
-                    value = Data(x=x, edge_index=edge_index, **weight)
+                    value = self._data(x, edge_index, weight)
                 if name is None:
                     positional.append(value)
                 else:
                     keyword[name] = value
             if weight and self.convention.weight_name is not None:
                 keyword[self.convention.weight_name] = weight["edge_weight"]
+            if self.batch is not None and self.convention.batch_name is not None:
+                keyword[self.convention.batch_name] = fixed["batch"]
             versions = x._version, edge_index._version
             output = self._guarded(function, *positional, **keyword)
             if (x._version, edge_index._version) != versions:
@@ -232,13 +258,26 @@ class Adapter:
         fixed: dict[Role, object] = {"edge_index": edge_index, **given}
         if "edge_weight" in roles:
             fixed["edge_weight"] = ones
-        if "batch" in roles:
-            fixed["batch"] = torch.zeros(num_nodes, dtype=torch.int64, device=edge_index.device)
+        if "batch" in roles or self.batch is not None:
+            fixed["batch"] = self._batch_of(num_nodes, edge_index.device)
         if "adj_t" in roles:
             fixed["adj_t"] = with_long_indices(csr_matrix(target, source, ones, num_nodes))
         if "adj" in roles:
             fixed["adj"] = self.adjacency(edge_index, num_nodes)
         return fixed
+
+    def _batch_of(self, num_nodes: int, device: torch.device) -> Tensor:
+        """int64 [num_nodes]: the graph of each node."""
+        if self.batch is not None and self.batch.numel() == num_nodes:
+            return self.batch.to(device)
+        return torch.zeros(num_nodes, dtype=torch.int64, device=device)
+
+    def _data(self, x: Tensor, edge_index: Tensor, weight: Mapping[str, object]) -> Data:
+        if self.batch is None:
+            return Data(x=x, edge_index=edge_index, **weight)
+        batch = self._batch_of(x.shape[0], x.device)
+        ptr = torch.cat([batch.new_zeros(1), torch.bincount(batch).cumsum(0)])
+        return Batch(x=x, edge_index=edge_index, batch=batch, ptr=ptr, **weight)
 
     def adjacency(self, edge_index: Tensor, num_nodes: int) -> object:
         """GRB's adjacency: through the module's own `adj_norm_func` where it has one.

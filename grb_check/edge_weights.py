@@ -7,7 +7,7 @@ output on the graph that has the edges of weight 1, and the weights have to have
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import torch
@@ -96,7 +96,8 @@ def way_that_holds(adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tenso
 def _ways(adapter: Adapter, num_nodes: int) -> Iterator[Way]:
     """Those that an adapter's convention allows, the cheapest first."""
     if isinstance(adapter.module, Probed):
-        yield from map(_probed, _ways(adapter.module.adapter, num_nodes))
+        encoder = replace(adapter.module.adapter, batch=adapter.batch)
+        yield from map(_probed, _ways(encoder, num_nodes))
         return
     if adapter.convention.takes_edge_weight or "data" in adapter.convention.roles:
         yield _by_argument
@@ -147,7 +148,8 @@ def _probed(inner: Way) -> Way:
 
     def way(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
         probed = cast(Probed, adapter.module)
-        embeddings = inner(probed.adapter, edge_index, num_nodes)
+        encoder = replace(probed.adapter, batch=adapter.batch)
+        embeddings = inner(encoder, edge_index, num_nodes)
         return lambda x, weights: probed.linear(embeddings(x, weights))
 
     return way
@@ -188,19 +190,29 @@ class _Trial:
             weights = self.graph.weights(self.graph.present.to(self.x.dtype))
             if not _distance(weighted(self.x, weights), clean) <= allowed:
                 return False
-        of_pairs = self.pattern.to(self.x.dtype).requires_grad_()
+        pattern = self.pattern.to(self.x.dtype)
+        output, gradient = self._along(weighted, pattern)
+        if gradient is None or not _distance(output, changed) <= allowed:
+            return False
+        if change <= NOISE * self.scale or bool(gradient.any()):
+            return True
+        # Two alike nodes of a pooled graph are a place where the gradient happens to be 0.
+        _, gradient = self._along(weighted, torch.full_like(pattern, 0.5))
+        return gradient is not None and bool(gradient.any())
+
+    def _along(self, weighted: Weighted, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The output for weights [p], and its gradient along a direction; None where none leads."""
+        of_pairs = weights.clone().requires_grad_()
         with torch.enable_grad(), isolated_randomness(0):
             output = weighted(self.x, self.graph.weights(of_pairs))
-        if not output.requires_grad or not _distance(output.detach(), changed) <= allowed:
-            return False
+        if not output.requires_grad:
+            return output, None
         # A random direction: softmax outputs have a constant sum.
         generator = torch.Generator().manual_seed(0)
         direction = torch.randn(output.shape, generator=generator).to(output)
         along = (output * direction).sum()
         (gradient,) = torch.autograd.grad(along, of_pairs, allow_unused=True)
-        if gradient is None:
-            return False
-        return change <= NOISE * self.scale or bool(gradient.any())
+        return output.detach(), gradient
 
 
 def _trial(

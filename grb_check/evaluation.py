@@ -17,15 +17,23 @@ from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.naming import WORST, base_name, split_budget
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Threat
-from grb_check.cases import DIFFICULTIES, Case, check_repeats, worst_members
+from grb_check.cases import (
+    DIFFICULTIES,
+    Case,
+    check_on_graphs,
+    check_repeats,
+    on_graphs,
+)
 from grb_check.choices import choose
-from grb_check.datasets.places import SPLIT_RULES
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.devices import resolve_device, threads_for
 from grb_check.outcomes import Outcome, Repeat
 from grb_check.own_models import OwnModels, Ready
 from grb_check.roster import Roster
 from grb_check.store import Store
 from grb_check.subjects import Model, Subject, as_subject
+from grb_check.suites import worst_members
 from grb_check.surrogates import kinds_for
 from grb_check.trials import Trial, black_box, spent
 from grb_check.white_box import white_box
@@ -47,6 +55,8 @@ def evaluate(
     data: Path | str | Sequence[Path | str] = (),
     download: bool = False,
     split: str = "grb",
+    training: str = "inductive",
+    features: str = "grb",
     store: Path | str | None = None,
     device: str = "auto",
 ) -> Outcome:
@@ -70,6 +80,8 @@ def evaluate(
         data: folders that hold datasets.
         download: whether a dataset that is in none of them may be downloaded.
         split: `grb`, or `given` for the one that the dataset brings along.
+        training: `inductive`, or `transductive` for models that learn on the whole graph.
+        features: GRB's normalisation, or `rows`: raw ones with rows that sum to 1.
         store: folder of perturbations to reuse; None keeps nothing.
         device: a torch device, or auto.
 
@@ -85,6 +97,8 @@ def evaluate(
         folders=tuple(Path(folder) for folder in folders),
         download=download,
         split=choose("split", split, SPLIT_RULES),
+        training=choose("training", training, TRAININGS),
+        features=choose("features", features, FEATURE_RULES),
     )
     source = datasets.find(str(dataset), places)
     folder = None if store is None else Path(store)
@@ -182,7 +196,7 @@ class Evaluator:
         arena = self._arena(source)
         names: tuple[str, ...] = (case.attack,)
         if base_name(case.attack) == WORST:
-            names = worst_members((case.scenario, case.attack), selected)
+            names = self._members(arena, case, selected)
         plans = [self._plan(arena, replace(case, attack=name)) for name in names]
         with threads_for(arena.dataset.num_nodes):
             done = [
@@ -200,8 +214,19 @@ class Evaluator:
             warnings=tuple(dict.fromkeys(messages)),
         )
 
+    def _members(self, arena: Arena, case: Case, selected: Sequence[Pair]) -> tuple[str, ...]:
+        """The attacks of which `worst` takes the strongest."""
+        worst = (case.scenario, case.attack)
+        if not isinstance(arena.dataset, GraphDataset):
+            return worst_members(worst, selected)
+        check_on_graphs(case)
+        names = worst_members(worst, [pair for pair in selected if on_graphs(pair)])
+        return tuple(name for name in names if on_graphs((case.scenario, name)))
+
     def _plan(self, arena: Arena, case: Case) -> _Plan:
         """What is to be done in a case; a wrong name is an error before anything is trained."""
+        if isinstance(arena.dataset, GraphDataset):
+            check_on_graphs(case)
         defaults = settings_for(arena.dataset, case.scenario)
         attack = load_attack(case.scenario, case.attack, defaults, self._attacks)
         kinds_for(attack)
@@ -268,7 +293,7 @@ class Evaluator:
             with self._progress(f"loading {source.name}"):
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
-                    dataset = datasets.load(source)
+                    dataset = datasets.load_either(source)
                 on_device = replace(dataset, graph=dataset.graph.to(self.device))
                 fingerprint = dataset.fingerprint()
                 own = OwnModels(on_device, fingerprint, self.store, self.device)

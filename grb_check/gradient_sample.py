@@ -30,7 +30,8 @@ def missing_gradients(
 
     Args:
         model: evaluation mode, parameters frozen.
-        graph: `x` [N, d], `edge_index` [2, 2E], `y` [N] true labels.
+        graph: `x` [N, d], `edge_index` [2, 2E], `y` [N] true labels; of graphs `batch` [N] and
+            `y` [G].
         targets: int64 [t], of which at most `SAMPLE` are looked at.
         kind: the gradient with respect to all features, or to the weights of the edges at them.
 
@@ -55,11 +56,19 @@ def missing_gradients(
 
 def _sample(graph: Data, targets: Tensor) -> Tensor:
     """Targets with an edge, int64 [at most SAMPLE], ascending, on the graph's device."""
-    degrees = torch.bincount(graph.edge_index[0].cpu(), minlength=graph.x.shape[0])
+    degrees = torch.bincount(_owners(graph)[0].cpu(), minlength=graph.y.shape[0])
     connected = targets.cpu()[degrees[targets.cpu()] > 0]
     generator = torch.Generator().manual_seed(derive_seed("gradient sample"))
     chosen = torch.randperm(connected.numel(), generator=generator)[:SAMPLE]
     return connected[chosen].sort().values.to(graph.x.device)
+
+
+def _owners(graph: Data) -> Tensor:
+    """int64 [2, 2E]: the ends of each edge, or the graph that they are in, where graphs are
+    targets."""
+    batch: Tensor | None = graph.get("batch")
+    edge_index: Tensor = graph.edge_index
+    return edge_index if batch is None else batch[edge_index]
 
 
 def _of_features(
@@ -73,7 +82,7 @@ def _of_edges(
     model: DifferentiableModel, graph: Data, sample: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     first, second = graph.edge_index
-    at_sample = torch.isin(first, sample) | torch.isin(second, sample)
+    at_sample = torch.isin(_owners(graph), sample).any(dim=0)
     pairs = graph.edge_index[:, (first < second) & at_sample]
     weights = torch.ones(pairs.shape[1], device=graph.x.device, requires_grad=True)
     logits_of = model.with_pairs(graph.x, graph.edge_index, pairs, sample)

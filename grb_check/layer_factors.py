@@ -6,6 +6,7 @@ It is computed from what goes through the layers, see `propagations`, and believ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -50,6 +51,12 @@ class LayerFactors:
         self._adapter = adapter
         self._formulas: Formulas | None = None  # None before the trial
         self._way: Way | None = None  # to hand weights over
+
+    def on_graphs(self, batch: Tensor) -> LayerFactors:
+        """The same for other graphs, of which `batch` int64 [N] is the graph of each node."""
+        other = LayerFactors(replace(self._adapter, batch=batch))
+        other._formulas, other._way = self._formulas, self._way
+        return other
 
     def gradients(
         self,

@@ -59,7 +59,13 @@ def check_output(
         raise ModelError(f"model {name}: {expected}, got a {type(output).__name__}")
     shape = list(output.shape)
     if len(shape) != 2 or shape[0] != rows or columns not in (None, shape[1]):
-        raise ModelError(f"model {name}: {expected}, one row a node, got shape {shape}")
+        hint = ""
+        if len(shape) == 2 and shape[0] == rows:
+            hint = (
+                "; if these are embeddings, return grb_check.Encoder(module), so that a linear "
+                "probe is fitted to them"
+            )
+        raise ModelError(f"model {name}: {expected}, one row a node{hint}, got shape {shape}")
     if not output.is_floating_point():
         raise ModelError(
             f"model {name}: {expected}, got {output.dtype}; return logits, not predicted classes"
@@ -83,6 +89,20 @@ def check_nothing_cached(module: nn.Module, name: str) -> None:
                 f"model {name}: layer {path or type(layer).__name__} has cached=True and would "
                 f"answer for its first graph on every other; set cached=False"
             )
+
+
+def check_takes_batch(adapter: Adapter) -> None:
+    """A model of graphs can be told which nodes belong to which of them.
+
+    Raises:
+        ModelError: it is called with features and edges alone.
+    """
+    if not adapter.convention.takes_batch:
+        raise ModelError(
+            f"model {adapter.name} is called as {adapter.convention}; graphs have classes here, "
+            f"many of them in one call: it must take (x, edge_index, batch), batch being the graph "
+            f"of each node, or (data) with data.batch, and return one row for each graph"
+        )
 
 
 def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
@@ -180,7 +200,7 @@ def _answer(
 ) -> Tensor:
     with isolated_randomness(seed), torch.no_grad():
         output = adapter(view.x, edge_index)
-    rows = view.x.shape[0]
+    rows = adapter.rows(view.x.shape[0])
     return check_output(
         output, name=adapter.name, called=adapter.convention, rows=rows, columns=columns
     )

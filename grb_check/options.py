@@ -26,6 +26,7 @@ SELECTING: Final = (
     "--grb-case",
     "--grb-rank-against",
     "--grb-min-rank",
+    "--grb-delta-to",
 )
 LIST_FLAG: Final = "--grb-list"
 LISTS: Final = ("models", "attacks", "datasets", "leaderboards")
@@ -193,6 +194,15 @@ OPTIONS: Final = _options(
         "match wins; without --grb-rank-against it is the rank among the run's models",
     ),
     (
+        "--grb-delta-to",
+        "grb_delta_to",
+        "LABEL",
+        "string",
+        False,
+        "model of the run that the others' largest drops are compared with, over the datasets "
+        "(default: reference, the reference GCN)",
+    ),
+    (
         "--grb-data",
         "grb_data",
         "DIR",
@@ -225,6 +235,24 @@ OPTIONS: Final = _options(
         "string",
         False,
         "GRB's split by degree (default), or the one that a dataset brings along",
+    ),
+    (
+        "--grb-training",
+        "grb_training",
+        "inductive|transductive",
+        "string",
+        False,
+        "whether models of nodes learn on the graph of the training nodes (default), or on the "
+        "whole graph with the labels of these (the suites contrastive and contrastive-smoke)",
+    ),
+    (
+        "--grb-features",
+        "grb_features",
+        "grb|rows",
+        "string",
+        False,
+        "features of nodes: GRB's normalisation (default), or the raw ones with rows that sum to "
+        "1 (the suites contrastive and contrastive-smoke)",
     ),
     (
         "--grb-store",

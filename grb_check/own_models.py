@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.randomness import derive_seed, isolated_randomness
 from grb_check.store import Store
@@ -23,7 +23,7 @@ class Ready:
 
     Attributes:
         victim: to attack.
-        predicted: int64 [num_nodes].
+        predicted: int64 [num_nodes], or [num_graphs].
         warnings: of building it.
         fresh: a copy that has not been called since; None where there is none.
         gradients: what diagnostics found out about it, kept for its other cases.
@@ -47,7 +47,7 @@ class OwnModels:
         device: where they are trained.
     """
 
-    dataset: Dataset
+    dataset: AnyDataset
     fingerprint: str
     store: Store
     device: torch.device
@@ -96,6 +96,7 @@ def surrogate_seed() -> int:
 
 
 def predict(model: DifferentiableModel, graph: Data, seed: int) -> Tensor:
-    """Predicted classes int64 [num_nodes], on the CPU; the same seed gives the same."""
+    """Predicted classes int64 [num_nodes], or [num_graphs], on the CPU; the same seed gives the
+    same."""
     with isolated_randomness(seed), torch.no_grad():
         return model(graph.x, graph.edge_index).argmax(dim=1).cpu()

@@ -14,20 +14,20 @@ from grb_check.attacks.naming import read_budget
 from grb_check.cases import (
     DIFFICULTIES,
     SCENARIOS,
-    SUITES,
+    WHOLE,
     Case,
     NodeId,
-    Suite,
     at_budgets,
     attack_order,
     check_repeats,
     expand,
     keep_matching,
     known_attacks,
+    on_graphs,
 )
-from grb_check.choices import choose
+from grb_check.choices import choose, unknown
 from grb_check.datasets import Places, Source
-from grb_check.datasets.places import SPLIT_RULES
+from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.datasets.sources import named_sources
 from grb_check.errors import UsageError
 from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
@@ -37,8 +37,10 @@ from grb_check.options import COMMAND_LINE, DEFAULT, INI, Option
 from grb_check.rank_gate import RankLimit, parse_rank_limit
 from grb_check.raw_values import RawValues, read_raw
 from grb_check.roster import Roster
+from grb_check.suites import FOR_GRAPHS, SUITES, Suite, check_graph_sets
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
+REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,7 @@ class Settings:
     budgets: tuple[float, ...] = ()
     against: Against = NOBODY
     rank_limits: tuple[RankLimit, ...] = ()
+    delta_to: str = ""  # label of a model; empty for the reference GCN
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -68,11 +71,15 @@ class Settings:
         return tuple(model.label for model in self.models) if len(self.models) > 1 else ("",)
 
     def cases(self) -> list[Case]:
-        """The selected cases in order."""
-        names = [source.name for source in self.datasets]
-        return keep_matching(
-            expand(self.labels, names, self.difficulties, self.attacks), self.patterns
-        )
+        """The selected cases in order; of sets of graphs those that such a set can have."""
+        every: list[Case] = []
+        for label in self.labels:
+            for source in self.datasets:
+                levels, attacks = self.difficulties, self.attacks
+                if source.of_graphs:
+                    levels, attacks = (WHOLE,), tuple(filter(on_graphs, attacks))
+                every += expand([label], [source.name], levels, attacks)
+        return keep_matching(every, self.patterns)
 
     def source(self, dataset: str) -> Source:
         """Where the dataset of that name comes from; unselected ones are looked up."""
@@ -115,12 +122,11 @@ def read(
         UsageError: names the option, the value given and what is allowed.
     """
     raw = read_raw(lookup, rootdir, here)
-    suite_name = choose("suite", raw.one("grb_suite", "smoke"), tuple(SUITES))
-    suite = SUITES[suite_name]
-    places = read_places(raw)
+    names = [datasets.anchored(name, raw.base("grb_dataset")) for name in raw.many("grb_dataset")]
+    suite_name, suite = _suite(raw, names)
+    places = read_places(raw, suite)
     scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
     levels = {choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")}
-    names = [datasets.anchored(name, raw.base("grb_dataset")) for name in raw.many("grb_dataset")]
     json_path = raw.one("grb_json")
     budgets = sorted({read_budget(text, "--grb-budget") for text in raw.many("grb_budget")})
     asked = roster.split(raw.filled("grb_attack"))
@@ -130,10 +136,13 @@ def read(
         else _attacks(suite, suite_name, scenarios)
     )
     patterns = roster.split(raw.filled("grb_case"))
+    models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"))
+    sources = _sources(names or suite.datasets, places, suite_name if not names else "")
+    check_graph_sets(sources, levels, attacks, named=bool(asked))
     return Settings(
-        models=read_models(raw.many("grb_model"), raw.texts("grb_model_args")),
+        models=models,
         suite=suite_name,
-        datasets=_sources(names or suite.datasets, places, suite_name if not names else ""),
+        datasets=sources,
         difficulties=_in_order(DIFFICULTIES, levels) or suite.difficulties,
         attacks=at_budgets(attacks, budgets),
         patterns=tuple(map(roster.canonical_pattern, patterns)),
@@ -149,11 +158,15 @@ def read(
             raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
         ),
         rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
+        delta_to=_delta_to(raw, models),
     )
 
 
-def read_places(raw: RawValues) -> Places:
-    """Where datasets may come from.
+def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
+    """Where datasets may come from, and how they are read.
+
+    Args:
+        suite: says how, where the user does not.
 
     Raises:
         UsageError: a folder is none, or a source or the split is unknown.
@@ -167,7 +180,9 @@ def read_places(raw: RawValues) -> Places:
         folders=tuple(folders),
         download=raw.one("grb_download") is True,
         sources=named_sources(raw.texts("grb_sources") if given else None),
-        split=choose("split", raw.one("grb_split", "grb"), SPLIT_RULES),
+        split=choose("split", raw.one("grb_split", suite.split), SPLIT_RULES),
+        training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
+        features=choose("features", raw.one("grb_features", suite.features), FEATURE_RULES),
     )
 
 
@@ -178,7 +193,8 @@ def check_thresholds(settings: Settings, roster: Roster) -> None:
         UsageError: see `gates.check_patterns`.
     """
     names = [source.name for source in settings.datasets]
-    every = [*names, *(name for name in datasets.known_names() if name not in names)]
+    known = (*datasets.known_names(), *datasets.GRAPH_SETS)
+    every = [*names, *(name for name in known if name not in names)]
     labels = ["", *(model.label for model in settings.models)]
     thresholds = settings.gate.thresholds
     if settings.origins["grb_threshold"] == INI:
@@ -218,6 +234,14 @@ def _attacks(suite: Suite, name: str, scenarios: Sequence[str]) -> tuple[Pair, .
     return kept
 
 
+def _suite(raw: RawValues, names: Sequence[str]) -> tuple[str, Suite]:
+    """The suite that is named; else the one for sets of graphs, where all datasets are such."""
+    of_graphs = bool(names) and all(name in datasets.GRAPH_SETS for name in names)
+    default = FOR_GRAPHS if of_graphs else "smoke"
+    name = choose("suite", raw.one("grb_suite", default), tuple(SUITES))
+    return name, SUITES[name]
+
+
 def _sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, ...]:
     try:
         sources = _unique([datasets.find(name, places) for name in names])
@@ -249,6 +273,26 @@ def _gate(raw: RawValues, roster: Roster) -> Gate:
         min_clean=fraction("grb_min_clean", "--grb-min-clean"),
         strict_diagnostics=raw.one("grb_strict_diagnostics") is True,
     )
+
+
+def _delta_to(raw: RawValues, models: Sequence[ModelSpec]) -> str:
+    """The label; empty for the reference GCN.
+
+    The ini file may name a model that today's command line leaves out.
+    """
+    given = str(raw.one("grb_delta_to", REFERENCE)).strip()
+    labels = [each.label for each in models]
+    if given in labels and len(labels) > 1:
+        return given
+    elsewhere = raw.origins["grb_delta_to"] == INI and raw.origins["grb_model"] != INI
+    if given == REFERENCE or elsewhere or not models:
+        return ""
+    if given in labels:
+        raise UsageError(
+            f"--grb-delta-to {given!r} is the only model of the run; add another --grb-model, or "
+            f"leave the option out for the delta to the reference GCN"
+        )
+    raise unknown("model of --grb-delta-to", given, (*labels, REFERENCE))
 
 
 def _store(raw: RawValues) -> Path | None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 
 from grb_check import factories
-from grb_check.datasets.dataset import Dataset, training_view
+from grb_check.datasets.views import AnyDataset, training_view
 from grb_check.errors import UsageError
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import Encoder, SelfTrained, Trained
@@ -34,7 +34,7 @@ class Subject:
         """Whether there is one model for all repeats, because no factory makes more."""
         return not callable(self.source)
 
-    def build(self, dataset: Dataset, seed: int, device: torch.device) -> object:
+    def build(self, dataset: AnyDataset, seed: int, device: torch.device) -> object:
         """What the factory returns for this dataset and seed."""
         if not callable(self.source):
             return self.source

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -14,11 +14,17 @@ from torch import Tensor, nn
 from grb_check.attacks.naming import check_surrogates
 from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.dataset import Dataset
-from grb_check.errors import DataError
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import AnyDataset
+from grb_check.errors import DataError, UsageError
 from grb_check.models import gcn, gcn_ln, gin
+from grb_check.models.graph_gcn import graph_gcn
+from grb_check.models.graph_gin import graph_gin
 from grb_check.models.published import hyper_parameters
+from grb_check.models.set_settings import SetModel, set_settings
 from grb_check.pair_gradients import PairGradients, mean_of
 from grb_check.randomness import isolated_randomness
+from grb_check.returned import SelfTrained
 from grb_check.training import TrainingSettings, train
 from grb_check.victims import Victim, freeze
 
@@ -27,17 +33,18 @@ VERSION: Final = 1  # raised whenever the same recipe comes to give another mode
 
 @dataclass(frozen=True)
 class _Kind:
-    """The name that GRB's tables give a model, and what makes it."""
+    """The name that tables give a model, and what makes it, for nodes and for graphs."""
 
     title: str
     factory: Callable[[int, int, str], nn.Module]
+    of_graphs: Callable[[int, int, str], SelfTrained] | None
 
 
 # For each of `attacks.naming.SURROGATES`.
 _KINDS: Final[Mapping[str, _Kind]] = {
-    "gcn": _Kind("GCN", gcn),
-    "gcn_ln": _Kind("GCN+LN", gcn_ln),
-    "gin": _Kind("GIN", gin),
+    "gcn": _Kind("GCN", gcn, graph_gcn),
+    "gcn_ln": _Kind("GCN+LN", gcn_ln, None),
+    "gin": _Kind("GIN", gin, graph_gin),
 }
 KINDS: Final = tuple(_KINDS)
 
@@ -55,6 +62,10 @@ class Ensemble:
     def takes_edge_weight(self) -> bool:
         """Whether all members can be called, and differentiated, with edge weights."""
         return all(member.takes_edge_weight for member in self.members)
+
+    def on_graphs(self, batch: Tensor) -> Ensemble:
+        """The same for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        return Ensemble(tuple(member.on_graphs(batch) for member in self.members))
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Log-probabilities float [num_nodes, num_classes], up to a constant in each row."""
@@ -106,6 +117,14 @@ class Ensemble:
         return mean_of(parts) if len(parts) == len(found) else None
 
 
+def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
+    """The surrogates that there are for it: a set of graphs has no `gcn_ln`."""
+    of_graphs = isinstance(dataset, GraphDataset)
+    return tuple(
+        name for name, kind in _KINDS.items() if not of_graphs or kind.of_graphs is not None
+    )
+
+
 def kinds_for(attack: object) -> tuple[str, ...]:
     """Which surrogates an attack asks for with its `surrogates`; the GCN where it has none.
 
@@ -117,23 +136,35 @@ def kinds_for(attack: object) -> tuple[str, ...]:
     return kinds
 
 
-def surrogate(dataset: Dataset, *, seed: int, device: torch.device, kind: str = "gcn") -> Victim:
+def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str = "gcn") -> Victim:
     """A model with the published hyper-parameters, trained on the dataset from this seed.
 
     Args:
         kind: one of `KINDS`.
+
+    Raises:
+        UsageError: a set of graphs has no surrogate of the kind.
     """
     with isolated_randomness(seed):
-        module = _untrained(dataset, kind).to(device)
-    adapter = _adapter(module, kind)
-    train(adapter, dataset, _settings(dataset, kind), seed=seed, device=device)
+        if isinstance(dataset, GraphDataset):
+            built = _of_graphs(dataset, kind)
+            module = cast(nn.Module, built.module).to(device)
+            built.fit(dataset.training_graphs.to(device), dataset.validation_graphs.to(device))
+        else:
+            module = _untrained(dataset, kind).to(device)
+            settings = _settings(dataset, kind)
+            train(_adapter(module, kind), dataset, settings, seed=seed, device=device)
     freeze(module)
-    return Victim(adapter, dataset.num_classes)
+    return _victim(module, kind, dataset)
 
 
-def recipe(dataset: Dataset, kind: str) -> str:
+def recipe(dataset: AnyDataset, kind: str) -> str:
     """Everything beside dataset and seed that determines a surrogate, as stable text."""
     title = _KINDS[kind].title
+    if isinstance(dataset, GraphDataset):
+        _factory_of_graphs(dataset, kind)
+        settings = set_settings(cast(SetModel, title), dataset.name)
+        return f"{title} of graphs {VERSION}: {settings}, torch {torch.__version__}"
     row = hyper_parameters(title, dataset.name)
     return (
         f"{title} {VERSION}: hidden_sizes={row['hidden_sizes']}, dropout={row['dropout']}, "
@@ -147,7 +178,7 @@ def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(
-    dataset: Dataset, kind: str, arrays: Mapping[str, NDArray[Any]], device: torch.device
+    dataset: AnyDataset, kind: str, arrays: Mapping[str, NDArray[Any]], device: torch.device
 ) -> Victim:
     """The surrogate that `to_arrays` was given.
 
@@ -172,10 +203,34 @@ def from_arrays(
             raise DataError(f"{stored}: {key} holds values that are not finite")
     module.load_state_dict({key: torch.from_numpy(np.array(a)) for key, a in arrays.items()})
     freeze(module)
-    return Victim(_adapter(module.to(device), kind), dataset.num_classes)
+    return _victim(module.to(device), kind, dataset)
 
 
-def _untrained(dataset: Dataset, kind: str) -> nn.Module:
+def _victim(module: nn.Module, kind: str, dataset: AnyDataset) -> Victim:
+    adapter = _adapter(module, kind)
+    if isinstance(dataset, GraphDataset):
+        adapter = replace(adapter, batch=dataset.graph.batch)
+    return Victim(adapter, dataset.num_classes)
+
+
+def _factory_of_graphs(dataset: GraphDataset, kind: str) -> Callable[[int, int, str], SelfTrained]:
+    factory = _KINDS[kind].of_graphs
+    if factory is None:
+        raise UsageError(
+            f"surrogate {kind!r} is a model of nodes, and {dataset.name} is a set of graphs; "
+            f"allowed: {', '.join(kinds_on(dataset))}"
+        )
+    return factory
+
+
+def _of_graphs(dataset: GraphDataset, kind: str) -> SelfTrained:
+    factory = _factory_of_graphs(dataset, kind)
+    return factory(dataset.num_features, dataset.num_classes, dataset.name)
+
+
+def _untrained(dataset: AnyDataset, kind: str) -> nn.Module:
+    if isinstance(dataset, GraphDataset):
+        return cast(nn.Module, _of_graphs(dataset, kind).module)
     return _KINDS[kind].factory(dataset.num_features, dataset.num_classes, dataset.name)
 
 

@@ -15,7 +15,8 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.conventions import Adapter, detect_convention
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.model_checks import check_nothing_cached, check_output
 from grb_check.randomness import isolated_randomness

@@ -133,7 +133,7 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
 def _attack_surrogates(trial: Trial) -> Perturbation:
     dataset = trial.own.dataset
     ready = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
-    known = (dataset.train, dataset.val)
+    known = (dataset.labelled,)
     if len(ready) == 1:
         return _attack(trial, _Knowledge(ready[0].victim, ready[0].predicted, known))
     ensemble = Ensemble(tuple(each.victim for each in ready))
@@ -149,7 +149,7 @@ def on_model(trial: Trial, ready: Ready) -> Perturbation:
         ModelError: it needs of the model what that does not have, such as a gradient.
     """
     dataset = trial.own.dataset
-    known = (dataset.train, dataset.val, dataset.test["full"])
+    known = (dataset.labelled, dataset.test["full"])
     return _attack(trial, _Knowledge(ready.victim, ready.predicted, known))
 
 
@@ -268,7 +268,7 @@ def describe_threat(threat: Threat) -> str:
             threat.feature_range,
             threat.modified_nodes,
         )
-    )
+    ) + ("" if threat.edge_budgets is None else f" {digest([threat.edge_budgets])}")
 
 
 def _right(trial: Trial, predicted: Tensor) -> Right:

@@ -6,18 +6,21 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
 
 import torch
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from grb_check.conventions import Adapter, Convention, detect_convention
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import AnyDataset, training_view, validation_view
 from grb_check.errors import ModelError
 from grb_check.model_checks import (
     check_no_state_kept,
     check_nothing_cached,
     check_output,
+    check_takes_batch,
     warn_of_assumed_encoder,
     warn_of_ignored_structure,
     warn_of_random_forward,
@@ -26,11 +29,13 @@ from grb_check.model_checks import (
 from grb_check.probing import probe
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import Encoder, SelfTrained, Trained, Wrapped, module_of
+from grb_check.set_training import train_on_graphs
 from grb_check.tracebacks import short_traceback
 from grb_check.training import TrainingSettings, evaluating, train
 from grb_check.victims import Victim, freeze
 
 _MARKS = (Trained, SelfTrained, Encoder)
+TRIED: Final = 64  # graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +51,7 @@ class _Plan:
 
 def build_victim(
     built: object,
-    dataset: Dataset,
+    dataset: AnyDataset,
     *,
     name: str,
     seed: int,
@@ -60,16 +65,18 @@ def build_victim(
         seed: of the global random states while code of the user runs.
 
     Raises:
-        ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, or
-            keeps state between calls.
+        ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, keeps
+            state between calls, or is to classify graphs and cannot tell them apart.
     """
     plan = _plan(built, name)
-    view = training_view(dataset).to(device)
+    view = _trial_view(dataset).to(device)
     with isolated_randomness(seed):
         module = plan.module.to(device)
         check_nothing_cached(module, name)
         convention = plan.convention or detect_convention(module, plan.method, name)
-        adapter = Adapter(module, name, convention, plan.method)
+        adapter = Adapter(module, name, convention, plan.method, view.get("batch"))
+        if isinstance(dataset, GraphDataset):
+            check_takes_batch(adapter)
         encodes = isinstance(built, Encoder) or plan.method == "encode"
         columns = None if encodes else dataset.num_classes
         late = plan.fit is not None and not _answers(adapter, view, seed)
@@ -81,15 +88,33 @@ def build_victim(
             if late:
                 _check_called(adapter, view, seed, columns)
         elif not plan.finished:
-            train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
+            _train(adapter, dataset, seed=seed, device=device)
         freeze(module)
         if encodes:
             probed = probe(adapter, dataset, device=device)
-            adapter = Adapter(probed, name, detect_convention(probed, "forward", name))
+            convention = detect_convention(probed, "forward", name)
+            adapter = Adapter(probed, name, convention, batch=adapter.batch)
             freeze(probed)
     victim = Victim(adapter, dataset.num_classes)
     _check_finished(victim, view, seed)
+    if isinstance(dataset, GraphDataset):
+        return victim.on_graphs(dataset.graph.batch.to(device))
     return victim
+
+
+def _trial_view(dataset: AnyDataset) -> Data:
+    """What a model is tried on before it is trained: the training view, of many graphs some."""
+    view = training_view(dataset)
+    if isinstance(dataset, GraphDataset):
+        return Batch.from_data_list([view[index] for index in range(min(TRIED, view.num_graphs))])
+    return view
+
+
+def _train(adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device) -> None:
+    if isinstance(dataset, GraphDataset):
+        train_on_graphs(adapter, dataset, seed=seed, device=device)
+    else:
+        train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
 
 
 def _plan(built: object, name: str) -> _Plan:
@@ -168,12 +193,12 @@ def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> No
         output,
         name=adapter.name,
         called=adapter.convention,
-        rows=view.x.shape[0],
+        rows=adapter.rows(view.x.shape[0]),
         columns=columns,
     )
 
 
-def _fit(fit: Callable[..., object], dataset: Dataset, name: str, device: torch.device) -> None:
+def _fit(fit: Callable[..., object], dataset: AnyDataset, name: str, device: torch.device) -> None:
     extra = {}
     try:
         declared = inspect.signature(fit).parameters

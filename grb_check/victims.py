@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, cast
 
@@ -46,7 +46,8 @@ class Victim:
     """A model in evaluation mode with frozen parameters, as attacks and evaluation see it.
 
     Every output is checked to be finite floats [num_nodes, num_classes]; a `ModelError` says what
-    is wrong.
+    is wrong. Where the adapter has a `batch`, graphs take the place of nodes in outputs and
+    targets, and only edges change.
     """
 
     adapter: Adapter
@@ -68,12 +69,19 @@ class Victim:
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logits float [num_nodes, num_classes]."""
         output = self.adapter(x, edge_index, edge_weight)
-        return self._checked(output, x.shape[0], features=x, weights=edge_weight)
+        rows = self.adapter.rows(x.shape[0])
+        return self._checked(output, rows, features=x, weights=edge_weight)
+
+    def on_graphs(self, batch: Tensor) -> Victim:
+        """The same model for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        other = replace(self, adapter=replace(self.adapter, batch=batch))
+        other.__dict__["_layer_factors"] = self._layer_factors.on_graphs(batch)
+        return other
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the graph fixed."""
         forward = self.adapter.on_topology(edge_index, num_nodes)
-        return lambda x: self._checked(forward(x), x.shape[0], features=x)
+        return lambda x: self._checked(forward(x), self.adapter.rows(x.shape[0]), features=x)
 
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
@@ -145,7 +153,8 @@ class Victim:
 
         def logits(weights: Tensor) -> Tensor:
             output = weighted(x, graph.weights(weights.to(x.dtype)))
-            return self._checked(output, num_nodes, weights=weights)[targets]
+            rows = self.adapter.rows(num_nodes)
+            return self._checked(output, rows, weights=weights)[targets]
 
         return logits
 
@@ -168,7 +177,7 @@ class Victim:
             return pair_gradients(known, x, edge_index, targets, objective, edge_weight)
 
         def of_output(output: Tensor) -> Tensor:
-            return objective(self._checked(output, x.shape[0])[targets])
+            return objective(self._checked(output, self.adapter.rows(x.shape[0]))[targets])
 
         return self._layer_factors.gradients(x, edge_index, of_output, edge_weight)
 
@@ -178,7 +187,8 @@ class Victim:
 
     def _alternating(self) -> Alternating | None:
         """The module, where its layers are known and nothing has been changed about them."""
-        allowed = type(self.module) in ALTERNATING and self.adapter.method == "forward"
+        of_nodes = self.adapter.method == "forward" and self.adapter.batch is None
+        allowed = type(self.module) in ALTERNATING and of_nodes
         return cast(Alternating, self.module) if allowed and is_plain(self.module) else None
 
     def _on_part(

@@ -12,28 +12,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import diagnostics
 from grb_check.attacks import attack_names, describe, load_attack
 from grb_check.attacks.naming import (
-    SURROGATES,
     base_name,
     has_setting,
     split_budget,
     with_settings,
 )
-from grb_check.attacks.objectives import tanh_margin
+from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, apply, verify
+from grb_check.cases import on_graphs
 from grb_check.errors import GradientError, ModelError, UsageError, one_line
 from grb_check.gradient_sample import Kind, missing_gradients
 from grb_check.outcomes import Finding, Method, Scores
 from grb_check.own_models import Ready, predict, surrogate_seed
 from grb_check.randomness import isolated_randomness
 from grb_check.score_search import search
-from grb_check.surrogates import kinds_for
+from grb_check.set_search import search_graphs
+from grb_check.surrogates import kinds_for, kinds_on
 from grb_check.trials import (
     Measured,
     Right,
@@ -206,6 +208,8 @@ def _random(trial: Trial) -> list[Perturbation]:
         other = scenario != trial.case.scenario or name == base_name(trial.case.attack)
         if other or (scenario, name) not in attack_names():
             continue
+        if trial.threat.batch is not None and not on_graphs((scenario, name)):
+            continue
         attack = load_attack(scenario, name)
         if not isinstance(trial.attack, OwnAttack):
             both = [each for each in _RESTRICTIONS if has_setting(attack, each)]
@@ -224,35 +228,51 @@ def _searched(
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
             made
-            for kind in SURROGATES
+            for kind in kinds_on(trial.own.dataset)
             if (made := _transferred(trial, surrogates=(kind,))) is not None
         ]
     starts = [made for made, _ in moved] + ([] if adaptive is None else [adaptive])
     random = _random(trial)
     clean = trial.own.dataset.graph
-    found = search(
-        starts or random or [Perturbation()],
-        random,
-        clean,
-        trial.threat.scenario,
-        score=lambda perturbation: _score(trial, ready, perturbation),
-        allowed=lambda perturbation: _may_isolate(trial, perturbation),
-        generator=torch.Generator().manual_seed(seed_of("score search", trial)),
-    )
+    generator = torch.Generator().manual_seed(seed_of("score search", trial))
+    if trial.threat.edge_budgets is not None:
+        found = search_graphs(
+            [*starts, *random, Perturbation()],
+            clean,
+            trial.threat.edge_budgets,
+            margins=lambda perturbation: margins_of(*_answers(trial, ready, perturbation)),
+            isolate=getattr(trial.attack, "isolate", True),
+            generator=generator,
+        )
+    else:
+        found = search(
+            starts or random or [Perturbation()],
+            random,
+            clean,
+            trial.threat.scenario,
+            score=lambda perturbation: _score(trial, ready, perturbation),
+            allowed=lambda perturbation: _may_isolate(trial, perturbation),
+            generator=generator,
+        )
     verify(found, clean, trial.threat)
     return found
 
 
 def _score(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[float, ...]:
     """How many targets stay right, and how far from lost they are."""
+    logits, labels = _answers(trial, ready, perturbation)
+    right = int((logits.argmax(dim=1) == labels).sum())
+    return right, -float(tanh_margin(logits, labels))
+
+
+def _answers(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[Tensor, Tensor]:
+    """Logits [t, c] of the targets on the attacked graph, and their labels [t]."""
     clean = trial.own.dataset.graph
     targets = trial.threat.targets.to(clean.x.device)
     attacked = apply(clean, perturbation)
     with isolated_randomness(trial.seed), torch.no_grad():
         logits = ready.victim(attacked.x, attacked.edge_index)[targets]
-    labels = clean.y[targets]
-    right = int((logits.argmax(dim=1) == labels).sum())
-    return right, -float(tanh_margin(logits, labels))
+    return logits, clean.y[targets]
 
 
 def _may_isolate(trial: Trial, perturbation: Perturbation) -> bool:

@@ -67,6 +67,21 @@ _ENTRIES: Final = (
 
 ZOO: Final[Mapping[str, Entry]] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 
+# Those of Guerranti et al. 2023, of which no leaderboard is kept.
+CONTRASTIVE: Final = (
+    Entry("gcn_kipf", "GCN", "supervised, two layers of 16 (Kipf & Welling 2017)"),
+    Entry("dgi", "DGI", "encoder of nodes, Deep Graph Infomax (Veličković et al. 2019)"),
+    Entry("graphcl", "GraphCL", "encoder of nodes, augmented views (You et al. 2020)"),
+    Entry("gca", "GCA", "encoder of nodes, adaptive views by degree (Zhu et al. 2021)"),
+    Entry("gca_eigenvector", "GCA", "the same, by eigenvector centrality"),
+    Entry("gca_pagerank", "GCA", "the same, by PageRank"),
+    Entry("graph_gcn", "GCN", "of graphs, supervised, with mean pooling"),
+    Entry("graph_gin", "GIN", "of graphs, supervised, with sum pooling (Xu et al. 2019)"),
+    Entry("infograph", "InfoGraph", "encoder of graphs (Sun et al. 2020)"),
+    Entry("graph_graphcl", "GraphCL", "encoder of graphs (You et al. 2020)"),
+    Entry("adgcl", "AD-GCL", "encoder of graphs, learned augmentation (Suresh et al. 2021)"),
+)
+
 
 def entry(text: str) -> Entry:
     """The reference model of a name, a title or a target, in any case.

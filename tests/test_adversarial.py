@@ -29,7 +29,7 @@ from grb_check.adversarial import (
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.conventions import Adapter, detect_convention
-from grb_check.datasets.dataset import training_view, validation_view
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, GradientError, GrbCheckError, ModelError, UsageError
 from grb_check.models import GCN, GIN
 from grb_check.training import TrainingSettings, adapter_of, check_views

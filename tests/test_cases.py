@@ -12,7 +12,6 @@ from grb_check.attacks import attack_names
 from grb_check.cases import (
     DIFFICULTIES,
     SCENARIOS,
-    SUITES,
     Case,
     at_budgets,
     attack_order,
@@ -22,10 +21,10 @@ from grb_check.cases import (
     known_attacks,
     node_path,
     parse_node_id,
-    worst_members,
 )
 from grb_check.choices import choose
 from grb_check.errors import UsageError
+from grb_check.suites import SUITES, worst_members
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,12}", fullmatch=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 
 from grb_check.conventions import PLAIN, Adapter
 from grb_check.errors import ModelError
-from grb_check.probing import STRENGTH, fit_logistic_regression, probe
+from grb_check.probing import STRENGTHS, chosen_probe, fit_logistic_regression, probe
 
 DATASET = community_dataset()
 CPU = torch.device("cpu")
@@ -31,7 +33,7 @@ def _loss(
     z: NDArray[np.float64], y: NDArray[np.int64], w: NDArray[np.float64], b: NDArray[np.float64]
 ) -> float:
     fit = -log_softmax(z @ w.T + b, axis=1)[np.arange(len(y)), y].sum()
-    return float(fit + STRENGTH / 2 * (w**2).sum())
+    return float(fit + 1.0 / 2 * (w**2).sum())
 
 
 @settings(deadline=None, max_examples=30)
@@ -39,7 +41,7 @@ def _loss(
 def test_no_step_makes_the_objective_smaller(seed: int, size: int) -> None:
     """The objective is convex, so a point that no small step improves is the optimum."""
     x, y = _sample(seed, size)
-    weight, bias = fit_logistic_regression(x, y, 3)
+    weight, bias = fit_logistic_regression(x, y, 3, 1.0)
     mean, deviation = x.mean(axis=0), x.std(axis=0)
     z, w = (x - mean) / deviation, weight * deviation
     b = bias + weight @ mean
@@ -57,9 +59,9 @@ def test_predictions_do_not_depend_on_scale_and_origin(
 ) -> None:
     """Embeddings are standardised, and the fit is folded back onto them as they are."""
     x, y = _sample(seed, 3)
-    weight, bias = fit_logistic_regression(x, y, 3)
+    weight, bias = fit_logistic_regression(x, y, 3, 1.0)
     moved = x * scale + shift
-    weight_moved, bias_moved = fit_logistic_regression(moved, y, 3)
+    weight_moved, bias_moved = fit_logistic_regression(moved, y, 3, 1.0)
     np.testing.assert_allclose(
         moved @ weight_moved.T + bias_moved, x @ weight.T + bias, rtol=1e-3, atol=1e-3
     )
@@ -69,7 +71,7 @@ def test_constant_columns_and_absent_classes_are_no_trouble() -> None:
     """A constant column gets no weight, and a class never seen is never predicted."""
     x, y = _sample(0, 2)
     x = np.column_stack([x, np.full(40, 7.0)])
-    weight, bias = fit_logistic_regression(x, y, 5)
+    weight, bias = fit_logistic_regression(x, y, 5, 1.0)
     assert np.isfinite(weight).all()
     assert np.abs(weight[:, 2]).max() < 1e-9
     assert (x @ weight.T + bias).argmax(axis=1).max() < 3
@@ -103,7 +105,8 @@ def test_the_probe_separates_what_can_be_separated() -> None:
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             return torch.eye(3)[DATASET.graph.y[DATASET.train]]
 
-    probed = probe(Adapter(Oracle(), "m", PLAIN), DATASET, device=CPU)
+    alone = replace(DATASET, val=DATASET.val[:0])
+    probed = probe(Adapter(Oracle(), "m", PLAIN), alone, device=CPU)
     logits = probed(DATASET.graph.x[DATASET.train], DATASET.graph.edge_index)
     assert torch.equal(logits.argmax(dim=1), DATASET.graph.y[DATASET.train])
 
@@ -118,3 +121,47 @@ def test_an_encoder_that_changes_when_called_is_an_error() -> None:
 
     with pytest.raises(ModelError, match=r"calling the encoder changed norm\.running_mean"):
         probe(Adapter(Restless(), "m", PLAIN), DATASET, device=CPU)
+
+
+class Remembering(nn.Module):
+    """An encoder that counts its calls in a buffer which no state dict holds."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1), persistent=False)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.calls += 1
+        return x
+
+
+def test_a_buffer_outside_of_the_state_dict_must_not_change_either() -> None:
+    """Not all that an encoder remembers is in its state dict."""
+    with pytest.raises(ModelError, match="calling the encoder changed calls"):
+        probe(Adapter(Remembering(), "m", PLAIN), DATASET, device=CPU)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 999))
+def test_no_other_strength_is_better_on_what_was_held_out(seed: int) -> None:
+    """The penalty is the one with the highest accuracy there, of equals the strongest."""
+    x, y = _sample(seed, 6)
+    fitted, held_out = (x[:12], y[:12]), (x[12:], y[12:])
+    weight, bias = chosen_probe(fitted, held_out, 3)
+    fits = {each: fit_logistic_regression(*fitted, 3, each) for each in STRENGTHS}
+    reached = {
+        each: float(((x[12:] @ w.T + b).argmax(axis=1) == y[12:]).mean())
+        for each, (w, b) in fits.items()
+    }
+    strongest = max(each for each in STRENGTHS if reached[each] == max(reached.values()))
+    np.testing.assert_array_equal(weight, fits[strongest][0])
+    np.testing.assert_array_equal(bias, fits[strongest][1])
+
+
+def test_without_validation_nodes_the_strength_is_one() -> None:
+    """There is nothing to choose by."""
+    x, y = _sample(3, 2)
+    weight, _ = chosen_probe((x, y), (x[:0], y[:0]), 3)
+    np.testing.assert_array_equal(weight, fit_logistic_regression(x, y, 3, 1.0)[0])

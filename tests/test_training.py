@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from grb_check.conventions import Adapter, detect_convention
-from grb_check.datasets.dataset import Dataset, training_view, validation_view
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, ModelError, UsageError
 from grb_check.models import GCN
 from grb_check.training import TrainingRun, TrainingSettings, descend, fit_with, loss_on, train

@@ -46,6 +46,12 @@ _CATALOGUE: Final = {
 }
 
 
+# Those that can change the edges of each graph of a set within its own budget.
+ON_GRAPHS: Final = tuple(
+    ("modification", name) for name in ("random-flips", "pgd-topology", "prbcd", "grbcd")
+)
+
+
 def attack_names() -> tuple[Pair, ...]:
     """All built-in attacks as (scenario, name), in a fixed order."""
     return tuple(_CATALOGUE)

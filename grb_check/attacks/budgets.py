@@ -9,15 +9,19 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import Any
 
+import torch
+
 from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import AnyDataset
 from grb_check.errors import UsageError
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 
 
 def threat_for(
-    dataset: Dataset, difficulty: str, scenario: Scenario, budget: float | None = None
+    dataset: AnyDataset, difficulty: str, scenario: Scenario, budget: float | None = None
 ) -> Threat:
     r"""The threat to the test nodes of one difficulty.
 
@@ -39,6 +43,11 @@ def threat_for(
     Modification: 5 % of the graph's undirected edges (as in the paper's modification experiments),
     and the features of 5 % of the targets; each rounded down, at least 1 where there is one.
 
+    Modification of a set of graphs: 5 % of the undirected edges of each graph, rounded down, at
+    least 1 where there is one, as in `On the Adversarial Robustness of Graph Contrastive Learning
+    Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which leaves
+    the rounding open); no features.
+
     Args:
         dataset: gives targets, sizes and the range of features.
         difficulty: one of the dataset's.
@@ -48,12 +57,14 @@ def threat_for(
             with as many edges each as without it.
 
     Raises:
-        UsageError: unknown difficulty or scenario.
+        UsageError: unknown difficulty or scenario, or one that a set of graphs does not have.
     """
     if difficulty not in dataset.test:
         known = ", ".join(dataset.test)
         msg = f"difficulty is {difficulty!r}, dataset {dataset.name} has {known}"
         raise UsageError(msg)
+    if isinstance(dataset, GraphDataset):
+        return _threat_to_graphs(dataset, scenario, MODIFIED_SHARE if budget is None else budget)
     if scenario == "modification":
         share = MODIFIED_SHARE if budget is None else budget
         targets = dataset.test[difficulty]
@@ -72,13 +83,31 @@ def threat_for(
     raise UsageError(f"scenario is {scenario!r}, allowed are 'modification' and 'injection'")
 
 
-def settings_for(dataset: Dataset, scenario: str) -> Mapping[str, object]:
+def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
     """What GRB's Table 12 sets for the attacks on a dataset: `iterations` and `step_size`.
 
     Empty for datasets that are not GRB's as published, see `threat_for`, and for modification.
     """
-    row = _published_row(dataset) if scenario == "injection" else None
+    if scenario != "injection" or isinstance(dataset, GraphDataset):
+        return {}
+    row = _published_row(dataset)
     return {} if row is None else {name: row[name] for name in ("iterations", "step_size")}
+
+
+def _threat_to_graphs(dataset: GraphDataset, scenario: str, share: float) -> Threat:
+    if scenario != "modification":
+        raise UsageError(
+            f"scenario is {scenario!r}, dataset {dataset.name} is a set of graphs, whose edges can "
+            f"be changed: 'modification' only"
+        )
+    budgets = torch.tensor([_part(share, count) for count in dataset.edges_of_graphs.tolist()])
+    return Threat(
+        scenario="modification",
+        targets=dataset.test["full"],
+        edge_budget=int(budgets.sum()),
+        batch=dataset.graph.batch.cpu(),
+        edge_budgets=budgets,
+    )
 
 
 def _part(share: float, count: int) -> int:

@@ -43,7 +43,7 @@ def margin(logits: Tensor, labels: Tensor) -> Tensor:
     As in `Topology Attack and Defense <https://arxiv.org/abs/1906.04214>`_ (Xu et al. 2019,
     equation 3 with no confidence cut). Lost targets keep their full share of the gradient.
     """
-    return _margin(logits, labels).mean()
+    return margins_of(logits, labels).mean()
 
 
 def tanh_margin(logits: Tensor, labels: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ def tanh_margin(logits: Tensor, labels: Tensor) -> Tensor:
     <https://arxiv.org/abs/2110.14038>`_ (Geisler et al. 2021, section 2): a smooth count of lost
     targets, whose gradient is largest at the decision boundary and fades on both sides of it.
     """
-    return _margin(logits, labels).tanh().mean()
+    return margins_of(logits, labels).tanh().mean()
 
 
 def held_margin(logits: Tensor, labels: Tensor) -> Tensor:
@@ -65,7 +65,7 @@ def held_margin(logits: Tensor, labels: Tensor) -> Tensor:
     `HELD_SHARE` of the median margin of the held targets, makes it independent of the scale of
     a model's logits; no gradient flows through it. (our choice; none of the papers)
     """
-    margins = _margin(logits, labels)
+    margins = margins_of(logits, labels)
     held = -margins.detach()[margins.detach() < 0]
     scale = HELD_SHARE * held.median().clamp(min=1e-12) if held.numel() else 1.0
     return (margins.clamp(max=0) / scale).tanh().mean()
@@ -77,7 +77,7 @@ def probability_margin(logits: Tensor, labels: Tensor) -> Tensor:
     As the tanh margin, but the scale of the logits does not matter; so models that differ in it
     weigh the same in an ensemble.
     """
-    return _margin(logits.softmax(1), labels).mean()
+    return margins_of(logits.softmax(1), labels).mean()
 
 
 def clipped_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
@@ -90,7 +90,7 @@ def clipped_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
     return -surplus.square().mean()
 
 
-def _margin(values: Tensor, labels: Tensor) -> Tensor:
+def margins_of(values: Tensor, labels: Tensor) -> Tensor:
     """The best other class's value [t, c] minus the label's own [t]; positive: lost.
 
     With a single class nothing can be lost, and no value is better than another.

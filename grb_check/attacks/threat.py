@@ -40,6 +40,13 @@ class Threat:
             nodes counts for both.
         feature_range: lowest and highest value allowed for a changed or injected feature.
         modified_nodes: modification: target nodes whose features may change.
+        batch: int64 [N], rising, the graph of each node where the targets are graphs; else None.
+            Nothing may lead from one graph to another.
+        edge_budgets: int64 [number of graphs], the edge budget of each of them; their sum is
+            `edge_budget`. None where the targets are nodes.
+
+    Raises:
+        ValueError: only one of `batch` and `edge_budgets` is given.
     """
 
     scenario: Scenario
@@ -49,6 +56,12 @@ class Threat:
     edges_per_injected_node: int = 0
     feature_range: tuple[float, float] = (0.0, 0.0)
     modified_nodes: int = 0
+    batch: Tensor | None = None
+    edge_budgets: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if (self.batch is None) != (self.edge_budgets is None):
+            raise ValueError("a threat to graphs has batch and edge_budgets, one to nodes neither")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,6 +216,28 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
         if wrong:
             fact = "are not edges of the graph" if expected else "are edges of the graph already"
             raise BudgetError(f"{name}: {wrong} pairs {fact}, allowed 0")
+    if threat.batch is not None and threat.edge_budgets is not None:
+        _verify_each_graph(torch.cat([added, removed], dim=1), threat.batch, threat.edge_budgets)
+
+
+def _verify_each_graph(pairs: Tensor, batch: Tensor, budgets: Tensor) -> None:
+    """Changes [2, m] lie inside graphs, and none of these has more than it may."""
+    first, second = batch.cpu()[pairs]
+    between = int((first != second).sum())
+    if between:
+        raise BudgetError(
+            f"added_edges and removed_edges: {between} pairs lead from one graph to another, "
+            f"allowed 0"
+        )
+    allowed = budgets.cpu()
+    changes = torch.bincount(first, minlength=allowed.numel())
+    over = (changes > allowed).nonzero().flatten()
+    if over.numel():
+        graph = int(over[0])
+        raise BudgetError(
+            f"added_edges and removed_edges: {int(changes[graph])} edges of graph {graph} changed, "
+            f"its budget is {int(allowed[graph])} ({over.numel()} graphs are over theirs)"
+        )
 
 
 def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat) -> None:

@@ -17,6 +17,7 @@ from grb_check.errors import UsageError
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
     from grb_check.datasets.graph_sets import GraphSet
+    from grb_check.datasets.views import AnyDataset
 
 Kind = Literal[
     "bundled",  # comes with the package
@@ -31,6 +32,7 @@ Kind = Literal[
     "fetch",  # not here yet; may be downloaded
     "rebuild",  # made from the files that GRB's authors made theirs from
     "graphs",  # many graphs, for graph classification
+    "bundled-graphs",  # likewise, with the package
 ]
 
 GRB_FILES: Final = ("adj.npz", "features.npz", "labels.npz", "index.npz")
@@ -55,7 +57,8 @@ PLANETOID: Final = {
 OGB: Final = ("ogbn-arxiv",)
 GRB: Final = ("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer")
 UPSTREAM: Final = {"grb-flickr": "Flickr", "grb-reddit": "Reddit2"}
-GRAPH_SETS: Final = ("mutag", "proteins", "nci1", "dd")
+BUNDLED_GRAPHS: Final = ("synthetic-molecules",)
+GRAPH_SETS: Final = (*BUNDLED_GRAPHS, "mutag", "proteins", "nci1", "dd")
 
 TU_PARTS: Final = ("A", "graph_indicator", "graph_labels", "node_labels")
 
@@ -88,6 +91,11 @@ class Source:
     spec: str = ""
     places: Places = field(default_factory=Places)
     asked: str = ""
+
+    @property
+    def of_graphs(self) -> bool:
+        """Whether it is a set of graphs, each with a class."""
+        return self.kind in ("graphs", "bundled-graphs")
 
 
 def known_names() -> tuple[str, ...]:
@@ -134,6 +142,16 @@ def load(source: Source) -> Dataset:
     return load_source(source)
 
 
+def load_either(source: Source) -> AnyDataset:
+    """As `load`, or the graphs of a set as a dataset that can be attacked.
+
+    Raises, warns: as `load`.
+    """
+    from grb_check.datasets.loading import load_either
+
+    return load_either(source)
+
+
 def load_graph_set(source: Source) -> GraphSet:
     """Read and check a set of graphs for graph classification.
 
@@ -141,7 +159,7 @@ def load_graph_set(source: Source) -> GraphSet:
         DataError: its files are not there or cannot be read.
         UsageError: it is a single graph.
     """
-    if source.kind != "graphs":
+    if not source.of_graphs:
         known = ", ".join(GRAPH_SETS)
         raise UsageError(f"dataset {source.name} is one graph; the sets of graphs are {known}")
     from grb_check.datasets.loading import load_graphs
@@ -219,6 +237,12 @@ def _known(name: str, places: Places) -> Source:
             msg = f"dataset {name}: {path} is incomplete; install grb-check again"
             raise UsageError(msg)
         return Source(name, "bundled", path, places=places)
+    if name in BUNDLED_GRAPHS:
+        path = bundled_folder(name) / f"{name.upper()}.zip"
+        if not path.is_file():
+            msg = f"dataset {name}: {path} is not there; install grb-check again"
+            raise UsageError(msg)
+        return Source(name, "bundled-graphs", path, places=places)
     if name in SYNTHETIC:
         return Source(name, "synthetic", places.home / name, places=places)
     looked = []

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.utils import subgraph
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,6 +27,8 @@ class Dataset:
         raw_feature_range: smallest and largest feature before normalisation.
         origin: one phrase for reports: where the data came from.
         rebuilt: made here from another project's files, because GRB's own could not be had.
+        transductive: models learn on the whole graph, with the labels of the training nodes, and
+            not on the graph of these alone.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Dataset:
     raw_feature_range: tuple[float, float]
     origin: str
     rebuilt: bool = False
+    transductive: bool = False
 
     @property
     def num_nodes(self) -> int:
@@ -58,11 +60,19 @@ class Dataset:
         """Smallest and largest value of the normalised features."""
         return float(self.graph.x.min()), float(self.graph.x.max())
 
+    @property
+    def labelled(self) -> Tensor:
+        """int64 [.], the nodes whose labels attackers know: training and validation nodes."""
+        return torch.cat([self.train, self.val])
+
     def fingerprint(self) -> str:
-        """Hex digest of everything that can change an outcome: features, edges, labels, split."""
+        """Hex digest of everything that can change an outcome: features, edges, labels, split, and
+        whether models learn on the whole graph."""
         graph = self.graph
         test = [self.test[name] for name in sorted(self.test)]
-        return digest([graph.x, graph.edge_index, graph.y, self.train, self.val, *test])
+        parts = [graph.x, graph.edge_index, graph.y, self.train, self.val, *test]
+        whole = [torch.ones(1, dtype=torch.bool)] if self.transductive else []
+        return digest([*parts, *whole])
 
 
 def digest(tensors: Sequence[Tensor]) -> str:
@@ -73,36 +83,3 @@ def digest(tensors: Sequence[Tensor]) -> str:
         sha.update(f"{array.dtype}{array.shape}".encode())
         sha.update(array.data)
     return sha.hexdigest()
-
-
-def training_view(dataset: Dataset) -> Data:
-    """The graph of the training nodes alone: what an inductive model may see while it learns.
-
-    Returns:
-        `Data` with `x`, `edge_index`, `y` and an all-true `train_mask` [num_train].
-    """
-    view = _induced(dataset, dataset.train)
-    view.train_mask = torch.ones(dataset.train.numel(), dtype=torch.bool)
-    return view
-
-
-def validation_view(dataset: Dataset) -> Data:
-    """The graph of training and validation nodes: what early stopping may see.
-
-    Returns:
-        `Data` with `x`, `edge_index`, `y`, `train_mask` and `val_mask` [num_train + num_val].
-    """
-    nodes = torch.cat([dataset.train, dataset.val]).sort().values
-    view = _induced(dataset, nodes)
-    view.train_mask = torch.isin(nodes, dataset.train)
-    view.val_mask = ~view.train_mask
-    return view
-
-
-def _induced(dataset: Dataset, nodes: Tensor) -> Data:
-    graph = dataset.graph
-    nodes = nodes.to(graph.edge_index.device)
-    edge_index, _ = subgraph(
-        nodes, graph.edge_index, relabel_nodes=True, num_nodes=dataset.num_nodes
-    )
-    return Data(x=graph.x[nodes], edge_index=edge_index, y=graph.y[nodes])

@@ -60,7 +60,7 @@ def _entry(name: str, places: Places) -> Entry:
 
 
 def _present(source: Source) -> str:
-    if source.kind == "bundled":
+    if source.kind in ("bundled", "bundled-graphs"):
         return "bundled"
     if source.kind == "synthetic":
         is_made = not missing(source.path, GRB_FILES)

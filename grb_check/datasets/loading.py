@@ -25,27 +25,44 @@ from grb_check.datasets.catalogue import (
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.grb_files import load_folder
 from grb_check.datasets.identity import files_of, key_of, lock_command, origin_of, pyg_roots
+from grb_check.datasets.normalisation import with_row_features
 from grb_check.datasets.notice import DataNotice
 from grb_check.datasets.writing import UnwritableError, writing
 from grb_check.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from grb_check.datasets.graph_sets import GraphSet
+    from grb_check.datasets.views import AnyDataset
 
 Read = TypeVar("Read")
 
 
 def load_source(source: Source) -> Dataset:
     """See `datasets.load`."""
-    if source.kind == "graphs":
+    if source.of_graphs:
         raise UsageError(
-            f"dataset {source.name} is a set of graphs; only single graphs can be attacked so far: "
+            f"dataset {source.name} is a set of graphs; needed is a single one: "
             f"{', '.join(known_names())}"
         )
     if source.kind == "fetch":
         source = _fetched(source)
     with _unpacked(source) as here:
-        return _held_to_first_use(source, here, lambda: _checked(here))
+        dataset = _held_to_first_use(source, here, lambda: _checked(here))
+    if source.places.features == "rows":
+        dataset = with_row_features(dataset)
+    if source.places.training == "transductive":
+        origin = f"{dataset.origin}, learned transductively"
+        dataset = replace(dataset, transductive=True, origin=origin)
+    return dataset
+
+
+def load_either(source: Source) -> AnyDataset:
+    """See `datasets.load_either`."""
+    if not source.of_graphs:
+        return load_source(source)
+    from grb_check.datasets.graph_dataset import graph_dataset
+
+    return graph_dataset(load_graphs(source))
 
 
 def load_graphs(source: Source) -> GraphSet:
@@ -54,7 +71,10 @@ def load_graphs(source: Source) -> GraphSet:
 
     if source.places.download and not source.path.exists():
         source = replace(source, path=fetch_graph_set(source.name, source.places.home))
-    return _held_to_first_use(source, source, lambda: read_graph_set(source.name, source.path))
+    graphs = _held_to_first_use(source, source, lambda: read_graph_set(source.name, source.path))
+    if source.kind == "bundled-graphs":
+        return replace(graphs, origin="bundled with grb_check")
+    return graphs
 
 
 def accept(source: Source) -> str:
@@ -74,7 +94,7 @@ def accept(source: Source) -> str:
         stamps = {name: lock.stamp(path) for name, path in files_of(here).items()}
         if not stamps:
             raise UsageError(f"dataset {source.asked}: there are no files to record checksums of")
-        if source.kind == "graphs":
+        if source.of_graphs:
             read_graph_set(source.name, source.path)
         else:
             _checked(here)

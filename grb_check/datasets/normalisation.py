@@ -1,14 +1,16 @@
-"""GRB's feature normalisation and its inverse."""
+"""GRB's feature normalisation and its inverse, and rows that sum to 1."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from grb_check.datasets.blocks import blocks
+from grb_check.datasets.dataset import Dataset
 
 _BELOW_ONE: Final = float(np.nextafter(np.float32(1), np.float32(0)))
 
@@ -75,3 +77,25 @@ def denormalise(x: NDArray[Any], moments: Moments) -> NDArray[np.float32]:
         inside = np.clip(x[rows].astype(np.float64), -_BELOW_ONE, _BELOW_ONE)
         result[rows] = np.tan(inside * (np.pi / 2)) * moments.std + moments.mean
     return result
+
+
+def with_row_features(dataset: Dataset) -> Dataset:
+    r"""The dataset with raw features F whose rows are scaled, :math:`F_i / \sum_j |F_{ij}|`.
+
+    The preprocessing of GCN, DGI and most papers on Planetoid's graphs. GRB's normalisation is
+    undone for that, whose parameters follow from the ranges before and after it; values within a
+    millionth of the range of 0 are 0. A row of zeros stays as it is.
+    """
+    low, high = dataset.raw_feature_range
+    x = dataset.graph.x.numpy()
+    if high > low:
+        ends = np.tan(np.array([x.min(), x.max()], dtype=np.float64) * (np.pi / 2))
+        std = (high - low) / (ends[1] - ends[0])
+        x = denormalise(x, Moments(mean=float(low - std * ends[0]), std=float(std)))
+        x[np.abs(x) < 1e-6 * (high - low)] = 0
+    else:
+        x = np.full_like(x, low)
+    sums = np.abs(x).sum(axis=1, keepdims=True)
+    graph = dataset.graph.clone()
+    graph.x = torch.from_numpy(x / np.where(sums > 0, sums, 1))
+    return replace(dataset, graph=graph, origin=f"{dataset.origin}, row-normalised features")

@@ -14,6 +14,10 @@ HOME_VARIABLE: Final = "GRB_CHECK_DATA"
 
 SplitRule = Literal["grb", "given"]
 SPLIT_RULES: Final[tuple[SplitRule, ...]] = ("grb", "given")
+Training = Literal["inductive", "transductive"]
+TRAININGS: Final[tuple[Training, ...]] = ("inductive", "transductive")
+FeatureRule = Literal["grb", "rows"]
+FEATURE_RULES: Final[tuple[FeatureRule, ...]] = ("grb", "rows")
 
 
 def data_home() -> Path:
@@ -45,6 +49,8 @@ class Places:
         download: whether the network may be used.
         sources: the user's list of download sources, see `sources.urls_for`.
         split: GRB's split, or the one that a dataset brings along.
+        training: whether models of nodes learn on the training nodes' graph or on the whole one.
+        features: GRB's normalisation, or the raw ones with rows that sum to 1.
     """
 
     folders: tuple[Path, ...] = ()
@@ -52,6 +58,8 @@ class Places:
     download: bool = False
     sources: tuple[str, ...] = field(default_factory=named_sources)
     split: SplitRule = "grb"
+    training: Training = "inductive"
+    features: FeatureRule = "grb"
 
     @property
     def searched(self) -> tuple[Path, ...]:

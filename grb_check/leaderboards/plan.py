@@ -9,12 +9,13 @@ from typing import Final
 
 from grb_check.attacks import Pair
 from grb_check.attacks.naming import WORST, base_name
-from grb_check.cases import DIFFICULTIES, SUITES, Case, check_repeats, expand
+from grb_check.cases import DIFFICULTIES, Case, check_repeats, expand
 from grb_check.choices import choose
 from grb_check.datasets import Source
 from grb_check.errors import UsageError
 from grb_check.factories import load_factory
 from grb_check.roster import Roster
+from grb_check.suites import SUITES
 from grb_check.zoo import ZOO, entry
 
 REPEATS: Final = 3
@@ -81,7 +82,7 @@ def plan(
     Raises:
         UsageError: says which of them is wrong, and what is allowed.
     """
-    if source.kind == "graphs":
+    if source.of_graphs:
         raise UsageError(
             f"dataset {source.name!r} is a set of graphs; a leaderboard is of a single graph"
         )

@@ -16,6 +16,7 @@ from grb_check.errors import UsageError
 from grb_check.ledger import Row
 from grb_check.reports import rank_words
 from grb_check.reports.curves import curves
+from grb_check.reports.lowest import REFERENCE, delta_records, deltas, lowest, lowest_records
 from grb_check.reports.ranking import Ranked, by_effect, by_robustness
 from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
@@ -69,6 +70,8 @@ def record(
             "suite": settings.suite,
             "datasets": [source.name for source in settings.datasets],
             "split": settings.places.split,
+            "training": settings.places.training,
+            "features": settings.places.features,
             "data": [str(folder) for folder in settings.places.searched],
             "download": settings.places.download,
             "difficulties": list(settings.difficulties),
@@ -77,12 +80,15 @@ def record(
             "repeats": settings.repeats,
             "gate": asdict(settings.gate),
             "rank_against": str(settings.against),
+            "delta_to": settings.delta_to or REFERENCE,
             "rank_limits": [asdict(limit) for limit in settings.rank_limits],
             "device": settings.device,
             "origins": dict(settings.origins),
         },
         "cases": [_case(row, ranks.of_cases.get(row.node_id, ())) for row in rows],
         "missing": list(missing),
+        "lowest": lowest_records(lowest(rows)),
+        "delta": delta_records(deltas(rows, settings.delta_to)),
         "curves": [asdict(curve) for curve in curves(rows)],
         "ranks": {
             "attacks": {

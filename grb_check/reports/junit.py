@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from grb_check.gates import Verdict
 from grb_check.ledger import Row
 from grb_check.outcomes import Outcome
-from grb_check.reports import rank_words
+from grb_check.reports import lowest, rank_words
 from grb_check.reports.curves import named_curves
 from grb_check.reports.ranking import Ranked, by_effect, by_robustness
 from grb_check.reports.standings import Ranks
@@ -75,6 +75,9 @@ def suite_properties(settings: Settings, rows: Sequence[Row], ranks: Ranks) -> d
         properties[f"grb.curve.{name}"] = ", ".join(
             f"{point.budget:g} {point.drop:.4f}" for point in curve.points
         )
+    properties |= lowest.suite_properties(
+        lowest.lowest(rows), lowest.deltas(rows, settings.delta_to)
+    )
     models = by_robustness(rows)
     if len(models) > 1:
         properties["grb.model_rank"] = _ranked(models)

@@ -37,10 +37,13 @@ def listing(what: str, places: Callable[[], Places]) -> list[str]:
 
 
 def model_lines() -> list[str]:
-    """The reference models: name, title in GRB's tables, what each is."""
-    from grb_check.zoo import ZOO
+    """The reference models: name, title in the papers' tables, what each is."""
+    from grb_check.zoo import CONTRASTIVE, ZOO
 
-    rows = [("name", "title", ""), *((each.name, each.title, each.about) for each in ZOO.values())]
+    rows = [
+        ("name", "title", ""),
+        *((each.name, each.title, each.about) for each in (*ZOO.values(), *CONTRASTIVE)),
+    ]
     return [*columns(rows), "", "--grb-model=grb_check.models:NAME, or your own pkg.module:attr"]
 
 

@@ -14,6 +14,7 @@ from grb_check.model_specs import ModelSpec
 from grb_check.outcomes import Outcome
 from grb_check.reports.columns import columns
 from grb_check.reports.curves import named_curves
+from grb_check.reports.lowest import delta_lines, deltas, lowest, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.rank_words import comparison_lines, listed, place_lines, rank_of
 from grb_check.reports.ranking import by_robustness, mean_by_attack
@@ -46,6 +47,7 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         f"grb device: {shown} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_against(settings),
+        *_delta_to(settings),
         *(f"grb limit: {line}" for line in _limits(settings)),
     ]
 
@@ -58,6 +60,11 @@ def _budgets(settings: Settings) -> list[str]:
 def _against(settings: Settings) -> list[str]:
     boards, origin = str(settings.against), settings.origins.get("grb_rank_against")
     return [f"grb ranks: against {boards} ({origin})"] if boards else []
+
+
+def _delta_to(settings: Settings) -> list[str]:
+    origin = settings.origins.get("grb_delta_to")
+    return [f"grb delta: to {settings.delta_to} ({origin})"] if settings.delta_to else []
 
 
 def _arguments(model: ModelSpec) -> str:
@@ -100,13 +107,17 @@ def write_table(
         name = names.get((row.case.model, row.case.dataset)) or _label(row, settings)
         name = row.outcome.model if row.outcome is not None else name
         groups.setdefault((name, row.case.dataset), []).append(row)
+    lows = lowest(rows)
     for (model, dataset), members in groups.items():
         outcome = next((row.outcome for row in members if row.outcome is not None), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
         reporter.write_line(f"{model} on {dataset}{about}", bold=True)
         _write_rows(reporter, members, ranks)
+        for low in lows:
+            if (low.model, low.dataset) == (model, dataset):
+                reporter.write_line(f"  {lowest_line(low)}")
         reporter.write_line("")
-    _write_ranks(reporter, rows, ranks)
+    _write_ranks(reporter, rows, settings, ranks)
 
 
 def write_unjudged(reporter: pytest.TerminalReporter, messages: Sequence[str]) -> None:
@@ -183,7 +194,9 @@ def _result(row: Row, outcome: Outcome) -> str:
     return f"{row.result} ?" if outcome.findings else row.result
 
 
-def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row], ranks: Ranks) -> None:
+def _write_ranks(
+    reporter: pytest.TerminalReporter, rows: Sequence[Row], settings: Settings, ranks: Ranks
+) -> None:
     attacks = mean_by_attack(rows)
     if len(attacks) > 1:
         reporter.write_line(f"attacks by mean drop: {listed(attacks)}")
@@ -193,6 +206,8 @@ def _write_ranks(reporter: pytest.TerminalReporter, rows: Sequence[Row], ranks: 
     for line in (*comparison_lines(ranks.comparisons), *place_lines(ranks.places)):
         reporter.write_line(line)
     _write_curves(reporter, rows)
+    for line in delta_lines(deltas(rows, settings.delta_to)):
+        reporter.write_line(line)
     for note in (*notes(rows), *ranks.notes):
         reporter.write_line(f"note: {note}", yellow=True)
     for note in diagnostic_notes(rows):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from graph_unions import unions
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import attacked, graph_of, pairs, undirected
@@ -243,3 +244,62 @@ def test_empty_perturbation_changes_nothing() -> None:
     result = apply(GRAPH, Perturbation())
     assert torch.equal(GRAPH.edge_index, result.edge_index)
     assert torch.equal(GRAPH.x, result.x)
+
+
+# Two graphs side by side: a path 0 - 1 - 2 and an edge 3 - 4.
+TWO_GRAPHS = graph_of(5, [(0, 1), (1, 2), (3, 4)])
+TO_GRAPHS = Threat(
+    scenario="modification",
+    targets=torch.tensor([0, 1]),
+    edge_budget=3,
+    batch=torch.tensor([0, 0, 0, 1, 1]),
+    edge_budgets=torch.tensor([2, 1]),
+)
+
+
+def test_each_graph_may_use_its_own_budget() -> None:
+    within = Perturbation(added_edges=pairs([(0, 2)]), removed_edges=pairs([(0, 1), (3, 4)]))
+    verify(within, TWO_GRAPHS, TO_GRAPHS)
+
+
+def test_budget_of_one_graph_is_no_other_ones() -> None:
+    """The sum of both would allow it."""
+    over = Perturbation(added_edges=pairs([(0, 2)]), removed_edges=pairs([(0, 1), (1, 2)]))
+    with pytest.raises(BudgetError, match=r"3 edges of graph 0 changed, its budget is 2 \(1 graph"):
+        verify(over, TWO_GRAPHS, TO_GRAPHS)
+
+
+def test_pairs_between_graphs_are_refused() -> None:
+    across = Perturbation(added_edges=pairs([(2, 3), (0, 2)]))
+    with pytest.raises(BudgetError, match="1 pairs lead from one graph to another, allowed 0"):
+        verify(across, TWO_GRAPHS, TO_GRAPHS)
+
+
+@given(unions(), st.data())
+@few
+def test_flips_of_graphs_are_counted_one_by_one(union, data) -> None:
+    """Any flips of pairs are refused just where one leads out or a graph has too many."""
+    graph, threat = union
+    every = [(a, b) for b in range(graph.num_nodes) for a in range(b)]
+    chosen = data.draw(st.lists(st.sampled_from(every), unique=True, max_size=6)) if every else []
+    present = undirected(graph)
+    made = Perturbation(
+        added_edges=pairs([each for each in chosen if each not in present]),
+        removed_edges=pairs([each for each in chosen if each in present]),
+    )
+    owners = [graph.batch[list(each)].tolist() for each in chosen]
+    inside = all(first == second for first, second in owners)
+    counts = [[first for first, _ in owners].count(own) for own in range(graph.y.numel())]
+    within = all(c <= b for c, b in zip(counts, threat.edge_budgets.tolist(), strict=True))
+    if inside and within:
+        verify(made, graph, threat)
+    else:
+        with pytest.raises(BudgetError):
+            verify(made, graph, threat)
+
+
+def test_half_a_threat_to_graphs_is_refused() -> None:
+    with pytest.raises(ValueError, match="has batch and edge_budgets"):
+        replace(TO_GRAPHS, edge_budgets=None)
+    with pytest.raises(ValueError, match="has batch and edge_budgets"):
+        replace(TO_GRAPHS, batch=None)

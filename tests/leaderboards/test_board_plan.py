@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from grb_check.cases import DIFFICULTIES, SUITES
+from grb_check.cases import DIFFICULTIES
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError
 from grb_check.leaderboards.plan import Candidate, plan
 from grb_check.roster import Roster
+from grb_check.suites import SUITES
 from grb_check.zoo import ZOO
 
 SOURCE = Source("tiny", "folder", Path("tiny"), places=Places(home=Path("home"), sources=()))

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from grb_check.cases import DIFFICULTIES, SUITES
+from grb_check.cases import DIFFICULTIES
 from grb_check.leaderboards.board import (
     ATTACK_MEASURES,
     DEFENCE_MEASURES,
@@ -30,6 +30,7 @@ from grb_check.leaderboards.board import (
 from grb_check.leaderboards.published import published_board, published_datasets
 from grb_check.leaderboards.tables import defence_ranks
 from grb_check.metrics import Metric, over_repeats
+from grb_check.suites import SUITES
 
 ROUNDED = 0.0101  # points: two figures with two decimals each
 FROM_MEANS = {"grb-reddit": 0.03, "grb-aminer": 0.03, "grb-flickr": 0.2}  # points

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from grb_check import datasets
-from grb_check.cases import SUITES
 from grb_check.leaderboards.board import defence_summary
 from grb_check.leaderboards.files import find_board
+from grb_check.suites import SUITES
 from grb_check.zoo import ZOO
 
 

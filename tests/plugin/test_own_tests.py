@@ -223,7 +223,7 @@ def test_environment_variables_name_data_and_store(
 def test_help_lists_every_option_with_its_twin(project: pytest.Pytester) -> None:
     """The help is the reference."""
     text = " ".join(project.runpytest("--help").stdout.str().split())
-    assert text.count("(ini: grb_") == 23
+    assert text.count("(ini: grb_") == 26
     assert "--grb-only" in text
     assert "--grb-list" in text
     assert TINY[0].split("=")[0] in text

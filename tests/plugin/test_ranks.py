@@ -220,6 +220,39 @@ def test_the_models_of_a_run_are_ranked_among_each_other(ranked: pytest.Pytester
     assert record["ranks"]["comparisons"][0]["models"][1]["rank"] == 1
 
 
+def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pytester) -> None:
+    """A twin is as robust as the model that it is compared with."""
+    result = ranked.runpytest(
+        *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
+        *("--grb-delta-to=build", "--junitxml=out.xml", "--grb-json=out.json"),
+    )
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "grb delta: to build (command line)",
+            "build on tiny *",
+            "  lowest on tiny/easy: */rnd *% (drop *%)",
+            "delta of twin to build over 1 dataset: +0.0 points (as robust)",
+        ]
+    )
+    wide = properties(suite(ranked))
+    assert wide["grb.lowest.build@tiny/easy"] == wide["grb.lowest.twin@tiny/easy"]
+    assert wide["grb.delta.twin"] == "0.0000 to build over 1 dataset"
+    record = json.loads((ranked.path / "out.json").read_text())
+    assert record["settings"]["delta_to"] == "build"
+    assert [each["model"] for each in record["lowest"]] == ["build", "twin"]
+    assert [(each["model"], each["value"]) for each in record["delta"]] == [("twin", 0)]
+
+
+def test_a_delta_needs_a_model_of_the_run(ranked: pytest.Pytester) -> None:
+    """Said before any work."""
+    result = ranked.runpytest(*BASE, "--grb-model=twin=attacks:untrained", "--grb-delta-to=other")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--grb-delta-to 'other'; allowed: build, twin, reference"])
+    result = ranked.runpytest("--grb-delta-to=other")
+    result.stderr.fnmatch_lines(["*--grb-delta-to needs a model; add --grb-model *"])
+
+
 def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pytester) -> None:
     """By name or title, on the measured leaderboard; a file's leaderboard has the file's name."""
     write_board(board(ranked), ranked.path / "mine.json")

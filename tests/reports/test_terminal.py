@@ -89,6 +89,7 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "  hard        modification/dice      -         -      -              -  error",
         "",
         "attacks by mean drop: 1. modification/rnd 75.0%, 2. injection/pgd 13.1%",
+        "no delta to the reference GCN: the clean accuracy of mypkg:build is below the floor",
     ]
 
 
@@ -183,4 +184,15 @@ def test_each_curve_is_a_line() -> None:
     )
     assert [line for line in lines if line.startswith("drop by budget")] == [
         "drop by budget, d/easy/modification/rnd: 1e-05 -> 0.0%, 0.01 -> 10.0%, 0.1 -> 50.0%"
+    ]
+
+
+def test_the_strongest_attack_and_the_delta_have_a_line_each() -> None:
+    """The first below its table, the second at the end."""
+    lines = shown(at("rnd", 0.7), at("dice", 0.4))
+    assert lines[5:] == [
+        "  lowest on d/easy: modification/dice 40.0% (drop 50.0%)",
+        "",
+        "attacks by mean drop: 1. modification/dice 50.0%, 2. modification/rnd 12.5%",
+        "delta to the reference GCN over 1 dataset: +0.0 points (as robust)",
     ]

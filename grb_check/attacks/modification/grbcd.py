@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.graph_sets.grbcd import greedy_in_each
 from grb_check.attacks.modification.edge_search import (
     aim_of,
     check_edge_search,
@@ -38,6 +39,10 @@ class ModificationGrbcd:
       them on the same few nodes; random blocks kept them apart by accident.
     - The objective is `held_margin`; the paper's is the masked cross-entropy.
     - Afterwards a random share of the flips is chosen anew, again and again (`exchanges`).
+
+    Where the targets are graphs, each has its own flips (`graph_sets.greedy_flips`): promising ones
+    are tried, not only ranked by their gradient, as long as the budget is small; graphs that are
+    lost get the rest of theirs where that leaves them lost; there are at most `MOST_STEPS` steps.
 
     Args:
         steps: in which the budget is spent.
@@ -81,6 +86,19 @@ class ModificationGrbcd:
         Raises:
             GradientError: the model gives no gradient for edges.
         """
+        if threat.batch is not None:
+            return greedy_in_each(
+                graph,
+                threat,
+                model,
+                generator,
+                steps=self.steps,
+                exchanges=self.exchanges,
+                exchange_share=self.exchange_share,
+                block_size=self.block_size,
+                objective=self.objective,
+                isolate=self.isolate,
+            )
         clean = edge_set(graph)
         everywhere = torch.arange(graph.num_nodes, device=graph.x.device)
         aim = aim_of(graph, threat, model, self.objective, everywhere)

@@ -86,7 +86,7 @@ def standing(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
 def _best_apart(plan: Plan, made: Tensor, wanted: int, *, at_a_node: int) -> Tensor:
     """Codes of at most `wanted` flips with a gain, at most `at_a_node` of them at each node."""
     edges = plan.clean.flipped(made)
-    forbidden = made if plan.isolate else torch.cat([made, _last_edges(plan.clean, edges)])
+    forbidden = made if plan.isolate else torch.cat([made, last_edges(plan.clean, edges)])
     ranked = plan.source(edges, forbidden, RANKED * wanted)
     # Of two removals at a node the second may take the edge that is the last by then.
     room = torch.full((edges.num_nodes,), at_a_node if plan.isolate else 1)
@@ -94,7 +94,7 @@ def _best_apart(plan: Plan, made: Tensor, wanted: int, *, at_a_node: int) -> Ten
     return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:wanted]
 
 
-def _last_edges(clean: EdgeSet, edges: EdgeSet) -> Tensor:
+def last_edges(clean: EdgeSet, edges: EdgeSet) -> Tensor:
     """Codes of the clean edges that are the last one left at some node.
 
     Added edges do not count: an exchange may take them back.

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.graph_sets.pgd_topology import descent_in_each
 from grb_check.attacks.modification.best_flips import best_flips
 from grb_check.attacks.modification.edge_search import (
     aim_of,
@@ -54,6 +55,10 @@ class ModificationPgdTopology:
     The size of a step is relative to the gradient, see `relaxation.ascend`; the paper's is
     :math:`200 / \sqrt{t}` for all graphs.
 
+    Where the targets are graphs, each has its own weights, projection and rounding
+    (`graph_sets.pgd_topology`); a budget of one flip is spent on the strongest of many that are
+    tried.
+
     Args:
         iterations: steps.
         step_size: see `relaxation.ascend`.
@@ -94,6 +99,19 @@ class ModificationPgdTopology:
         Raises:
             GradientError: the model gives no gradient for edges.
         """
+        if threat.batch is not None:
+            return descent_in_each(
+                graph,
+                threat,
+                model,
+                generator,
+                iterations=self.iterations,
+                step_size=self.step_size,
+                block_size=self.block_size,
+                samples=self.samples,
+                objective=self.objective,
+                isolate=self.isolate,
+            )
         budget = threat.edge_budget
         if not budget or not threat.targets.numel() or graph.num_nodes < 2:
             return Perturbation(notes=unused(threat, 0))

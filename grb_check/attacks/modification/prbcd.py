@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.graph_sets.prbcd import blocks_in_each
 from grb_check.attacks.modification.edge_search import (
     aim_of,
     check_edge_search,
@@ -41,6 +42,9 @@ class ModificationPrbcd:
     of 5,000 does better than one of 250,000 random pairs. Random it has to be: the pairs of largest
     gain are all at the same few nodes. The objective is `held_margin`; the paper's choice is the
     tanh margin.
+
+    Where the targets are graphs, each has its own block, projection and rounding
+    (`graph_sets.prbcd`); a budget of one flip is spent on the strongest of many that are tried.
 
     Args:
         iterations: steps.
@@ -89,6 +93,20 @@ class ModificationPrbcd:
         Raises:
             GradientError: the model gives no gradient for edges.
         """
+        if threat.batch is not None:
+            return blocks_in_each(
+                graph,
+                threat,
+                model,
+                generator,
+                iterations=self.iterations,
+                step_size=self.step_size,
+                block_size=self.block_size,
+                renew_every=self.renew_every,
+                samples=self.samples,
+                objective=self.objective,
+                isolate=self.isolate,
+            )
         budget = threat.edge_budget
         if not budget or not threat.targets.numel() or graph.num_nodes < 2:
             return Perturbation(notes=unused(threat, 0))

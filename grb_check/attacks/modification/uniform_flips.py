@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.graph_sets.random_flips import flips_in_each
 from grb_check.attacks.modification.edge_set import EdgeSet, edge_set
-from grb_check.attacks.modification.removable import removable, shortfall
+from grb_check.attacks.modification.random_pairs import REASON, random_pairs
+from grb_check.attacks.modification.removable import shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
@@ -23,6 +24,8 @@ class ModificationRandomFlips:
     <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023). As nearly all pairs of a sparse
     graph are no edges, nearly all flips are additions, and few of them touch a target; RND draws
     half removals, at targets only.
+
+    Where the targets are graphs, pairs are drawn from those inside each, within its own budget.
 
     Args:
         isolate: whether a node may lose its last edge.
@@ -43,29 +46,9 @@ class ModificationRandomFlips:
         generator: torch.Generator,
     ) -> Perturbation:
         """Flip random pairs; neither labels, targets nor the model are used."""
+        if threat.batch is not None:
+            return flips_in_each(graph, threat, generator, isolate=self.isolate)
         clean = edge_set(graph)
         clean = EdgeSet(clean.codes.cpu(), clean.num_nodes)
-        spare = 0 if self.isolate else clean.codes.numel()  # no more can be passed over
-        flips = _distinct_pairs(clean, threat.edge_budget + spare, generator)
-        if not self.isolate:
-            present = clean.has(flips)
-            stays = ~removable(clean.ends(flips[present]), clean.degrees(), isolate=False)
-            flips = flips[~torch.isin(flips, flips[present][stays])]
-        flips = flips[: threat.edge_budget]
-        reason = "the graph has no other pair that may be flipped"
-        return clean.perturbation(flips, shortfall(flips.numel(), threat.edge_budget, reason))
-
-
-def _distinct_pairs(edges: EdgeSet, count: int, generator: torch.Generator) -> Tensor:
-    """Codes of `count` distinct pairs of nodes, or of all where there are fewer."""
-    num_nodes = edges.num_nodes
-    every = num_nodes * (num_nodes - 1) // 2
-    if 2 * count >= every:
-        pairs = torch.triu_indices(num_nodes, num_nodes, offset=1)
-        codes = edges.encode(pairs)
-        return codes[torch.randperm(every, generator=generator)[:count]]
-    codes = torch.empty(0, dtype=torch.int64)
-    while codes.numel() < count:
-        ends = torch.randint(num_nodes, (2, 2 * count + 16), generator=generator)
-        codes = torch.unique(torch.cat([codes, edges.encode(ends[:, ends[0] != ends[1]])]))
-    return codes[torch.randperm(codes.numel(), generator=generator)[:count]]
+        flips = random_pairs(clean, threat.edge_budget, generator, isolate=self.isolate)
+        return clean.perturbation(flips, shortfall(flips.numel(), threat.edge_budget, REASON))

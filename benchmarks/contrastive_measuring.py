@@ -1,0 +1,94 @@
+"""What is asked for and not yet in the file, column by column, each in a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from contrastive_columns import Column, measure
+from contrastive_kept import append_rows, read_rows
+from contrastive_tasks import Task
+from injection_arena import Row
+from injection_scale import alone
+
+from grb_check.attacks import load_attack
+from grb_check.factories import load_factory
+
+
+def add_arguments(
+    parser: argparse.ArgumentParser, task: Task, *, sets: str, chosen: Sequence[str], seeds: int
+) -> None:
+    """The options of a task; `sets` is the flag of the datasets, `chosen` their default."""
+    models = [model for model in task.models if not model.startswith("gca_")]
+    parser.add_argument("--data", type=Path, required=True, help="folder of the datasets")
+    parser.add_argument(sets, nargs="+", default=chosen, dest="datasets", help="names")
+    parser.add_argument(
+        "--models", nargs="+", default=models, help=f"of {', '.join(task.models)}, or PKG:ATTR"
+    )
+    parser.add_argument("--attacks", nargs="+", default=[*task.attacks.values()], help="names")
+    parser.add_argument("--seeds", type=int, default=seeds, help="initialisations")
+    parser.add_argument("--out", type=Path, required=True, help="file that rows are added to")
+    parser.add_argument("--store", type=Path, help="of the harness's own models (OUT.store)")
+
+
+def rows(options: argparse.Namespace, task: Task) -> Iterator[Row]:
+    """The rows that were missing; names are checked before anything is measured."""
+    for attack in options.attacks:
+        load_attack(*attack.split("/"))
+    for model in options.models:
+        load_factory(task.target(model))
+    columns = [
+        column for dataset in options.datasets for column in _columns(dataset, options, task)
+    ]
+    for column in columns:
+        before = len(read_rows(column.out))
+        failed = alone(measure, column)
+        if "error" in failed:
+            append_rows(column.out, [column.head | failed])
+        yield from read_rows(column.out)[before:]
+
+
+def asked(options: argparse.Namespace, task: Task) -> list[Row]:
+    """All rows of the file that belong to what was asked for."""
+    names = {task.source(dataset, options.data).name for dataset in options.datasets}
+    return [
+        row
+        for row in read_rows(options.out)
+        if row["task"] == task.name
+        and row["dataset"] in names
+        and row["model"] in options.models
+        and row.get("attack") in (None, *options.attacks)
+        and row.get("seed", 0) < options.seeds
+    ]
+
+
+def _columns(dataset: str, options: argparse.Namespace, task: Task) -> list[Column]:
+    """One for each model that lacks a seed of an attack, with those attacks."""
+    name = task.source(dataset, options.data).name
+    there = {
+        (row["model"], row["attack"], row["seed"])
+        for row in read_rows(options.out)
+        if row["task"] == task.name and row["dataset"] == name and "seed" in row
+    }
+    columns = []
+    for model in options.models:
+        missing = tuple(
+            attack
+            for attack in options.attacks
+            if any((model, attack, seed) not in there for seed in range(options.seeds))
+        )
+        if missing:
+            columns.append(
+                Column(
+                    task=task.name,
+                    dataset=dataset,
+                    model=model,
+                    attacks=missing,
+                    seeds=options.seeds,
+                    data=options.data,
+                    out=options.out,
+                    store=options.store or options.out.with_suffix(".store"),
+                )
+            )
+    return columns

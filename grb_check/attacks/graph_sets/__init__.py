@@ -1,0 +1,1 @@
+"""Attacks on sets of graphs, each within a budget of its own, many at a time."""

@@ -1,0 +1,191 @@
+"""The flips of highest gain of each of many graphs, without an array of pairs between graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks.graph_sets.graph_list import Copies, nothing
+from grb_check.attacks.modification.best_flips import best_flips
+from grb_check.attacks.modification.edge_set import EdgeSet
+from grb_check.pair_gradients import PairGradients
+
+LARGE: Final = 1_500  # nodes; graphs beyond it are searched block by block, one after the other
+ENTRIES: Final = 4_000_000  # pairs of graphs of similar size looked at together
+GROWTH: Final = 1.25  # of the sizes among them
+_LEVELS: Final = 2**20  # of gains: what differs by less differs by rounding
+
+
+@dataclass(frozen=True, eq=False)
+class RankedRows:
+    """Flips of one kind of V graphs, those of each by descending gain.
+
+    Attributes:
+        codes: int64 [V, k], see `GraphList`.
+        gains: float [V, k], the first-order gain of the objective by each; -inf for none.
+    """
+
+    codes: Tensor
+    gains: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class RankedKinds:
+    """Additions and removals of V graphs, ranked apart.
+
+    A gradient foresees little of what a removal does: it is taken where the edge still has its
+    whole weight, and normalised weights, tending to a pole as they vanish, do most of their work at
+    the end. On molecules removals are most of the strongest single flips, and their gains come out
+    several times too small, while those of additions come out too large.
+    """
+
+    additions: RankedRows
+    removals: RankedRows
+
+    def in_turn(self) -> Tensor:
+        """Codes [V, 2k]: the best removal, the best addition, the second best removal ..."""
+        both = torch.stack([self.removals.codes, self.additions.codes], dim=2).flatten(1)
+        return both.gather(1, (both < 0).to(torch.int8).argsort(dim=1, stable=True))
+
+    def together(self, factor: float) -> RankedRows:
+        """Both kinds by gain, [V, 2k], after removals' gains are multiplied by a factor."""
+        codes = torch.cat([self.removals.codes, self.additions.codes], dim=1)
+        gains = torch.cat([factor * self.removals.gains, self.additions.gains], dim=1)
+        return ranked_rows(codes, gains, codes.shape[1])
+
+
+def ranked_rows(codes: Tensor, gains: Tensor, count: int) -> RankedRows:
+    """The `count` flips of largest gain among codes [V, m] with gains [V, m], each row by itself.
+
+    Gains that are no numbers count 0. Equal ones, up to rounding, are in the order of the codes:
+    symmetric graphs have many, and which of them comes first should not hang on last bits.
+    """
+    if not codes.shape[1]:
+        none = nothing(codes.shape[0], count, codes)
+        return RankedRows(none, none * math.inf)
+    gains = torch.nan_to_num(gains, nan=0.0, posinf=0.0, neginf=0.0)
+    largest = torch.where(codes >= 0, gains.abs(), 0.0).amax(1, keepdim=True).clamp(min=1e-30)
+    levels = torch.where(codes >= 0, (gains / largest * _LEVELS).round(), -2.0 * _LEVELS)
+    keys = levels.to(torch.int64) * 2**41 - codes
+    order = keys.topk(min(count, keys.shape[1]), dim=1).indices
+    gains = torch.where(codes >= 0, gains, -math.inf)
+    missing = count - order.shape[1]
+    empty = nothing(codes.shape[0], missing, codes)
+    return RankedRows(
+        torch.cat([codes.gather(1, order), empty], dim=1),
+        torch.cat([gains.gather(1, order), empty * math.inf], dim=1),
+    )
+
+
+def best_of_each(
+    gradients: PairGradients, copies: Copies, forbidden: Tensor, count: int
+) -> RankedKinds:
+    """The `count` additions and the `count` removals that raise each graph's objective most.
+
+    Adding a pair gains its gradient, removing an edge gains minus that.
+
+    Args:
+        gradients: of the graphs with the edges of the copies.
+        forbidden: int64 [2, f], pairs in the copies' numbers that may not be flipped.
+        count: fewer are there where there are fewer pairs.
+    """
+    edges = copies.edges.ends(copies.edges.codes)
+    barred = torch.cat([edges, forbidden], dim=1)
+    codes = nothing(copies.sizes.numel(), count, copies.starts)
+    gains = gradients.degrees.new_full(codes.shape, -math.inf)
+    for rows in _groups(copies.sizes, copies.sizes <= LARGE):
+        found = _best_of_group(gradients, copies, rows, barred, count)
+        codes[rows], gains[rows] = found.codes, found.gains
+    for row in (copies.sizes > LARGE).nonzero().squeeze(1).tolist():
+        found = _best_of_one(gradients, copies, row, barred, count)
+        codes[row], gains[row] = found.codes, found.gains
+    return RankedKinds(
+        RankedRows(codes, gains), _best_removals(gradients, copies, edges, forbidden, count)
+    )
+
+
+def by_rows(owners: Tensor, values: Tensor, num_rows: int, fill: float) -> Tensor:
+    """Values [m] of rows int64 [m], rising, side by side: [num_rows, most of a row], padded."""
+    counts = torch.bincount(owners, minlength=num_rows)
+    width = int(counts.max())
+    every = torch.arange(owners.numel(), device=owners.device)
+    place = every - (counts.cumsum(0) - counts)[owners]
+    rows = values.new_full((num_rows, width), fill)
+    rows[owners, place] = values
+    return rows
+
+
+def _best_removals(
+    gradients: PairGradients, copies: Copies, edges: Tensor, forbidden: Tensor, count: int
+) -> RankedRows:
+    kept = ~torch.isin(copies.edges.codes, copies.edges.encode(forbidden))
+    edges = edges[:, kept]
+    owners, codes = copies.local(edges)
+    num_rows = copies.sizes.numel()
+    gains = by_rows(owners, -gradients.at(edges), num_rows, -math.inf)
+    return ranked_rows(by_rows(owners, codes, num_rows, -1), gains, count)
+
+
+def _groups(sizes: Tensor, among: Tensor) -> Iterator[Tensor]:
+    """Rows int64 [g] of graphs of similar size, all of those `among` bool [V] once."""
+    rows = among.nonzero().squeeze(1)
+    rows = rows[sizes[rows].argsort(stable=True)]
+    ordered = sizes[rows].tolist()
+    first = 0
+    for place in range(1, len(ordered) + 1):
+        if (
+            place == len(ordered)
+            or ordered[place] > GROWTH * ordered[first] + 4
+            or (place + 1 - first) * ordered[place] ** 2 > ENTRIES
+        ):
+            yield rows[first:place]
+            first = place
+
+
+def _best_of_group(
+    gradients: PairGradients, copies: Copies, rows: Tensor, barred: Tensor, count: int
+) -> RankedRows:
+    """Of graphs [g] of similar size n, padded: arrays [g, n, n]."""
+    sizes = copies.sizes[rows]
+    every = torch.arange(int(sizes.max()), device=rows.device)
+    inside = every < sizes[:, None]
+    nodes = copies.starts[rows][:, None] + torch.where(inside, every, 0)
+    there = gradients.outputs[nodes] @ gradients.inputs[nodes].mT  # [g, n, n]
+    degrees = gradients.degrees[nodes]
+    gains = there + there.mT
+    gains += degrees[:, :, None]
+    gains += degrees[:, None, :]
+
+    pairs = (every[:, None] < every) & inside[:, None, :]
+    pairs[_within(copies, rows, barred)] = False
+    codes = torch.where(pairs, every[:, None] * sizes[:, None, None] + every, -1)
+    return ranked_rows(codes.flatten(1), gains.flatten(1), count)
+
+
+def _within(copies: Copies, rows: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of those pairs [2, m] that are in some graphs [g]: which of them, and the two nodes in it."""
+    place = torch.full_like(copies.sizes, -1)
+    place[rows] = torch.arange(rows.numel(), device=rows.device)
+    owner = copies.batch[pairs[0]]
+    kept = place[owner] >= 0
+    first, second = (pairs - copies.starts[owner])[:, kept]
+    return place[owner[kept]], first, second
+
+
+def _best_of_one(
+    gradients: PairGradients, copies: Copies, row: int, barred: Tensor, count: int
+) -> RankedRows:
+    """Of one graph, with memory for a few blocks of its pairs."""
+    start, size = int(copies.starts[row]), int(copies.sizes[row])
+    part = slice(start, start + size)
+    own = PairGradients(gradients.inputs[part], gradients.outputs[part], gradients.degrees[part])
+    inside = barred[:, (barred[0] >= start) & (barred[0] < start + size)] - start
+    no_edges = EdgeSet(inside.new_empty(0), size)  # so that every pair gains by being added
+    everywhere = torch.arange(size, device=barred.device)
+    found = best_flips(own, no_edges, everywhere, inside[0] * size + inside[1], count)
+    return ranked_rows(found.codes[None], found.gains[None], count)

@@ -1,0 +1,178 @@
+"""Flips of many graphs as weights between 0 and 1: ascent and projection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks.graph_sets.graph_list import counts, nothing
+from grb_check.attacks.graph_sets.made_flips import Made, made_of, permitted
+from grb_check.attacks.graph_sets.promising import Search, weighted_logits
+from grb_check.attacks.modification.relaxation import NEGLIGIBLE, SETTLING
+
+PATIENCE: Final = 3  # renewals
+_HALVINGS: Final = 40
+
+
+@dataclass(frozen=True, eq=False)
+class RelaxedRows:
+    """Weights of flips of V graphs; pairs that are not among them have weight 0.
+
+    Attributes:
+        codes: int64 [V, m], see `GraphList`.
+        weights: float [V, m], 0 to 1: how much each is flipped; 0 where there is none.
+    """
+
+    codes: Tensor
+    weights: Tensor
+
+    def at(self, rows: Tensor) -> RelaxedRows:
+        """Of some graphs."""
+        return RelaxedRows(self.codes[rows], self.weights[rows])
+
+    def largest(self, budgets: Tensor, width: int) -> Tensor:
+        """Codes [V, width] of each graph's `budgets` [V] flips of largest weight above 0."""
+        order = self.weights.argsort(dim=1, descending=True, stable=True)[:, :width]
+        codes, weights = self.codes.gather(1, order), self.weights.gather(1, order)
+        place = torch.arange(codes.shape[1], device=codes.device)
+        codes = codes.masked_fill((place >= budgets[:, None]) | (weights <= 0), -1)
+        return torch.cat([codes, nothing(codes.shape[0], width - codes.shape[1], codes)], dim=1)
+
+    def without_negligible(self) -> RelaxedRows:
+        """Only what is flipped noticeably."""
+        return _compact(self.codes.masked_fill(self.weights <= NEGLIGIBLE, -1), self.weights)
+
+    def joined(self, codes: Tensor) -> RelaxedRows:
+        """With other pairs [V, k] of weight 0 besides."""
+        zeros = self.weights.new_zeros(codes.shape)
+        return _compact(
+            torch.cat([self.codes, codes], dim=1), torch.cat([self.weights, zeros], dim=1)
+        )
+
+
+def _compact(codes: Tensor, weights: Tensor) -> RelaxedRows:
+    """Columns as many as are needed, what is -1 coming last."""
+    order = (codes < 0).to(torch.int8).argsort(dim=1, stable=True)
+    order = order[:, : int(counts(codes).max())] if codes.numel() else order
+    codes = codes.gather(1, order)
+    return RelaxedRows(codes, weights.gather(1, order).masked_fill(codes < 0, 0.0))
+
+
+Widen = Callable[[Tensor, RelaxedRows], Tensor]  # graphs [V] and weights -> other pairs [V, k]
+
+
+def relaxed_flips(
+    search: Search, clean: Made, widen: Widen, *, iterations: int, every: int, step_size: float
+) -> tuple[Made, RelaxedRows]:
+    """Projected ascent in all graphs, and the strongest that its largest weights were on the way.
+
+    That is looked at whenever pairs are renewed; graphs that are lost by then, and those that came
+    no further in `PATIENCE` renewals, take no more steps.
+
+    Args:
+        clean: the graphs without flips.
+        widen: other pairs to give weights to, asked for before the first step and ...
+        every: ... after so many.
+        step_size: relative to the gradient, as in `relaxation.ascend`.
+    """
+    budgets, width = search.graphs.budgets[clean.owners], clean.flips.shape[1]
+    none = nothing(clean.owners.numel(), 0, clean.owners)
+    relaxed = RelaxedRows(none, none.to(clean.standing.margin.dtype))
+    best, idle = clean, torch.zeros_like(clean.owners)
+    for first in range(0, iterations, every):
+        rows = (best.held & (idle < PATIENCE)).nonzero().squeeze(1)
+        if not rows.numel():
+            break
+        owners, now = clean.owners[rows], relaxed.at(rows).without_negligible()
+        now = now.joined(widen(owners, now))
+        steps = range(first, min(first + every, iterations))
+        now = _ascended(search, owners, now, steps, step_size)
+        relaxed = _with_rows(relaxed, rows, now)
+        flips = permitted(search, owners, now.largest(budgets[rows], width))
+        reached = made_of(search, owners, flips)
+        further = reached.standing.beats(best.standing.at(rows))
+        idle[rows] = torch.where(further, 0, idle[rows] + 1)
+        best = best.with_rows(rows, best.at(rows).better_of(reached))
+    return best, relaxed
+
+
+def _ascended(
+    search: Search, owners: Tensor, relaxed: RelaxedRows, steps: range, step_size: float
+) -> RelaxedRows:
+    """Weights after some steps with the same pairs."""
+    graphs, weights = search.graphs, relaxed.weights.clone()
+    for part in graphs.parts(owners, counts(relaxed.codes)):
+        copies = graphs.copies(owners[part], nothing(part.numel(), 0, owners))
+        given, pairs = copies.pairs(relaxed.codes[part])
+        logits_of = weighted_logits(copies, pairs)
+        if logits_of is None:
+            continue
+        present = copies.clean.has(copies.clean.encode(pairs)).to(copies.x.dtype)
+        own, budgets = weights[part], graphs.budgets[owners[part]]
+        for step in steps:
+            variable = own[given].requires_grad_()
+            with torch.enable_grad():
+                logits = logits_of(present + (1 - 2 * present) * variable)
+                total = search.values(logits, copies.labels).sum()
+                (gradient,) = torch.autograd.grad(total, variable)
+            gains = torch.zeros_like(own)
+            gains[given] = gradient.where(gradient.isfinite(), 0.0)
+            own = _one_step_up(
+                own, gains, given, budgets, step_size / math.sqrt(1 + step / SETTLING)
+            )
+        weights[part] = own
+    return RelaxedRows(relaxed.codes, weights)
+
+
+def _one_step_up(
+    weights: Tensor, gains: Tensor, given: Tensor, budgets: Tensor, size: float
+) -> Tensor:
+    """Weights [V, m] after a step along the gains, relative to each graph's largest ones."""
+    ordered = gains.masked_fill(~given, -math.inf).sort(dim=1, descending=True).values
+    place = torch.arange(gains.shape[1], device=gains.device)
+    counted = (place < budgets[:, None]) & ordered.isfinite()
+    mean = ordered.where(counted, 0.0).sum(1) / counted.sum(1).clamp(min=1)
+    scale = mean.abs().clamp(min=1e-30)[:, None]
+    return project_rows((weights + size * gains / scale).where(given, 0.0), budgets)
+
+
+def project_rows(weights: Tensor, budgets: Tensor) -> Tensor:
+    r"""The nearest weights [V, m] with :math:`0 \le p_k \le 1` and row sums of at most budgets [V].
+
+    As `relaxation.project`, the bisections of all rows at once.
+    """
+    clipped = weights.clamp(0, 1)
+    over = clipped.sum(1) > budgets
+    if not bool(over.any()):
+        return clipped
+    low, high = weights.amin(1) - 1, weights.amax(1)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = (weights - middle[:, None]).clamp(0, 1).sum(1) > budgets
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    return torch.where(over[:, None], (weights - high[:, None]).clamp(0, 1), clipped)
+
+
+def without(codes: Tensor, others: Tensor) -> Tensor:
+    """Codes [V, k] with -1 for those among the others [V, m] of the same row."""
+    rows = torch.arange(codes.shape[0], device=codes.device)[:, None] * 2**40
+    return codes.masked_fill(torch.isin(rows + codes, rows + others), -1)
+
+
+def _with_rows(relaxed: RelaxedRows, rows: Tensor, other: RelaxedRows) -> RelaxedRows:
+    """With the other's in these rows [m], as wide as is needed."""
+    width = max(relaxed.codes.shape[1], other.codes.shape[1])
+    num_rows = relaxed.codes.shape[0]
+    codes = nothing(num_rows, width, relaxed.codes)
+    weights = relaxed.weights.new_zeros(codes.shape)
+    for each, places in ((relaxed, slice(None)), (other, rows)):
+        codes[places] = -1
+        weights[places] = 0.0
+        codes[places, : each.codes.shape[1]] = each.codes
+        weights[places, : each.codes.shape[1]] = each.weights
+    return RelaxedRows(codes, weights)

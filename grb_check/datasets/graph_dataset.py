@@ -1,0 +1,119 @@
+"""A dataset for graph classification as attacks and evaluation see it: the test graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+
+from grb_check.datasets.dataset import digest
+from grb_check.datasets.graph_sets import SEED, GraphSet
+
+VALIDATION_SHARE: Final = 0.1  # of the training graphs
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphDataset:
+    """Graphs with a class each. Attacks change test graphs, each on its own, and see no others.
+
+    Stands wherever a `Dataset` does, with graphs in the place of nodes.
+
+    Attributes:
+        name: as in case ids.
+        graph: the test graphs side by side: `x` float32 [num_nodes, num_features], `edge_index`
+            int64 [2, 2 * num_edges], both directions of each edge, sorted by row then column,
+            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs].
+        training_graphs: `x`, `edge_index`, `batch`, `ptr`, `y` of graphs to learn from;
+            `to_data_list()` gives them one by one.
+        validation_graphs: likewise, a tenth of those that the set has for training.
+        num_classes: labels are 0 .. num_classes - 1.
+        origin: one phrase for reports: where the data came from.
+    """
+
+    name: str
+    graph: Data
+    training_graphs: Batch
+    validation_graphs: Batch
+    num_classes: int
+    origin: str
+
+    @property
+    def num_graphs(self) -> int:
+        """Test graphs."""
+        return int(self.graph.y.shape[0])
+
+    @property
+    def num_nodes(self) -> int:
+        """Of all test graphs."""
+        return int(self.graph.x.shape[0])
+
+    @property
+    def num_edges(self) -> int:
+        """Undirected edges of all test graphs."""
+        return int(self.graph.edge_index.shape[1]) // 2
+
+    @property
+    def num_features(self) -> int:
+        return int(self.graph.x.shape[1])
+
+    @property
+    def test(self) -> Mapping[str, Tensor]:
+        """All test graphs: levels of difficulty are of nodes."""
+        return {"full": torch.arange(self.num_graphs)}
+
+    @property
+    def labelled(self) -> Tensor:
+        """No graph whose label attackers know is among those that they see."""
+        return torch.empty(0, dtype=torch.int64)
+
+    @cached_property
+    def edges_of_graphs(self) -> Tensor:
+        """int64 [num_graphs], undirected edges of each test graph."""
+        graph = self.graph
+        return torch.bincount(graph.batch[graph.edge_index[0]], minlength=self.num_graphs) // 2
+
+    def fingerprint(self) -> str:
+        """Hex digest of everything that can change an outcome."""
+        parts = (self.graph, self.training_graphs, self.validation_graphs)
+        return digest(
+            [each for part in parts for each in (part.x, part.edge_index, part.batch, part.y)]
+        )
+
+
+def graph_dataset(graphs: GraphSet) -> GraphDataset:
+    """The set with a tenth of its training graphs, drawn with the seed of the split, for
+    validation."""
+    order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
+    cut = max(1, int(VALIDATION_SHARE * order.numel()))
+    each = _each_graph(graphs)
+    test = Batch.from_data_list([each[index] for index in graphs.test.tolist()])
+    training = graphs.train[order[cut:]].sort().values
+    validation = graphs.train[order[:cut]].sort().values
+    return GraphDataset(
+        name=graphs.name,
+        graph=Data(x=test.x, edge_index=test.edge_index, batch=test.batch, y=test.y),
+        training_graphs=Batch.from_data_list([each[index] for index in training.tolist()]),
+        validation_graphs=Batch.from_data_list([each[index] for index in validation.tolist()]),
+        num_classes=graphs.num_classes,
+        origin=graphs.origin,
+    )
+
+
+def _each_graph(graphs: GraphSet) -> list[Data]:
+    whole = graphs.graphs
+    starts = whole.ptr.tolist()
+    edges = torch.searchsorted(whole.edge_index[0].contiguous(), whole.ptr).tolist()
+    return [
+        Data(
+            x=whole.x[starts[index] : starts[index + 1]],
+            edge_index=whole.edge_index[:, edges[index] : edges[index + 1]] - starts[index],
+            y=whole.y[index : index + 1],
+        )
+        for index in range(graphs.num_graphs)
+    ]

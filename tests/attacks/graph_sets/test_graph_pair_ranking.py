@@ -1,0 +1,205 @@
+"""Flips of highest gain of each graph, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+import torch
+from graph_unions import PooledGat, threat_to, union_of, unions, victim_on
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grb_check.attacks.graph_sets import pair_ranking
+from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, nothing
+from grb_check.attacks.graph_sets.pair_ranking import best_of_each, ranked_rows
+from grb_check.attacks.graph_sets.promising import RANDOM_PAIRS, Search, search_of
+from grb_check.attacks.graph_sets.standings import values_of
+from grb_check.pair_gradients import PairGradients
+
+few = settings(deadline=None, max_examples=30)
+
+
+def random_gradients(num_nodes: int, seed: int, rank: int = 3) -> PairGradients:
+    drawn = torch.randn((num_nodes, 2 * rank + 1), generator=torch.Generator().manual_seed(seed))
+    return PairGradients(drawn[:, :rank], drawn[:, rank:-1], drawn[:, -1])
+
+
+@given(unions(), st.integers(0, 2**16), st.integers(1, 40), st.data())
+@few
+def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> None:
+    """Of each kind, with and without blocks; forbidden pairs are left out."""
+    graph, threat = union
+    graphs = graph_list(graph, threat, victim_on(graph))
+    owners = torch.arange(graph.y.numel())
+    copies = graphs.copies(owners, nothing(owners.numel(), 0, owners))
+    gradients = random_gradients(graph.num_nodes, seed)
+    ends = [(a, b) for a, b in graph.edge_index.T.tolist() if a < b]
+    every = [
+        (a, b)
+        for a, b in combinations(range(graph.num_nodes), 2)
+        if graph.batch[a] == graph.batch[b]
+    ]
+    barred = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    forbidden = torch.tensor(barred, dtype=torch.int64).reshape(-1, 2).T
+    for limit in (1_500, 3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pair_ranking, "LARGE", limit)
+            found = best_of_each(gradients, copies, forbidden, count)
+        for owner in owners.tolist():
+            own = [pair for pair in every if graph.batch[pair[0]] == owner and pair not in barred]
+            start, size = int(graphs.starts[owner]), int(graphs.sizes[owner])
+            for kind, pairs, sign in (
+                (found.additions, [each for each in own if each not in ends], 1.0),
+                (found.removals, [each for each in own if each in ends], -1.0),
+            ):
+                gains = {
+                    (a - start) * size + b - start: sign
+                    * float(gradients.at(torch.tensor([[a], [b]])))
+                    for a, b in pairs
+                }
+                best = sorted(gains.values(), reverse=True)[:count]
+                codes = kind.codes[owner][: len(best)].tolist()
+                assert (kind.codes[owner][len(best) :] == -1).all()
+                assert len(set(codes)) == len(codes)
+                assert [gains[code] for code in codes] == pytest.approx(best, abs=1e-4)
+                assert kind.gains[owner][: len(best)].tolist() == pytest.approx(best, abs=1e-4)
+
+
+def test_equal_gains_come_in_the_order_of_codes() -> None:
+    """Also where they differ in their last bits."""
+    codes = torch.tensor([[7, 3, 5, -1, 2]])
+    gains = torch.tensor([[1.0, 1.0 - 1e-7, 1.0, 9.0, 4.0]])
+    assert ranked_rows(codes, gains, 6).codes.tolist() == [[2, 3, 5, 7, -1, -1]]
+    assert ranked_rows(codes, gains, 2).codes.tolist() == [[2, 3]]
+
+
+def test_what_is_no_number_counts_nothing() -> None:
+    gains = torch.tensor([[float("nan"), 1.0, -1.0, float("inf")]])
+    found = ranked_rows(torch.tensor([[0, 1, 2, 3]]), gains, 4)
+    assert found.codes.tolist() == [[1, 0, 3, 2]]
+    assert found.gains.tolist() == [[1.0, 0.0, 0.0, -1.0]]
+
+
+def test_kinds_come_in_turn_and_removals_weigh_more_by_a_factor() -> None:
+    additions = ranked_rows(torch.tensor([[1, 2]]), torch.tensor([[3.0, 2.0]]), 3)
+    removals = ranked_rows(torch.tensor([[4]]), torch.tensor([[1.0]]), 3)
+    kinds = pair_ranking.RankedKinds(additions, removals)
+    assert kinds.in_turn().tolist() == [[4, 1, 2, -1, -1, -1]]
+    assert kinds.together(1.0).codes[0, :3].tolist() == [1, 2, 4]
+    assert kinds.together(2.5).codes[0, :3].tolist() == [1, 4, 2]
+
+
+def search_on(graphs: GraphList, block_size: int = 1_000) -> Search:
+    return search_of(
+        graphs,
+        values_of("margin"),
+        isolate=True,
+        block_size=block_size,
+        generator=torch.Generator().manual_seed(0),
+    )
+
+
+def test_random_pairs_are_all_pairs_of_a_small_graph() -> None:
+    """Each with the gain that the model's own gradient tells."""
+    graph = union_of([5, 3], [[(0, 1), (1, 2), (2, 3)], [(0, 1)]])
+    graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
+    owners = torch.tensor([0, 1])
+    found = search_on(graphs).source(owners, nothing(2, 0, owners), 10)
+    removals, additions = found.removals.codes, found.additions.codes
+    assert [sorted(each[each >= 0].tolist()) for each in removals] == [[1, 7, 13], [1]]
+    assert [sorted(each[each >= 0].tolist()) for each in additions] == [
+        [2, 3, 4, 8, 9, 14, 19],
+        [2, 5],
+    ]
+
+
+def test_random_pairs_of_a_large_graph_are_distinct_and_a_fourth_are_edges() -> None:
+    size = 60
+    edges = [(a, a + 1) for a in range(size - 1)]
+    graph = union_of([size, size], [edges, edges])
+    graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
+    owners = torch.tensor([0, 1])
+    source = search_on(graphs).source
+    first, second = (source(owners, nothing(2, 0, owners), 1_000) for _ in range(2))
+    for found in (first, second):
+        for row in (0, 1):
+            codes = found.additions.codes[row]
+            codes = codes[codes >= 0]
+            assert torch.unique(codes).numel() == codes.numel()
+            assert RANDOM_PAIRS // 2 < codes.numel() <= RANDOM_PAIRS
+            low, high = codes // size, codes % size
+            assert ((low < high) & (high - low > 1)).all()
+            kept = found.removals.codes[row]
+            assert 20 < int((kept >= 0).sum()) <= RANDOM_PAIRS // 4
+    assert not torch.equal(first.additions.codes, second.additions.codes)
+    assert not torch.equal(first.additions.codes[0], first.additions.codes[1])
+
+
+def test_gains_at_partly_made_flips_are_those_of_autograd() -> None:
+    """With weights of an edge and of another pair between 0 and 1."""
+    graph = union_of([5, 4], [[(0, 1), (1, 2), (2, 3)], [(0, 1), (2, 3)]])
+    victim = victim_on(graph)
+    graphs = graph_list(graph, threat_to(graph, [2, 2]), victim)
+    owners = torch.tensor([0, 1])
+    flips, weights = torch.tensor([[1, 4], [2, -1]]), torch.tensor([[0.3, 0.6], [0.2, 0.0]])
+    found = search_on(graphs).source(owners, flips, 20, weights)
+
+    every = [(a, b) for n, s in ((5, 0), (4, 5)) for a, b in _shifted(n, s)]
+    pairs = torch.tensor(every).T
+    present = torch.tensor([[a, b] in graph.edge_index.T.tolist() for a, b in every]).float()
+    of_pairs = present.clone()
+    for pair, weight in (((0, 1), 0.7), ((0, 4), 0.6), ((5, 7), 0.2)):
+        of_pairs[every.index(pair)] = weight
+    of_pairs.requires_grad_()
+    logits_of = victim.with_pairs(graph.x, graph.edge_index, pairs, torch.arange(2))
+    assert logits_of is not None
+    values_of("margin")(logits_of(of_pairs), graph.y).sum().backward()
+    gains = torch.where(present > 0, -of_pairs.grad, of_pairs.grad)
+    for row, (start, size) in enumerate(((0, 5), (5, 4))):
+        for kind in (found.additions, found.removals):
+            for code, gain in zip(kind.codes[row].tolist(), kind.gains[row].tolist(), strict=True):
+                if code >= 0:
+                    pair = (code // size + start, code % size + start)
+                    assert code not in flips[row]
+                    assert gain == pytest.approx(float(gains[every.index(pair)]), abs=1e-5)
+
+
+def _shifted(size: int, start: int) -> list[tuple[int, int]]:
+    return [(a + start, b + start) for a, b in combinations(range(size), 2)]
+
+
+def test_factors_that_are_too_large_are_taken_from_fewer_graphs_at_once(monkeypatch) -> None:
+    graph = union_of([5, 4, 4], [[(0, 1), (1, 2)], [(0, 1), (2, 3)], [(0, 1)]])
+    graphs = graph_list(graph, threat_to(graph, [1] * 3), victim_on(graph))
+    owners = torch.arange(3)
+    whole = search_on(graphs)
+    expected = whole.source(owners, nothing(3, 0, owners), 3)
+    monkeypatch.setattr("grb_check.layer_factors.MOST_ENTRIES", 110)  # of one graph, not of two
+    found = whole.source(owners, nothing(3, 0, owners), 3)
+    assert torch.equal(found.additions.codes, expected.additions.codes)
+    assert torch.allclose(found.removals.gains, expected.removals.gains)
+
+
+def test_graphs_that_tell_nothing_are_searched_at_random(monkeypatch) -> None:
+    """Where even one graph's factors are too many."""
+    graph = union_of([5, 4], [[(0, 1), (1, 2)], [(0, 1), (2, 3)]])
+    graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph))
+    owners = torch.arange(2)
+    search = search_on(graphs)
+    expected = search.source(owners, nothing(2, 0, owners), 4)
+    monkeypatch.setattr("grb_check.layer_factors.MOST_ENTRIES", 0)
+    found = search.source(owners, nothing(2, 0, owners), 4)
+    assert torch.equal(found.removals.codes, expected.removals.codes)
+    assert torch.allclose(found.additions.gains, expected.additions.gains, atol=1e-5)
+
+
+def test_isolating_removals_are_no_candidates() -> None:
+    graph = union_of([4], [[(0, 1), (1, 2), (0, 2), (2, 3)]])
+    graphs = graph_list(graph, threat_to(graph, [2]), victim_on(graph))
+    owners = torch.tensor([0])
+    source = replace(search_on(graphs).source, isolate=False)
+    assert sorted(source(owners, nothing(1, 0, owners), 3).removals.codes[0].tolist()) == [1, 2, 6]
+    after = source(owners, torch.tensor([[1]]), 3).removals.codes[0]  # 0 and 1 have one edge left
+    assert after.tolist() == [-1, -1, -1]

@@ -1,0 +1,63 @@
+"""Products of features with weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from grb_check.models.feature_product import FeatureProduct
+
+
+def bag_of_words(background: float, filled: float = 0.05, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.rand(40, 30, generator=generator) < filled
+    values = torch.rand(40, 30, generator=generator) + 1
+    return torch.where(words, values, background).double()
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    background=st.sampled_from([0.0, -0.07, 0.5]),
+    filled=st.sampled_from([0.0, 0.05, 0.5]),
+    masks=st.booleans(),
+    seed=st.integers(0, 50),
+)
+def test_products_and_gradients_are_those_of_the_dense_matrix(
+    background: float, filled: float, masks: bool, seed: int
+) -> None:
+    x = bag_of_words(background, filled, seed)
+    features = FeatureProduct(x)
+    generator = torch.Generator().manual_seed(seed)
+    weight = torch.randn(30, 7, dtype=torch.float64, generator=generator).requires_grad_()
+    direction = torch.randn(40, 7, dtype=torch.float64, generator=generator)
+    kept = torch.rand(30, generator=generator) < 0.5 if masks else None
+    seen = x if kept is None else torch.where(kept, x, features.background)
+    expected, found = seen @ weight, features(weight, kept)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(found, weight, direction),
+        torch.autograd.grad(expected, weight, direction),
+    )
+
+
+@pytest.mark.parametrize("background", [0.0, -0.07])
+def test_the_value_of_most_entries_is_the_background(background: float) -> None:
+    features = FeatureProduct(bag_of_words(background))
+    assert features.background == pytest.approx(background)
+    assert (features.rest == 0).float().mean() > 0.9
+
+
+def test_features_without_a_frequent_value_have_the_background_zero() -> None:
+    x = bag_of_words(-0.07, filled=0.5)
+    features = FeatureProduct(x)
+    assert features.background == 0
+    assert torch.equal(features.rest, x)
+
+
+def test_a_masked_node_has_the_background_everywhere() -> None:
+    weight = torch.randn(30, 7, generator=torch.Generator().manual_seed(0)).double()
+    expected = torch.full((30,), -0.07).double() @ weight
+    torch.testing.assert_close(FeatureProduct(bag_of_words(-0.07)).masked(weight), expected)

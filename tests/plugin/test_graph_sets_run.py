@@ -1,0 +1,89 @@
+"""A set of graphs in a run, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+ENCODER = """
+import torch
+from torch_geometric.nn import GINConv, global_add_pool
+
+import grb_check
+
+
+class Encoder(torch.nn.Module):
+    def __init__(self, num_features, width):
+        super().__init__()
+        self.layer = GINConv(torch.nn.Linear(num_features, width))
+        self.trained = False
+
+    def forward(self, x, edge_index, batch):
+        assert self.trained
+        return global_add_pool(self.layer(x, edge_index).relu(), batch)
+
+
+def two_wide(num_features, width=2):
+    module = Encoder(num_features, int(width))
+
+    def pretrain(data):
+        assert data.num_graphs == 216
+        module.trained = True
+
+    return grb_check.Encoder(module, pretrain)
+
+
+def bare(num_features):
+    return Encoder(num_features, 16)
+
+
+def of_nodes(num_features, num_classes):
+    return torch.nn.Linear(num_features, num_classes)
+"""
+ARGS = ("--grb-only", "--grb-dataset=synthetic-molecules", "--grb-repeats=1", "--grb-max-drop=1")
+
+
+def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) -> None:
+    """Two embeddings and two classes: the wrapper decides. Attacks see encoder and probe."""
+    pytester.makepyfile(enc=ENCODER)
+    result = pytester.runpytest(
+        *ARGS,
+        "--grb-model=enc:two_wide",
+        "--grb-model-args=width=2",
+        "--grb-attack=random-flips,grbcd",
+        "--grb-min-clean=0",
+        "--grb-json=run.json",
+    )
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*2 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
+            "two_wide on synthetic-molecules (bundled with grb_check)",
+            "*full*modification/random-flips*pass*",
+            "*full*modification/grbcd*pass*",
+            "*lowest on synthetic-molecules/full: modification/grbcd*",
+        ]
+    )
+    record = json.loads((pytester.path / "run.json").read_text())
+    cases = {case["id"].split("/")[-1]: case["outcome"] for case in record["cases"]}
+    assert {case["targets"] for case in cases.values()} == {60}
+    assert cases["grbcd"]["repeats"][0]["method"] == "adaptive"
+    assert cases["grbcd"]["drop"] > cases["random-flips"]["drop"]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("bare", "*return grb_check.Encoder(module), so that a linear probe is fitted*"),
+        ("of_nodes", "*it must take (x, edge_index, batch)*"),
+    ],
+)
+def test_what_is_no_classifier_of_graphs_is_told_so(
+    pytester: pytest.Pytester, model: str, message: str
+) -> None:
+    """The case ends in an error that says what to return."""
+    pytester.makepyfile(enc=ENCODER.replace("self.trained = False", "self.trained = True"))
+    result = pytester.runpytest(*ARGS, f"--grb-model=enc:{model}", "--grb-attack=random-flips")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
