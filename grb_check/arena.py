@@ -15,6 +15,7 @@ from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.outcomes import Repeat
 from grb_check.own_models import OwnModels, Ready, predict
+from grb_check.returned import Encoder
 from grb_check.subjects import Subject
 from grb_check.victim_building import build_victim
 from grb_check.victims import Trained, Victim, module_of
@@ -62,7 +63,7 @@ class Arena:
         key = (subject.key, seed)
         if key not in self._built:
             built = subject.build(self.dataset, seed, self.device)
-            if not (subject.finished or isinstance(built, Trained)):
+            if not (subject.finished or _trained_already(built)):
                 module = module_of(built)
                 if any(module is other for other in self._modules):
                     raise ModelError(
@@ -116,6 +117,11 @@ def our_warnings(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
     """Texts of the warnings of grb_check among them, each once."""
     texts = [str(w.message) for w in caught if w.category.__module__.startswith("grb_check")]
     return tuple(dict.fromkeys(texts))
+
+
+def _trained_already(built: object) -> bool:
+    """Whether one module may serve several repeats: it is not trained, and used as a copy."""
+    return isinstance(built, Trained) or (isinstance(built, Encoder) and built.pretrain is None)
 
 
 def _copy(victim: Victim) -> Victim | None:

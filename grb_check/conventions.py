@@ -188,6 +188,11 @@ class Adapter:
             return num_nodes
         return int(self._batch_of(num_nodes, self.batch.device)[-1]) + 1 if num_nodes else 0
 
+    @property
+    def one_for(self) -> str:
+        """What has a row of the output, for messages."""
+        return "node" if self.batch is None else "graph"
+
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """What the module returns; its shape and type are checked by the caller.
 

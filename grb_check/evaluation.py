@@ -34,7 +34,7 @@ from grb_check.roster import Roster
 from grb_check.store import Store
 from grb_check.subjects import Model, Subject, as_subject
 from grb_check.suites import worst_members
-from grb_check.surrogates import kinds_for
+from grb_check.surrogates import check_kinds
 from grb_check.trials import Trial, black_box, spent
 from grb_check.white_box import white_box
 from grb_check.worst import worst_of
@@ -229,7 +229,7 @@ class Evaluator:
             check_on_graphs(case)
         defaults = settings_for(arena.dataset, case.scenario)
         attack = load_attack(case.scenario, case.attack, defaults, self._attacks)
-        kinds_for(attack)
+        check_kinds(attack, arena.dataset)
         budget = split_budget(case.attack)[1]
         return _Plan(
             case, attack, threat_for(arena.dataset, case.difficulty, attack.scenario, budget)

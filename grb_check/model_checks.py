@@ -40,7 +40,13 @@ class StructureIgnoredWarning(ModelWarning):
 
 
 def check_output(
-    output: object, *, name: str, called: object, rows: int, columns: int | None
+    output: object,
+    *,
+    name: str,
+    called: object,
+    rows: int,
+    columns: int | None,
+    one_for: str = "node",
 ) -> Tensor:
     """The output itself, a finite float tensor [rows, columns].
 
@@ -49,6 +55,7 @@ def check_output(
         name: of the model.
         called: how it was called, for the message.
         columns: None allows any number, for embeddings.
+        one_for: what has a row, `node` or `graph`.
 
     Raises:
         ModelError: it is anything else.
@@ -65,7 +72,7 @@ def check_output(
                 "; if these are embeddings, return grb_check.Encoder(module), so that a linear "
                 "probe is fitted to them"
             )
-        raise ModelError(f"model {name}: {expected}, one row a node{hint}, got shape {shape}")
+        raise ModelError(f"model {name}: {expected}, one row a {one_for}{hint}, got shape {shape}")
     if not output.is_floating_point():
         raise ModelError(
             f"model {name}: {expected}, got {output.dtype}; return logits, not predicted classes"
@@ -202,14 +209,27 @@ def _answer(
         output = adapter(view.x, edge_index)
     rows = adapter.rows(view.x.shape[0])
     return check_output(
-        output, name=adapter.name, called=adapter.convention, rows=rows, columns=columns
+        output,
+        name=adapter.name,
+        called=adapter.convention,
+        rows=rows,
+        columns=columns,
+        one_for=adapter.one_for,
     )
 
 
 def _other_edges(view: Data) -> Tensor:
-    """As many edges among the same nodes, but others: what is kept by size alone is found too."""
-    edges: Tensor = (view.edge_index + 1) % view.x.shape[0]
-    return edges
+    """As many edges among the same nodes, but others: what is kept by size alone is found too.
+
+    Of graphs side by side none leads to another.
+    """
+    batch: Tensor | None = view.get("batch")
+    if batch is None:
+        batch = view.edge_index.new_zeros(view.x.shape[0])
+    sizes = torch.bincount(batch)
+    starts = (sizes.cumsum(0) - sizes)[batch[view.edge_index]]
+    others: Tensor = (view.edge_index - starts + 1) % sizes[batch[view.edge_index]] + starts
+    return others
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

@@ -106,6 +106,12 @@ def find_opponents(
     from grb_check.leaderboards.files import find_board
     from grb_check.leaderboards.published import published_board
 
+    if against and sources and all(source.of_graphs for source in sources):
+        raise UsageError(
+            f"{FLAG}: leaderboards are of single graphs, and {_listed(sources)} is a set; leave "
+            f"the option out: the models of a run are ranked among each other"
+        )
+    _check_protocol(places)
     names = [source.name for source in sources]
     measured = {}
     if against.zoo or against.defences:
@@ -202,6 +208,20 @@ def _from_file(path: Path, names: Sequence[str]) -> Board:
     return board
 
 
+def _check_protocol(places: Places) -> None:
+    """Leaderboards are of models that learn as GRB's do, on features as GRB's are."""
+    usual = Places()
+    for name, given, needed in (
+        ("training", places.training, usual.training),
+        ("features", places.features, usual.features),
+    ):
+        if given != needed:
+            raise UsageError(
+                f"{FLAG}: leaderboards are measured with --grb-{name}={needed}, and this run has "
+                f"--grb-{name}={given}; give {needed}, or leave {FLAG} out"
+            )
+
+
 def _check_boards(boards: Sequence[Opponents], places: Places) -> None:
     """Of one dataset: reports tell them apart by name, and the split must be today's."""
     names = [each.board.name for each in boards]
@@ -281,4 +301,5 @@ def _listed(sources: Sequence[Source]) -> str:
 
 
 def _command(sources: Sequence[Source]) -> str:
-    return f"{MAKE} {sources[0].asked or sources[0].name}"
+    first = next(source for source in sources if not source.of_graphs)
+    return f"{MAKE} {first.asked or first.name}"

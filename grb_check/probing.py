@@ -170,6 +170,7 @@ def _embedded(
         called=encoder.convention,
         rows=bound.rows(view.x.shape[0]),
         columns=None,
+        one_for=bound.one_for,
     )
     rows = view.get(mask)
     counting = slice(None) if rows is None else rows

@@ -189,7 +189,8 @@ def _check_limits(settings: Settings, groups: Sequence[Group]) -> None:
             f"another --grb-model"
         )
     if settings.origins["grb_min_rank"] == INI:
-        names = dict.fromkeys([*(each.dataset for each in groups), *datasets.known_names()])
+        known = (*datasets.known_names(), *datasets.GRAPH_SETS)
+        names = dict.fromkeys([*(each.dataset for each in groups), *known])
         labels = dict.fromkeys(each.model for each in groups)
         groups = [
             Group(label, name, level)

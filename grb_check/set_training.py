@@ -10,10 +10,10 @@ from typing import Final
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch_geometric.data import Data
 
 from grb_check.conventions import Adapter
 from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import training_view, validation_view
 from grb_check.model_checks import check_output
 from grb_check.models.graph_training import Graphs, graphs_of, mini_batches
 from grb_check.training import TrainingRun, TrainingSettings, accuracy_and_loss, descend
@@ -44,8 +44,8 @@ def train_on_graphs(
     Raises:
         ModelError: the module raises, answers nonsense, or cannot be trained by gradients.
     """
-    graphs = graphs_of(dataset.training_graphs.to(device))
-    held_out: Data = dataset.validation_graphs.to(device)
+    graphs = graphs_of(training_view(dataset).to(device))
+    held_out = validation_view(dataset).to(device)
     steps = math.ceil(graphs.count / BATCH_SIZE)
     settings = TrainingSettings(
         max_epochs=max(LEAST_STEPS, EPOCHS * steps),
@@ -63,6 +63,7 @@ def train_on_graphs(
             called=adapter.convention,
             rows=bound.rows(x.shape[0]),
             columns=dataset.num_classes,
+            one_for=bound.one_for,
         )
 
     def loss_of() -> Tensor:

@@ -18,6 +18,7 @@ from grb_check.cases import (
 )
 from grb_check.datasets import Source
 from grb_check.datasets.places import FeatureRule, SplitRule, Training
+from grb_check.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +169,11 @@ def check_graph_sets(
     possible = {name for scenario, name in attacks if on_graphs((scenario, name))}
     impossible = [pair for pair in attacks if pair[1] not in possible]  # in no scenario
     alone = len(sets) == len(sources)
+    if impossible and not possible and not named:
+        raise UsageError(
+            f"{sets[0]} is a set of graphs, and the suite has no attack on those; give "
+            f"--grb-suite={FOR_GRAPHS}, or name attacks with --grb-attack"
+        )
     if impossible and (not possible or (named and alone)):
         check_on_graphs(Case(sets[0], WHOLE, *impossible[0]))
     if alone and levels and WHOLE not in levels:

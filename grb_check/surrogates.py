@@ -15,7 +15,7 @@ from grb_check.attacks.naming import check_surrogates
 from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
-from grb_check.datasets.views import AnyDataset
+from grb_check.datasets.views import AnyDataset, training_view, validation_view
 from grb_check.errors import DataError, UsageError
 from grb_check.models import gcn, gcn_ln, gin
 from grb_check.models.graph_gcn import graph_gcn
@@ -136,6 +136,17 @@ def kinds_for(attack: object) -> tuple[str, ...]:
     return kinds
 
 
+def check_kinds(attack: object, dataset: AnyDataset) -> None:
+    """Refuse surrogates that there are not for a dataset, before anything is trained.
+
+    Raises:
+        UsageError: as `kinds_for`; or a set of graphs has no surrogate of the kind.
+    """
+    for kind in kinds_for(attack):
+        if isinstance(dataset, GraphDataset):
+            _factory_of_graphs(dataset, kind)
+
+
 def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str = "gcn") -> Victim:
     """A model with the published hyper-parameters, trained on the dataset from this seed.
 
@@ -149,7 +160,7 @@ def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str
         if isinstance(dataset, GraphDataset):
             built = _of_graphs(dataset, kind)
             module = cast(nn.Module, built.module).to(device)
-            built.fit(dataset.training_graphs.to(device), dataset.validation_graphs.to(device))
+            built.fit(training_view(dataset).to(device), validation_view(dataset).to(device))
         else:
             module = _untrained(dataset, kind).to(device)
             settings = _settings(dataset, kind)

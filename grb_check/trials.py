@@ -160,8 +160,7 @@ def _attack(trial: Trial, knowledge: _Knowledge) -> Perturbation:
     graph.y = knowledge.guessed.to(clean.y.device, copy=True)
     known = torch.cat(list(knowledge.known)).to(clean.y.device)
     graph.y[known] = clean.y[known]
-    targets = trial.threat.targets.to(clean.x.device, copy=True)
-    on_device = replace(trial.threat, targets=targets)
+    on_device = _at_hand(trial.threat, clean.x.device)
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
@@ -184,6 +183,20 @@ def seed_of(purpose: str, trial: Trial) -> int:
     case = trial.case
     cell = f"{case.difficulty}/{case.scenario}/{base_name(case.attack)}"
     return derive_seed(purpose, cell, trial.seed)
+
+
+def _at_hand(threat: Threat, device: torch.device) -> Threat:
+    """A copy of the threat for the attack, its tensors where the graph is."""
+
+    def copied(tensor: Tensor | None) -> Tensor | None:
+        return None if tensor is None else tensor.to(device, copy=True)
+
+    return replace(
+        threat,
+        targets=threat.targets.to(device, copy=True),
+        batch=copied(threat.batch),
+        edge_budgets=copied(threat.edge_budgets),
+    )
 
 
 def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) -> Scores:

@@ -14,7 +14,7 @@ from torch_geometric.data import Batch, Data
 
 from grb_check.conventions import Adapter, Convention, detect_convention
 from grb_check.datasets.graph_dataset import GraphDataset
-from grb_check.datasets.views import AnyDataset, training_view, validation_view
+from grb_check.datasets.views import HIDDEN, AnyDataset, training_view, validation_view
 from grb_check.errors import ModelError
 from grb_check.model_checks import (
     check_no_state_kept,
@@ -195,6 +195,7 @@ def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> No
         called=adapter.convention,
         rows=adapter.rows(view.x.shape[0]),
         columns=columns,
+        one_for=adapter.one_for,
     )
 
 
@@ -206,11 +207,13 @@ def _fit(fit: Callable[..., object], dataset: AnyDataset, name: str, device: tor
         declared = {}  # type: ignore[assignment]
     if "validation" in declared:
         extra["validation"] = validation_view(dataset).to(device)
+    view = training_view(dataset).to(device)
+    hint = "" if view.y.min() > HIDDEN else f" (labels outside of train_mask are {HIDDEN})"
     try:
-        fit(training_view(dataset).to(device), **extra)
+        fit(view, **extra)
     except Exception as error:
         raise ModelError(
-            f"model {name}: its own training raised:\n{short_traceback(error)}"
+            f"model {name}: its own training raised{hint}:\n{short_traceback(error)}"
         ) from error
 
 

@@ -244,6 +244,7 @@ class Victim:
             called=self.adapter.convention,
             rows=rows,
             columns=self.num_classes,
+            one_for=self.adapter.one_for,
         )
         for what, given in (("features", features), ("edge weights", weights)):
             wanted = given is not None and given.requires_grad and torch.is_grad_enabled()

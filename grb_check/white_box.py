@@ -9,40 +9,26 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import diagnostics
-from grb_check.attacks import attack_names, describe, load_attack
-from grb_check.attacks.naming import (
-    base_name,
-    has_setting,
-    split_budget,
-    with_settings,
-)
-from grb_check.attacks.objectives import margins_of, tanh_margin
-from grb_check.attacks.own_attacks import OwnAttack
-from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import Perturbation, apply, verify
-from grb_check.cases import on_graphs
-from grb_check.errors import GradientError, ModelError, UsageError, one_line
+from grb_check.attacks import describe
+from grb_check.attacks.naming import split_budget
+from grb_check.attacks.threat import Perturbation, apply
+from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.gradient_sample import Kind, missing_gradients
 from grb_check.outcomes import Finding, Method, Scores
 from grb_check.own_models import Ready, predict, surrogate_seed
-from grb_check.randomness import isolated_randomness
-from grb_check.score_search import search
-from grb_check.set_search import search_graphs
-from grb_check.surrogates import kinds_for, kinds_on
+from grb_check.stand_ins import Made, random_ones, searched, transferred_variant
+from grb_check.surrogates import kinds_for
 from grb_check.trials import (
     Measured,
     Right,
     Trial,
     describe_threat,
     on_model,
-    on_surrogates,
     right_after,
     right_before,
     save_scores,
@@ -51,12 +37,6 @@ from grb_check.trials import (
     stored_scores,
     unused,
 )
-
-Made = tuple[Perturbation, bool]  # and whether the store had it
-
-# Random attacks of either scenario; what restricts the attack under test restricts them too.
-_RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
-_RESTRICTIONS = ("restrict", "isolate")
 
 
 @dataclass(frozen=True)
@@ -124,7 +104,7 @@ def white_box(trial: Trial, ready: Ready) -> Measured:
         BudgetError: the attack did more than its threat allows.
         ModelError: the victim fails on the attacked graph.
     """
-    transferred = _transferred(trial)
+    transferred = transferred_variant(trial)
     adaptive, reason = _adaptive(trial, ready)
     gradients = _gradients(trial, ready, adaptive, transferred)
     search = adaptive is None or gradients.finding is not None
@@ -166,7 +146,7 @@ def _try(
         right = right_after(trial, ready, apply(graph, perturbation))
         return _Attempt(method, perturbation, from_store, right)
 
-    found = _searched(trial, ready, adaptive, transferred) if search else None
+    found = searched(trial, ready, adaptive, transferred) if search else None
     return _Tried(
         None if adaptive is None else attempt("adaptive", adaptive),
         None if found is None else attempt("score-based", found),
@@ -178,111 +158,6 @@ def _for_want_of_a_gradient(error: ModelError) -> bool:
     """Whether a model would have answered, had it not been asked for a gradient."""
     told = str(error.__cause__)  # torch's, where a forward calls numpy()
     return isinstance(error, GradientError) or "on Tensor that requires grad" in told
-
-
-def _transferred(trial: Trial, **settings: object) -> Made | None:
-    """The same attack on a surrogate, with other settings; None where it has no such variant."""
-    plain = _plain(trial.attack)
-    if not has_setting(plain, "knowledge"):
-        return None
-    try:
-        variant = with_settings(plain, {"knowledge": "black-box", **settings}, plain.name)
-    except UsageError:  # it refuses that knowledge
-        return None
-    attack = variant if plain is trial.attack else OwnAttack(variant)
-    try:
-        return on_surrogates(replace(trial, attack=attack))
-    except GradientError:
-        return None
-
-
-def _plain(attack: Attack) -> Attack:
-    """A user's attack without what the harness has put around it."""
-    return attack.attack if isinstance(attack, OwnAttack) else attack
-
-
-def _random(trial: Trial) -> list[Perturbation]:
-    """What random attacks of the same budget and restrictions do; not the attack under test."""
-    made = []
-    for scenario, name in _RANDOM:
-        other = scenario != trial.case.scenario or name == base_name(trial.case.attack)
-        if other or (scenario, name) not in attack_names():
-            continue
-        if trial.threat.batch is not None and not on_graphs((scenario, name)):
-            continue
-        attack = load_attack(scenario, name)
-        if not isinstance(trial.attack, OwnAttack):
-            both = [each for each in _RESTRICTIONS if has_setting(attack, each)]
-            shared = {e: getattr(trial.attack, e) for e in both if has_setting(trial.attack, e)}
-            attack = with_settings(attack, shared, name)
-        case = replace(trial.case, attack=name)
-        made.append(on_surrogates(replace(trial, attack=attack, case=case))[0])
-    return made
-
-
-def _searched(
-    trial: Trial, ready: Ready, adaptive: Perturbation | None, transferred: Made | None
-) -> Perturbation:
-    """The strongest of these and of other transferred ones, made stronger by asking the model."""
-    moved = [] if transferred is None else [transferred]
-    if has_setting(_plain(trial.attack), "surrogates"):
-        moved = [
-            made
-            for kind in kinds_on(trial.own.dataset)
-            if (made := _transferred(trial, surrogates=(kind,))) is not None
-        ]
-    starts = [made for made, _ in moved] + ([] if adaptive is None else [adaptive])
-    random = _random(trial)
-    clean = trial.own.dataset.graph
-    generator = torch.Generator().manual_seed(seed_of("score search", trial))
-    if trial.threat.edge_budgets is not None:
-        found = search_graphs(
-            [*starts, *random, Perturbation()],
-            clean,
-            trial.threat.edge_budgets,
-            margins=lambda perturbation: margins_of(*_answers(trial, ready, perturbation)),
-            isolate=getattr(trial.attack, "isolate", True),
-            generator=generator,
-        )
-    else:
-        found = search(
-            starts or random or [Perturbation()],
-            random,
-            clean,
-            trial.threat.scenario,
-            score=lambda perturbation: _score(trial, ready, perturbation),
-            allowed=lambda perturbation: _may_isolate(trial, perturbation),
-            generator=generator,
-        )
-    verify(found, clean, trial.threat)
-    return found
-
-
-def _score(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[float, ...]:
-    """How many targets stay right, and how far from lost they are."""
-    logits, labels = _answers(trial, ready, perturbation)
-    right = int((logits.argmax(dim=1) == labels).sum())
-    return right, -float(tanh_margin(logits, labels))
-
-
-def _answers(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[Tensor, Tensor]:
-    """Logits [t, c] of the targets on the attacked graph, and their labels [t]."""
-    clean = trial.own.dataset.graph
-    targets = trial.threat.targets.to(clean.x.device)
-    attacked = apply(clean, perturbation)
-    with isolated_randomness(trial.seed), torch.no_grad():
-        logits = ready.victim(attacked.x, attacked.edge_index)[targets]
-    return logits, clean.y[targets]
-
-
-def _may_isolate(trial: Trial, perturbation: Perturbation) -> bool:
-    """Whether no node loses its last edge, where the attack promises that."""
-    if getattr(trial.attack, "isolate", True):
-        return True
-    count = trial.own.dataset.num_nodes
-    degrees = torch.bincount(trial.own.dataset.graph.edge_index[0].cpu(), minlength=count)
-    left = degrees - torch.bincount(perturbation.removed_edges.flatten(), minlength=count)
-    return not bool(((degrees > 0) & (left <= 0)).any())
 
 
 def _notes(trial: Trial, tried: _Tried, reason: str) -> tuple[str, ...]:
@@ -367,7 +242,7 @@ def _beaten(trial: Trial, ready: Ready, tried: _Tried) -> Sequence[Finding | Non
         found.append(diagnostics.stronger("transfer-stronger", own.right, moved.right, what))
     graph = trial.own.dataset.graph
     comparable = not _only_features(own.perturbation)  # random ones flip edges
-    others = _random(trial) if comparable else []
+    others = random_ones(trial) if comparable else []
     random = [right_after(trial, ready, apply(graph, each)) for each in others]
     if random:
         best = min(random, key=lambda right: int(right.sum()))

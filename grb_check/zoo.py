@@ -72,6 +72,7 @@ CONTRASTIVE: Final = (
     Entry("gcn_kipf", "GCN", "supervised, two layers of 16 (Kipf & Welling 2017)"),
     Entry("dgi", "DGI", "encoder of nodes, Deep Graph Infomax (Veličković et al. 2019)"),
     Entry("graphcl", "GraphCL", "encoder of nodes, augmented views (You et al. 2020)"),
+    Entry("graphcl_infomax", "GraphCL", "the same, with the loss of its authors' code"),
     Entry("gca", "GCA", "encoder of nodes, adaptive views by degree (Zhu et al. 2021)"),
     Entry("gca_eigenvector", "GCA", "the same, by eigenvector centrality"),
     Entry("gca_pagerank", "GCA", "the same, by PageRank"),

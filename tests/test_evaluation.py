@@ -301,6 +301,16 @@ def test_a_factory_that_returns_one_module_for_all_seeds_is_an_error(tiny: Path)
     module = Net(8, 3)
     with pytest.raises(ModelError, match="same module for another seed"):
         outcome(tiny, lambda: module, repeats=2)
+    with pytest.raises(ModelError, match="same module for another seed"):
+        outcome(tiny, lambda: grb_check.Encoder(module, lambda data: None), repeats=2)
+
+
+def test_a_factory_may_return_one_trained_encoder_for_all_seeds(tiny: Path) -> None:
+    """Nothing trains it again: a probe is fitted to it in every repeat."""
+    module = Net(8, 5).eval()
+    found = outcome(tiny, lambda: grb_check.Encoder(module), repeats=2)
+    first, second = found.repeats
+    assert first.victim.clean == second.victim.clean
 
 
 def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:

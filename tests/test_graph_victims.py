@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
-from small_graphs import set_of_graphs
+from small_graphs import community_dataset, set_of_graphs
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, global_add_pool, global_mean_pool
+from torch_geometric.utils import unbatch, unbatch_edge_index
 
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import ModelError
@@ -19,6 +21,7 @@ from grb_check.victim_building import build_victim
 from grb_check.victims import Victim
 
 DATASET = graph_dataset(set_of_graphs())
+NODES = replace(community_dataset(), transductive=True)
 CPU = torch.device("cpu")
 
 
@@ -49,6 +52,18 @@ class OfData(Pooled):
         return logits
 
 
+class OneByOne(Pooled):
+    """Takes the batch apart, which needs edges inside graphs, those of a graph together."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        parts = zip(unbatch(x, batch), unbatch_edge_index(edge_index, batch), strict=True)
+        return torch.cat([super(OneByOne, self).forward(*each, _zeros(each[0])) for each in parts])
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return torch.zeros(x.shape[0], dtype=torch.int64)
+
+
 class Encoding(Pooled):
     """Embeddings as wide as there are classes, by chance."""
 
@@ -60,7 +75,7 @@ def _victim(built: object) -> Victim:
     return build_victim(built, DATASET, name="m", seed=0, device=CPU)
 
 
-@pytest.mark.parametrize("made", [Pooled, OptionalBatch, OfData])
+@pytest.mark.parametrize("made", [Pooled, OptionalBatch, OfData, OneByOne])
 def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
     made: Callable[[], nn.Module],
 ) -> None:
@@ -106,10 +121,13 @@ def test_own_training_gets_batches_of_graphs() -> None:
     def fit(data: Data, validation: Data) -> None:
         seen.extend([data, validation])
 
+    before = DATASET.fingerprint()
     _victim(SelfTrained(Pooled(), fit))
     assert [type(each).__name__ for each in seen] == ["DataBatch", "DataBatch"]
     assert [each.num_graphs for each in seen] == [27, 3]
     assert all(one.y.shape == (1,) for each in seen for one in each.to_data_list())
+    seen[0].x = seen[0].x * 0
+    assert DATASET.fingerprint() == before
 
 
 @pytest.mark.parametrize("way", ["with_pairs", "pair_gradients"])
@@ -154,7 +172,7 @@ def test_rows_for_nodes_are_refused() -> None:
         def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
             return self.last(self.first(x, edge_index))
 
-    with pytest.raises(ModelError, match="must return a float tensor"):
+    with pytest.raises(ModelError, match=r"must return a float tensor \[27, 2\], one row a graph"):
         _victim(Unpooled())
 
 
@@ -167,3 +185,22 @@ def test_embeddings_without_the_wrapper_are_refused_with_its_name() -> None:
 
     with pytest.raises(ModelError, match=r"return grb_check\.Encoder\(module\)"):
         _victim(Wide())
+
+
+def test_a_training_that_trips_over_hidden_labels_is_told_of_the_mask() -> None:
+    """Of a whole graph the labels of all other nodes are -1, which torch answers obscurely."""
+    module = nn.Linear(NODES.num_features, NODES.num_classes)
+
+    class Linear(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.inner(x)
+
+    def fit(data: Data) -> None:
+        nn.functional.cross_entropy(module(data.x), data.y)
+
+    with pytest.raises(ModelError, match=r"raised \(labels outside of train_mask are -1\):"):
+        build_victim(SelfTrained(Linear(), fit), NODES, name="m", seed=0, device=CPU)

@@ -151,3 +151,25 @@ def test_a_leaderboard_has_to_know_some_of_the_cases(places: Places) -> None:
     check_attacks(boards, strangers[2:])
     with pytest.raises(UsageError, match=r"none of the selected cases of tiny is on .* has inject"):
         check_attacks(boards, strangers)
+
+
+@pytest.mark.parametrize("words", ["zoo", "published", "gat"])
+def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None:
+    """Nor could one be made; where there is a single graph besides, that one is proposed."""
+    against = read_against([words], Path)
+    graphs = Source("proteins", "graphs", Path("/nowhere"), asked="proteins")
+    with pytest.raises(UsageError, match="are of single graphs, and proteins is a set; leave"):
+        find_opponents(against, [graphs], places)
+    with pytest.raises(UsageError, match=r"leaderboard --dataset \./other "):
+        find_opponents(against, [graphs, *sources("other")], places)
+
+
+@pytest.mark.parametrize("option", [{"training": "transductive"}, {"features": "rows"}])
+def test_leaderboards_are_of_models_that_learn_as_grb_does(
+    places: Places, option: dict[str, str]
+) -> None:
+    """The published ones carry no fingerprint that would tell."""
+    (name, given), *_ = option.items()
+    for words, dataset in (("zoo", "tiny"), ("published", "grb-cora")):
+        with pytest.raises(UsageError, match=f"this run has --grb-{name}={given}"):
+            found(replace(places, **option), words, dataset)

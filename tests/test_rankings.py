@@ -97,6 +97,8 @@ def test_limits_of_the_ini_file_may_be_about_other_datasets_and_models(home: Pat
     both = replace(ini, origins=dict.fromkeys(ini.origins, INI))
     with pytest.raises(UsageError, match="'old@mine/full' matches no dataset"):
         prepare(both, both.cases())
+    sets = replace(both, rank_limits=(RankLimit("proteins/full", 1),))
+    prepare(sets, sets.cases())
     wrong = replace(ini, rank_limits=(RankLimit("mine/fulll", 1),))
     with pytest.raises(UsageError, match="'\\*/fulll' matches no dataset"):
         prepare(wrong, wrong.cases())

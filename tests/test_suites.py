@@ -46,7 +46,7 @@ def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
         ({"attack": ["dice"]}, "modification/dice cannot attack; allowed: modification/random"),
         ({"attack": ["prbcd,injection/pgd"]}, "injection/pgd cannot attack"),
         ({"attack": ["injection/worst"]}, "injection/worst cannot attack"),
-        ({"suite": "smoke"}, "injection/rnd cannot attack"),
+        ({"suite": "smoke"}, "give --grb-suite=contrastive-graphs-smoke, or name attacks"),
         ({"difficulty": ["hard"]}, "no difficulty 'hard'; allowed: full"),
     ],
 )

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from small_graphs import community_dataset
+from small_graphs import community_dataset, set_of_graphs
 from torch import Tensor, nn
 
 from grb_check.conventions import Convention
+from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import DataError, UsageError
 from grb_check.surrogates import (
     KINDS,
     Ensemble,
+    check_kinds,
     from_arrays,
     kinds_for,
     recipe,
@@ -194,3 +196,12 @@ def test_other_surrogates_are_usage_errors(asked: tuple[str, ...], message: str)
     """With what is allowed."""
     with pytest.raises(UsageError, match=message):
         kinds_for(Asking(asked))
+
+
+def test_a_set_of_graphs_has_not_all_surrogates() -> None:
+    """Said before anything is trained, with those that there are."""
+    dataset = graph_dataset(set_of_graphs())
+    check_kinds(Asking(("gin", "gcn")), dataset)
+    check_kinds(Asking(("gcn_ln",)), community_dataset())
+    with pytest.raises(UsageError, match=r"'gcn_ln' is a model of nodes.*allowed: gcn, gin"):
+        check_kinds(Asking(("gcn", "gcn_ln")), dataset)

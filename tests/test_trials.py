@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_graphs import set_of_graphs
+from torch import nn
 from torch_geometric.data import Data
 from trial_spies import (
     ALL_KINDS,
     CASE,
+    CPU,
     DATASET,
     TARGETS,
     THREAT,
@@ -25,13 +28,17 @@ from trial_spies import (
 
 from grb_check import own_models
 from grb_check.attacks import load_attack
+from grb_check.attacks.budgets import threat_for
 from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.cases import Case
+from grb_check.conventions import PLAIN, Adapter
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import BudgetError
-from grb_check.own_models import Ready
+from grb_check.own_models import OwnModels, Ready
 from grb_check.store import Store
 from grb_check.surrogates import Ensemble
-from grb_check.trials import Measured, Trial, black_box
+from grb_check.trials import Measured, Trial, black_box, on_model
 from grb_check.victims import Victim
 from grb_check.white_box import white_box
 
@@ -176,3 +183,28 @@ def test_a_black_box_attack_that_leaves_budget_is_told(tmp_path: Path) -> None:
     assert [each.name for each in half.diagnostics] == ["budget-unused"]
     assert half.diagnostics[0].text == "1 of 2 injected nodes used (limit 90%)"
     assert full.method == half.method == "black-box"
+
+
+def test_an_attack_on_graphs_cannot_raise_their_budgets() -> None:
+    """What it writes into the threat that it is given does not reach the referee."""
+
+    class Greedy:
+        name, scenario, knowledge = "greedy", "modification", "white-box"
+
+        def perturb(
+            self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+        ) -> Perturbation:
+            assert threat.batch is not None
+            assert threat.edge_budgets is not None
+            threat.edge_budgets.fill_(99)
+            threat.batch.zero_()
+            forth = graph.edge_index[0] < graph.edge_index[1]
+            return Perturbation(removed_edges=graph.edge_index[:, forth][:, : threat.edge_budget])
+
+    dataset = graph_dataset(set_of_graphs())
+    victim = Victim(Adapter(nn.Identity(), "m", PLAIN, batch=dataset.graph.batch), 2)
+    own = OwnModels(dataset, "", Store(None), CPU)
+    case = Case("rings-and-stars", "full", "modification", "greedy")
+    given = Trial(own, Greedy(), threat_for(dataset, "full", "modification"), case, 0)
+    with pytest.raises(BudgetError, match="its budget is 1"):
+        on_model(given, Ready(victim, dataset.graph.y))

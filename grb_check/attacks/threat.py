@@ -97,13 +97,16 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     """The attacked graph; the clean one stays as it is.
 
     Args:
-        graph: clean graph of N nodes with `x` [N, d], `edge_index` [2, 2E] and `y` [N].
+        graph: clean graph of N nodes with `x` [N, d], `edge_index` [2, 2E] and `y` [N]; or graphs
+            side by side, with `batch` [N] and `y` [G].
         perturbation: one that `verify` accepts for this graph.
 
     Returns:
         `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
         `edge_index` [2, .] with both directions of each edge: first the original edges that are
-        kept, in their order, then the added ones, then those of the injected nodes.
+        kept, in their order, then the added ones, then those of the injected nodes. Where there is
+        a `batch` it is kept, and edges are sorted by row then column: as in every PyG batch, those
+        of a graph stand together, which models may count on.
     """
     device, num_nodes = graph.x.device, graph.num_nodes
     x = graph.x.clone()
@@ -120,6 +123,9 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     links = perturbation.injected_edges.to(device)
     links = torch.stack([links[0] + num_nodes, links[1]])
     edge_index = torch.cat([kept, added, added.flip(0), links, links.flip(0)], dim=1)
+    if "batch" in graph:
+        order = (edge_index[0] * num_nodes + edge_index[1]).argsort()
+        return Data(x=x, edge_index=edge_index[:, order], y=graph.y, batch=graph.batch)
 
     unknown = graph.y.new_full((perturbation.injected_x.shape[0],), -1)
     return Data(x=x, edge_index=edge_index, y=torch.cat([graph.y, unknown]))

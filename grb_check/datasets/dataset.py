@@ -29,6 +29,7 @@ class Dataset:
         rebuilt: made here from another project's files, because GRB's own could not be had.
         transductive: models learn on the whole graph, with the labels of the training nodes, and
             not on the graph of these alone.
+        row_features: rows of features sum to 1, instead of GRB's normalisation.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Dataset:
     origin: str
     rebuilt: bool = False
     transductive: bool = False
+    row_features: bool = False
 
     @property
     def num_nodes(self) -> int:

@@ -14,8 +14,10 @@ from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import digest
 from grb_check.datasets.graph_sets import SEED, GraphSet
+from grb_check.errors import DataError
 
 VALIDATION_SHARE: Final = 0.1  # of the training graphs
+LEAST: Final = 3  # training graphs: two to tell apart, and one for validation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,11 +88,25 @@ class GraphDataset:
         )
 
 
+def validation_count(training: int) -> int:
+    """How many of the graphs that a set has for training are held out."""
+    return max(1, int(VALIDATION_SHARE * training))
+
+
 def graph_dataset(graphs: GraphSet) -> GraphDataset:
     """The set with a tenth of its training graphs, drawn with the seed of the split, for
-    validation."""
+    validation.
+
+    Raises:
+        DataError: it has too few graphs to learn from.
+    """
+    if graphs.train.numel() < LEAST:
+        raise DataError(
+            f"dataset {graphs.name}: {graphs.train.numel()} of {graphs.num_graphs} graphs are for "
+            f"training; needed are {LEAST} and more, one of them for validation"
+        )
     order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
-    cut = max(1, int(VALIDATION_SHARE * order.numel()))
+    cut = validation_count(order.numel())
     each = _each_graph(graphs)
     test = Batch.from_data_list([each[index] for index in graphs.test.tolist()])
     training = graphs.train[order[cut:]].sort().values

@@ -84,7 +84,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     archive only the text files with the expected base names are read, in memory.
 
     Args:
-        name: mutag, proteins, nci1 or dd.
+        name: one of `catalogue.GRAPH_SETS`.
         place: a folder of the collection's text files, or a zip archive with them.
 
     Raises:

@@ -98,4 +98,5 @@ def with_row_features(dataset: Dataset) -> Dataset:
     sums = np.abs(x).sum(axis=1, keepdims=True)
     graph = dataset.graph.clone()
     graph.x = torch.from_numpy(x / np.where(sums > 0, sums, 1))
-    return replace(dataset, graph=graph, origin=f"{dataset.origin}, row-normalised features")
+    origin = f"{dataset.origin}, row-normalised features"
+    return replace(dataset, graph=graph, row_features=True, origin=origin)

@@ -24,10 +24,11 @@ def training_view(dataset: AnyDataset) -> Data:
         Inductive: the graph of the training nodes alone, `Data` with `x`, `edge_index`, `y` and an
         all-true `train_mask` [num_train]. Transductive: the whole graph, where `y` is `HIDDEN` for
         all nodes but those of `train_mask` [num_nodes]. Of a set of graphs: the training graphs,
-        a `Batch` with `x`, `edge_index`, `batch`, `ptr` and `y` [num_graphs].
+        a `Batch` with `x`, `edge_index`, `batch`, `ptr` and `y` [num_graphs]. Copies, so that a
+        training that changes them leaves the dataset as it is.
     """
     if isinstance(dataset, GraphDataset):
-        return dataset.training_graphs
+        return dataset.training_graphs.clone()
     if dataset.transductive:
         return _whole(dataset, train_mask=dataset.train)
     view = _induced(dataset, dataset.train)
@@ -42,10 +43,10 @@ def validation_view(dataset: AnyDataset) -> Data:
         Inductive: the graph of training and validation nodes, `Data` with `x`, `edge_index`, `y`,
         `train_mask` and `val_mask` [num_train + num_val]. Transductive: the whole graph with both
         masks [num_nodes], `y` being `HIDDEN` outside. Of a set of graphs: the validation graphs, a
-        `Batch`.
+        `Batch`. Copies.
     """
     if isinstance(dataset, GraphDataset):
-        return dataset.validation_graphs
+        return dataset.validation_graphs.clone()
     if dataset.transductive:
         return _whole(dataset, train_mask=dataset.train, val_mask=dataset.val)
     nodes = torch.cat([dataset.train, dataset.val]).sort().values
@@ -59,7 +60,7 @@ def _whole(dataset: Dataset, **masks: Tensor) -> Data:
     """The graph with the labels under the masks, which are made of node ids."""
     graph = dataset.graph
     y = torch.full_like(graph.y, HIDDEN)
-    view = Data(x=graph.x, edge_index=graph.edge_index, y=y)
+    view = Data(x=graph.x.clone(), edge_index=graph.edge_index.clone(), y=y)
     for name, nodes in masks.items():
         y[nodes.to(y.device)] = graph.y[nodes.to(y.device)]
         mask = torch.zeros(dataset.num_nodes, dtype=torch.bool)

@@ -1,12 +1,12 @@
 """The supervised GCN beside which the contrastive paper puts its encoders.
 
 Kipf & Welling, "Semi-Supervised Classification with Graph Convolutional Networks", ICLR 2017,
-equation 9, with the settings of Table 7 of Guerranti et al. (2023): two layers, 16 columns between
-them, dropout in front of both as in Kipf & Welling's code, 200 epochs of Adam at 0.01.
+equation 9, with the settings of Table 7 of Guerranti et al. (2023): two layers, 16 columns and
+dropout between them, 200 epochs of Adam at 0.01.
 
-Patience looks at validation accuracy and loss. The table has no weight decay, Kipf & Welling have
-5e-4 on the first layer; this is trained without, as only so its accuracies on Cora and Citeseer are
-those that Guerranti et al. print: see docs/contrastive.md.
+Patience looks at validation accuracy and loss. Kipf & Welling have a weight decay of 5e-4 on the
+first layer and dropout on the input too, of which the table says nothing; this is trained without,
+which comes nearer to the accuracies that Guerranti et al. print: see docs/contrastive.md.
 """
 
 from __future__ import annotations

@@ -90,11 +90,11 @@ class Graphs:
         )
 
 
-def graphs_of(data: Data) -> Graphs:
+def graphs_of(data: Data, *, least: int = 2) -> Graphs:
     """The graphs of a PyG `Batch` with `x`, `edge_index`, `batch` and `y`.
 
     Raises:
-        DataError: it lacks one of these, or holds fewer than two graphs.
+        DataError: it lacks one of these, or holds fewer than `least` graphs.
     """
     for name in ("x", "edge_index", "batch", "y"):
         if not isinstance(data.get(name), Tensor):
@@ -102,8 +102,8 @@ def graphs_of(data: Data) -> Graphs:
                 f"data has no tensor {name}; needed is a torch_geometric.data.Batch of graphs with "
                 f"x, edge_index, batch and y"
             )
-    if data.y.numel() < 2:
-        raise DataError(f"data has {data.y.numel()} graphs; training needs 2 and more")
+    if data.y.numel() < least:
+        raise DataError(f"data has {data.y.numel()} graphs; training needs {least} and more")
     num_nodes = data.x.shape[0]
     order = torch.argsort(data.edge_index[0] * num_nodes + data.edge_index[1])
     return Graphs(
@@ -145,7 +145,7 @@ def classifier_fit(module: nn.Module, settings: SetSettings) -> GraphFit:
 
     def fit(data: Data, validation: Data | None = None) -> TrainingRun:
         graphs = graphs_of(data)
-        held_out = None if validation is None else graphs_of(validation)
+        held_out = None if validation is None else graphs_of(validation, least=1)
         optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr)
         best_epoch, best, best_state = 0, (-math.inf, -math.inf), module.state_dict()
         for epoch in range(1, settings.epochs + 1):

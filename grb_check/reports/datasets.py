@@ -65,13 +65,17 @@ def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
 
 def graph_set_statistics(graphs: GraphSet) -> list[str]:
     """The figures of a set of graphs."""
+    from grb_check.datasets.graph_dataset import validation_count
+
     whole = graphs.graphs
     nodes = whole.ptr.diff().double()
     edges = whole.batch[whole.edge_index[0]].bincount(minlength=graphs.num_graphs) / 2
     sizes = whole.y.bincount().tolist()
+    held_out = validation_count(graphs.train.numel())
+    parts = (graphs.train.numel() - held_out, held_out, graphs.test.numel())
     rows = [
         ["graphs", f"{nodes.numel():,}"],
-        ["train / test graphs", f"{graphs.train.numel():,} / {graphs.test.numel():,}"],
+        ["train / validation / test graphs", " / ".join(f"{size:,}" for size in parts)],
         ["nodes, mean", f"{float(nodes.mean()):.2f}"],
         ["nodes, largest graph", f"{int(nodes.max()):,}"],
         ["edges, mean", f"{float(edges.mean()):.2f}"],

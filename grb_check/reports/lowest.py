@@ -110,7 +110,8 @@ def lowest(rows: Sequence[Row]) -> list[Lowest]:
 def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
     """One for each model and budget, over the datasets and difficulties, in order.
 
-    A model below the clean floor has none: what it never had it cannot lose.
+    A model below the clean floor has none: what it never had it cannot lose. One of which a case
+    has no figures has none either: that may be the attack that takes most.
 
     Args:
         rows: of the run.
@@ -120,11 +121,13 @@ def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
     several, models = _several(rows), _by_model(rows)
     rival = _named(rows, to) if to else ""
     low = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
+    torn = _incomplete(rows)
     found = []
     for model, groups in models.items():
         if model == rival:
             continue
         below = " and ".join(name for name in (model, rival) if name in low)
+        partly = " and ".join(name for name in (model, rival) if name in torn)
         for budget in dict.fromkeys(where.budget for where in groups):
             label = model if several else ""
             head = Delta(model=model, label=label, to=rival or REFERENCE, budget=budget)
@@ -132,6 +135,8 @@ def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
             if below:
                 why = f"the clean accuracy of {below} is below the floor"
                 found.append(replace(head, why_none=why))
+            elif partly:
+                found.append(replace(head, why_none=f"a case of {partly} has no figures"))
             elif to:
                 found.append(_filled(head, *_common(own, models.get(rival, {}))))
             else:
@@ -199,6 +204,12 @@ def _named(rows: Sequence[Row], label: str) -> str:
     """The name of the model with that label; the label where none of its cases has figures."""
     names = (row.outcome.model for row in rows if row.outcome and row.case.model == label)
     return next(names, label)
+
+
+def _incomplete(rows: Sequence[Row]) -> set[str]:
+    """Names of the models of which a case has no figures."""
+    labels = {row.case.model for row in rows if row.outcome is None}
+    return {row.outcome.model for row in rows if row.outcome and row.case.model in labels}
 
 
 def _by_model(rows: Sequence[Row]) -> dict[str, dict[Where, dict[str, Outcome]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import graph_of
 
-from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
 
@@ -165,3 +166,10 @@ def test_table_names_its_source() -> None:
     """Published figures are data with a citation."""
     text = (files("grb_check") / "published" / "injection_budgets.json").read_text("utf-8")
     assert "Table 12" in json.loads(text)["source"]["tables"][1]
+
+
+def test_rows_that_sum_to_one_are_not_the_features_of_the_table() -> None:
+    """The printed range, steps and nodes are about GRB's normalisation."""
+    rows = replace(dataset_of("grb-cora", 2680, 302), row_features=True)
+    assert threat_for(rows, "easy", "injection").feature_range == rows.feature_range
+    assert settings_for(rows, "injection") == {}

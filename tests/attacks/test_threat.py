@@ -293,6 +293,10 @@ def test_flips_of_graphs_are_counted_one_by_one(union, data) -> None:
     within = all(c <= b for c, b in zip(counts, threat.edge_budgets.tolist(), strict=True))
     if inside and within:
         verify(made, graph, threat)
+        after = apply(graph, made)
+        assert torch.equal(after.batch, graph.batch)
+        row, column = after.edge_index
+        assert bool(((row * graph.num_nodes + column).diff() > 0).all())
     else:
         with pytest.raises(BudgetError):
             verify(made, graph, threat)

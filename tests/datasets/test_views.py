@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from small_graphs import community_dataset, set_of_graphs
 
 from grb_check.datasets.graph_dataset import graph_dataset
-from grb_check.datasets.views import HIDDEN, training_view, validation_view
+from grb_check.datasets.views import HIDDEN, AnyDataset, training_view, validation_view
+from grb_check.errors import DataError
 
 DATASET = community_dataset()
 WHOLE = replace(DATASET, transductive=True)
@@ -60,3 +62,26 @@ def test_graphs_of_a_set_are_split_without_overlap_or_loss() -> None:
     )
     first = view.to_data_list()[0]
     assert first.edge_index.max() < first.num_nodes
+
+
+@pytest.mark.parametrize("dataset", [WHOLE, graph_dataset(SET)], ids=["whole graph", "set"])
+def test_a_training_that_changes_its_view_changes_no_dataset(dataset: AnyDataset) -> None:
+    """By other values in a tensor, or by another tensor in its place."""
+    before = dataset.fingerprint()
+    for make in (training_view, validation_view):
+        view = make(dataset)
+        view.x.zero_()
+        view.edge_index.zero_()
+        view.y.zero_()
+        view.x = view.x[:1]
+    assert dataset.fingerprint() == before
+    assert training_view(dataset).x.shape[0] > 1
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_set_with_too_few_graphs_to_learn_from_is_refused(count: int) -> None:
+    """One is for validation, and two are the least to tell apart."""
+    few = replace(SET, train=SET.train[: count - 1])
+    with pytest.raises(DataError, match=f"rings-and-stars: {count - 1} of 60 graphs are for tr"):
+        graph_dataset(few)
+    assert graph_dataset(replace(SET, train=SET.train[:3])).training_graphs.num_graphs == 2

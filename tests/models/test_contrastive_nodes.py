@@ -37,6 +37,7 @@ from grb_check.randomness import isolated_randomness
 from grb_check.returned import Encoder, SelfTrained
 from grb_check.victim_building import build_victim
 from grb_check.victims import Victim
+from grb_check.zoo import CONTRASTIVE, ZOO
 
 Pretrain = Callable[[GCNEncoder, Data, NodeSettings], object]
 
@@ -212,3 +213,10 @@ def test_a_loss_that_is_not_finite_is_an_error() -> None:
     module = Falling()
     with pytest.raises(ModelError, match="the training loss is nan in epoch 1"):
         minimise(module, lambda: module.loss() * float("nan"), FEW)
+
+
+def test_the_list_of_models_has_every_contrastive_factory() -> None:
+    """Under the name by which `--grb-model=grb_check.models:NAME` finds it."""
+    listed = {entry.name for entry in CONTRASTIVE}
+    exported = {name for name in models.__all__ if name.islower()}
+    assert listed == exported - set(ZOO)

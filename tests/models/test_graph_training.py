@@ -149,3 +149,10 @@ def test_one_graph_is_too_few() -> None:
     """Nothing could be told apart."""
     with pytest.raises(DataError, match="1 graphs"):
         graphs_of(Batch.from_data_list([rings_and_triangles(1)[0]]))
+
+
+def test_one_validation_graph_is_enough() -> None:
+    """Sets of fewer than 20 training graphs have no more."""
+    data = rings_and_triangles(6)
+    run = classifier_fit(Linear(), SETTINGS)(data, Batch.from_data_list([data[0]]))
+    assert run.epochs == SETTINGS.epochs

@@ -231,3 +231,17 @@ def test_no_attack_leaves_less_than_the_lowest(pairs: Pairs, data: st.DataObject
     (found,) = deltas(made)
     assert found.value == pytest.approx(0)
     assert found.deviation == pytest.approx(0)
+
+
+def test_a_model_of_which_a_case_has_no_figures_has_no_delta() -> None:
+    """The attack that is missing may be the one that takes most."""
+    made = rows(
+        ("a", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
+        ("b", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
+    )
+    ledger = Ledger()
+    case = Case("d", "full", "modification", "prbcd", "a")
+    ledger.enter("a@d/full/modification/prbcd", {"case": asdict(case)}, "error", "")
+    first, second = deltas([*made, *ledger.rows])
+    assert first.why_none == "a case of a has no figures"
+    assert not second.why_none

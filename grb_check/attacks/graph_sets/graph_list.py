@@ -126,7 +126,7 @@ class GraphList:
         for part in self.parts(owners):
             copies = self.copies(owners[part], flips[part])
             with torch.no_grad():
-                found.append(copies.model(copies.x, copies.edges.edge_index()))
+                found.append(copies.model(copies.x, copies.edge_index))
         return torch.cat(found) if found else self.x.new_empty((0, 1))
 
 
@@ -156,6 +156,12 @@ class Copies:
     def sizes(self) -> Tensor:
         """int64 [V]."""
         return self.starts.diff()
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """int64 [2, 2E], `edges` in order."""
+        both = self.edges.edge_index()
+        return both[:, in_order(both, self.edges.num_nodes)]
 
     @property
     def every(self) -> Tensor:
@@ -214,6 +220,15 @@ def each_budget(threat: Threat) -> tuple[Tensor, Tensor]:
     is_target[threat.targets.to(batch.device)] = True
     starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     return torch.where(is_target, budgets, 0), starts
+
+
+def in_order(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The order [e] of edges int64 [2, e] by row then column.
+
+    Those of a graph stand together then, as in every PyG batch: models may count on that.
+    """
+    order: Tensor = (edge_index[0] * num_nodes + edge_index[1]).argsort()
+    return order
 
 
 def nothing(rows: int, width: int, like: Tensor) -> Tensor:

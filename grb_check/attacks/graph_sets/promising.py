@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.graph_sets.graph_list import Copies, GraphList, nothing
+from grb_check.attacks.graph_sets.graph_list import Copies, GraphList, in_order, nothing
 from grb_check.attacks.graph_sets.hashed_draws import new_salt, uniform
 from grb_check.attacks.graph_sets.pair_ranking import (
     RankedKinds,
@@ -87,7 +87,7 @@ def search_of(
     trial = graphs.copies(first, nothing(first.numel(), 0, first))
     graphs = replace(graphs, model=trial.model)
     some_pairs = _RandomPairs(graphs, values, isolate, min(block_size, RANDOM_PAIRS), generator)
-    if _all_gradients(trial, values, trial.edges.edge_index()) is not None:
+    if _all_gradients(trial, values, trial.edge_index) is not None:
         every_pair = _AllPairs(graphs, values, isolate, some_pairs)
         return Search(graphs, values, every_pair, isolate)
     _, pairs = trial.pairs(_random_block(trial, first, some_pairs.most, new_salt(generator)))
@@ -133,10 +133,13 @@ class _AllPairs:
         """Of the graphs of one pass; of fewer where the factors of all would take too much."""
         copies = self.graphs.copies(owners, flips)
         if weights is None:
-            gradients = _all_gradients(copies, self.values, copies.edges.edge_index())
+            gradients = _all_gradients(copies, self.values, copies.edge_index)
         else:
             edges, of_edges = _partly_flipped(copies, flips, weights)
-            gradients = _all_gradients(copies, self.values, edges.edge_index(), of_edges.repeat(2))
+            both = edges.edge_index()
+            order = in_order(both, edges.num_nodes)
+            of_both = of_edges.repeat(2)[order]
+            gradients = _all_gradients(copies, self.values, both[:, order], of_both)
             copies = replace(copies, edges=copies.clean)
         if gradients is not None:
             barred = _forbidden(copies, flips, self.isolate)
@@ -194,7 +197,7 @@ def weighted_logits(copies: Copies, pairs: Tensor) -> Callable[[Tensor], Tensor]
     """The model's map from weights of pairs [2, m] to logits of all copies, if it has one."""
     if not pairs.numel():
         return None
-    return copies.model.with_pairs(copies.x, copies.edges.edge_index(), pairs, copies.every)
+    return copies.model.with_pairs(copies.x, copies.edge_index, pairs, copies.every)
 
 
 def _all_gradients(

@@ -89,6 +89,9 @@ def test_a_copy_with_flips_is_the_attacked_graph(union, data) -> None:
         codes = [a * size + b for a in range(size) for b in range(a + 1, size)]
         some = data.draw(st.lists(st.sampled_from(codes), unique=True, max_size=3)) if codes else []
         flips[row, : len(some)] = torch.tensor(some, dtype=torch.int64)
+    copies = graphs.copies(torch.tensor(owners), flips)
+    row, column = copies.edge_index
+    assert bool(((row * copies.x.shape[0] + column).diff() > 0).all())
     found = graphs.logits(torch.tensor(owners), flips)
     for row, owner in enumerate(owners):
         size = int(graphs.sizes[owner])
