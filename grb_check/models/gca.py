@@ -5,12 +5,15 @@ graph lack edges and features, the less central ones more often (`adaptive_views
 of a node in both are drawn together, those of all other nodes pushed away (`info_nce`), behind a
 projection head of two layers with ELU. The three variants differ in the centrality.
 
-The encoder has two graph convolutions, the first twice as wide as the embeddings, as in the
-authors' code.
+The encoder has two graph convolutions, the first twice as wide as the embeddings, and is trained
+for all epochs, both as in the authors' code. The row of Table 7 has a 20 that may be a patience;
+the loss is a random one, and with that patience training ends by chance, often in the dip that
+docs/contrastive.md describes.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -69,6 +72,7 @@ def gca_pagerank(num_features: int, num_classes: int, dataset: str = "") -> Enco
 
 def _encoder(num_features: int, dataset: str, centrality: Centrality) -> Encoder:
     settings, views = node_settings("GCA", dataset), view_settings(dataset)
+    settings = replace(settings, patience=settings.epochs)
     sizes = [2 * settings.width] * (settings.layers - 1) + [settings.width]
     module = GCNEncoder(num_features, sizes)
     return Encoder(module, lambda data: pretrain(module, data, settings, centrality, views))
