@@ -108,12 +108,12 @@ SUITES: Final = {
         attacks=ON_GRAPHS,
         repeats=15,
     ),
-    # Without a download, in about a minute; GR-BCD on nodes alone would take as long again.
+    # Without a download, in a minute or two; GR-BCD on nodes alone would take as long again.
     "contrastive-smoke": Suite(
         datasets=("synthetic-cora",),
         difficulties=(WHOLE,),
         attacks=(("modification", "random-flips"), ("modification", "prbcd")),
-        repeats=2,
+        repeats=1,
         training="transductive",
         features="rows",
     ),

@@ -152,4 +152,6 @@ def test_flickr_is_rebuilt_where_the_sources_are_dead(
 
 def test_every_kind_of_source_can_be_read() -> None:
     """None was forgotten; what is fetched becomes another kind, and sets of graphs are none."""
-    assert set(get_args(Kind)) - {"fetch", "graphs", "zip"} == set(loading._READERS)
+    assert set(get_args(Kind)) - {"fetch", "graphs", "bundled-graphs", "zip"} == set(
+        loading._READERS
+    )
