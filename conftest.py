@@ -13,6 +13,9 @@ pytest_plugins = ["pytester"]
 # Read when torch is loaded: idle threads sleep, so that a busy machine does not slow tests down.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# Runs inside tests are not to write into the summary of the step that runs the tests.
+os.environ.pop("GITHUB_STEP_SUMMARY", None)
+
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
 # Two workers that take whole files are done sooner if the longest are not taken last.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from grb_check import __version__, datasets
+from grb_check.commands import merge, replay, report
 from grb_check.datasets import Places, Source
 from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
 from grb_check.datasets.sources import named_sources
@@ -43,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     with _plain_warnings():
         try:
+            if options.run is not None:
+                code: int = options.run(options)
+                return code
             return COMMANDS[options.command](options, _places(options))
         except GrbCheckError as error:
             _complain(error)
@@ -214,7 +218,13 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument("--split", choices=SPLIT_RULES, help=help_)
         if name == "leaderboard":
             _add_leaderboard_options(sub)
-        sub.set_defaults(split="grb")
+        sub.set_defaults(split="grb", run=None)
+    for module in (report, merge, replay):
+        name = module.__name__.rpartition(".")[2]
+        first = (module.__doc__ or "").partition("\n")[0]
+        sub = commands.add_parser(name, help=first, description=module.__doc__)
+        module.add_options(sub)
+        sub.set_defaults(run=module.run)
     return parser
 
 

@@ -13,9 +13,11 @@ import torch
 from grb_check.cases import Case
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
+from grb_check.lessons import Lesson, by_itself
 from grb_check.outcomes import Repeat
 from grb_check.own_models import OwnModels, Ready, predict
 from grb_check.returned import Encoder
+from grb_check.shared_victims import SharedVictims, victim_key
 from grb_check.subjects import Subject
 from grb_check.victim_building import build_victim
 from grb_check.victims import Trained, Victim, module_of
@@ -35,6 +37,8 @@ class Arena:
         own: the harness's own models on it.
         device: of all of them.
         notices: what loading the dataset warned of.
+        shared: the victims that this process and others train once for all; None where it trains
+            its own.
         repeats: what was measured, for `worst`; the oldest are forgotten.
     """
 
@@ -43,6 +47,7 @@ class Arena:
     own: OwnModels
     device: torch.device
     notices: tuple[str, ...] = ()
+    shared: SharedVictims | None = None
     repeats: dict[Done, Repeat] = field(default_factory=dict)
     _built: dict[tuple[object, int], object] = field(default_factory=dict)  # not yet victims
     _modules: list[object] = field(default_factory=list)  # that factories have made
@@ -74,8 +79,14 @@ class Arena:
             self._built[key] = built
         return self._built[key]
 
-    def victim(self, subject: Subject, seed: int) -> Ready:
+    def victim(self, subject: Subject, seed: int, later: Sequence[int] = ()) -> Ready:
         """The model of a repeat, trained once.
+
+        Args:
+            subject: the model.
+            seed: of the repeat.
+            later: seeds that are needed after this one: while another process trains this victim,
+                those are trained of which no process does.
 
         Raises:
             ModelError: it cannot be built, trained or called.
@@ -84,11 +95,37 @@ class Arena:
             seed = 0  # what is finished does not change with the seed
         key = (subject.key, seed)
         if key not in self._victims:
+            self._train_ahead(subject, seed, later)
             self._prepare(subject, seed)
         ready = self._victims[key]
         if isinstance(ready, ModelError):
             raise ModelError(str(ready))
         return ready
+
+    def _train_ahead(self, subject: Subject, seed: int, later: Sequence[int]) -> None:
+        """Claim this victim; while another process trains it, train those that come after."""
+        if self.shared is None:
+            return
+        try:
+            if _trained_already(self.build(subject, seed)):
+                return
+        except ModelError:
+            return  # _prepare remembers it
+        ahead = iter(later)
+        while not self._claim(subject, seed) and (other := next(ahead, None)) is not None:
+            if (subject.key, other) not in self._victims and self._claim(subject, other):
+                self._prepare(subject, other)
+
+    def _claim(self, subject: Subject, seed: int) -> bool:
+        """Whether no other process has begun with this victim."""
+        key = victim_key(subject, self.dataset, self.fingerprint, seed)
+        return self.shared is None or key is None or self.shared.claim(key)
+
+    def _lesson(self, subject: Subject, seed: int) -> Lesson:
+        key = victim_key(subject, self.dataset, self.fingerprint, seed)
+        if self.shared is None or key is None:
+            return by_itself
+        return self.shared.lesson(key, self.dataset, seed)
 
     def _prepare(self, subject: Subject, seed: int) -> None:
         """Train a victim, or remember why it cannot be: no case sees it half trained."""
@@ -98,7 +135,12 @@ class Arena:
             try:
                 built = self.build(subject, seed)
                 victim = build_victim(
-                    built, self.dataset, name=subject.name, seed=seed, device=self.device
+                    built,
+                    self.dataset,
+                    name=subject.name,
+                    seed=seed,
+                    device=self.device,
+                    lesson=self._lesson(subject, seed),
                 )
                 fresh = _copy(victim)
                 predicted = predict(victim, self.dataset.graph, seed)

@@ -234,6 +234,11 @@ def case_of(node_id: str) -> Case | None:
     return case if known else None
 
 
+def node_id_of(case: Case) -> str:
+    """Node id of the built-in test of the case."""
+    return f"{node_path(case)}::{TEST_NAME}[{case.cell}]"
+
+
 def node_path(case: Case) -> str:
     """Node id of the module that holds the case: one for each model and dataset."""
     return "::".join(part for part in (NODE_PREFIX, case.model, case.dataset) if part)

@@ -33,6 +33,7 @@ from grb_check.roster import Roster
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
 RANK_TEST: Final = "test_rank"
+BASELINE_TEST: Final = "test_baseline"
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
@@ -49,12 +50,19 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
     return ids
 
 
-def is_rank_id(node_id: str) -> bool:
-    """Whether it is the id of a verdict on a rank, which stands beside those of the cases."""
-    return is_node_id(node_id) and f"::{RANK_TEST}[" in node_id
+def is_verdict_id(node_id: str) -> bool:
+    """Whether it is the id of a verdict on several cases, which stands beside their own."""
+    formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(f"::{BASELINE_TEST}")
+    return is_node_id(node_id) and formed
 
 
 def _case_id(argument: str) -> NodeId:
+    path, found, rest = argument.partition(f"::{BASELINE_TEST}")
+    if found and not rest:
+        raise UsageError(
+            f"{argument!r} is the verdict on all cases of {path} together, which is no test that "
+            f"could run; give {path} instead"
+        )
     path, found, rest = argument.partition(f"::{RANK_TEST}")
     if found and rest[:1] in ("", "["):
         level = rest.strip("[]") or "*"

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 from grb_check import datasets
 from grb_check.arena import Arena, our_warnings
-from grb_check.attacks import Pair, load_attack
+from grb_check.attacks import Pair, describe, load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
-from grb_check.attacks.naming import WORST, base_name, split_budget
+from grb_check.attacks.naming import WORST, base_name, split_budget, with_budget
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.threat import Threat
+from grb_check.attacks.threat import Perturbation, Scenario, Threat
 from grb_check.cases import (
     DIFFICULTIES,
     Case,
@@ -25,17 +26,22 @@ from grb_check.cases import (
     on_graphs,
 )
 from grb_check.choices import choose
+from grb_check.datasets.dataset import digest
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
+from grb_check.datasets.views import AnyDataset
 from grb_check.devices import resolve_device, threads_for
+from grb_check.errors import AttackError
 from grb_check.outcomes import Outcome, Repeat
 from grb_check.own_models import OwnModels, Ready
 from grb_check.roster import Roster
+from grb_check.scenes import Scene
+from grb_check.shared_victims import SharedVictims
 from grb_check.store import Store
 from grb_check.subjects import Model, Subject, as_subject
 from grb_check.suites import worst_members
 from grb_check.surrogates import check_kinds
-from grb_check.trials import Trial, black_box, spent
+from grb_check.trials import Trial, black_box, describe_threat, spent
 from grb_check.white_box import white_box
 from grb_check.worst import worst_of
 
@@ -139,6 +145,7 @@ class Evaluator:
         device: a torch device, or auto.
         progress: called with what begins; the context it returns ends with it.
         attacks: users' attacks by scenario and name, beside the built-in ones.
+        shared: the victims that several processes train once for all; None: each its own.
     """
 
     def __init__(
@@ -148,12 +155,15 @@ class Evaluator:
         device: str,
         progress: Progress | None = None,
         attacks: Mapping[Pair, Attack] | None = None,
+        shared: SharedVictims | None = None,
     ) -> None:
         self.store = store
         self.device = resolve_device(device)
+        self._shared = shared
         self._progress = progress or _silent
         self._attacks = {} if attacks is None else attacks
         self._arenas: dict[datasets.Source, Arena] = {}
+        self._faced: dict[str, Perturbation] = {}  # of the last case, by digest
 
     def check(self, subject: Subject, source: datasets.Source) -> str:
         """Load the dataset and build the untrained model once, so that errors come early.
@@ -194,15 +204,17 @@ class Evaluator:
             BudgetError: an attack did more than its threat allows.
         """
         arena = self._arena(source)
+        self._faced.clear()
         names: tuple[str, ...] = (case.attack,)
         if base_name(case.attack) == WORST:
             names = self._members(arena, case, selected)
         plans = [self._plan(arena, replace(case, attack=name)) for name in names]
         with threads_for(arena.dataset.num_nodes):
             done = [
-                self._repeat(subject, arena, case, plans, seed, f"{seed + 1}/{repeats}")
-                for seed in range(repeats)
+                self._repeat(subject, arena, case, plans, seed, repeats) for seed in range(repeats)
             ]
+        used = {each.perturbation for each, _ in done}
+        self._faced = {name: each for name, each in self._faced.items() if name in used}
         messages = [*arena.notices, *(text for _, texts in done for text in texts)]
         return Outcome(
             case=case,
@@ -212,7 +224,68 @@ class Evaluator:
             origin=arena.dataset.origin,
             repeats=tuple(each for each, _ in done),
             warnings=tuple(dict.fromkeys(messages)),
+            attack=_described(plans),
+            threat=describe_threat(plans[0].threat),
         )
+
+    def perturbations(
+        self, subject: Subject, source: datasets.Source, outcome: Outcome
+    ) -> tuple[Perturbation, ...]:
+        """What the victim faced in each repeat of an outcome of this evaluator.
+
+        Those of the last case are in memory; of `worst`, what an earlier case had measured is made
+        again, by the store where that has it.
+
+        Raises:
+            AttackError: an attack that is asked again does something else.
+        """
+        return tuple(
+            self._faced.get(each.perturbation) or self._again(subject, source, outcome.case, each)
+            for each in outcome.repeats
+        )
+
+    @contextmanager
+    def scene(
+        self, subject: Subject, source: datasets.Source, case: Case, seed: int
+    ) -> Iterator[Scene]:
+        """The victim of a repeat, trained, with the clean graph and without any attack.
+
+        Raises:
+            ModelError: it cannot be trained.
+            UsageError: the dataset has not what the case names.
+        """
+        arena = self._arena(source)
+        budget = split_budget(case.attack)[1]
+        scenario: Scenario = "injection" if case.scenario == "injection" else "modification"
+        threat = threat_for(arena.dataset, case.difficulty, scenario, budget)
+        with threads_for(arena.dataset.num_nodes):
+            yield Scene(arena.victim(subject, seed), arena.dataset.graph, threat, seed)
+
+    def dataset(self, source: datasets.Source) -> AnyDataset:
+        """The dataset on the device, loaded once.
+
+        Raises:
+            DataError, UsageError: see `datasets.load`.
+        """
+        return self._arena(source).dataset
+
+    def _again(
+        self, subject: Subject, source: datasets.Source, case: Case, repeat: Repeat
+    ) -> Perturbation:
+        arena = self._arena(source)
+        budget = split_budget(case.attack)[1]
+        name = with_budget(repeat.member, budget) if repeat.member else case.attack
+        plan = self._plan(arena, replace(case, attack=name))
+        with threads_for(arena.dataset.num_nodes):
+            ready = arena.victim(subject, repeat.seed)
+            turn = _Turn(subject, arena, ready, repeat.seed, "again")
+            made = self._measured(turn, plan).perturbation
+        if made != repeat.perturbation:
+            raise AttackError(
+                f"{plan.case.id}, repeat {repeat.seed + 1}: asked again, the attack does something "
+                f"else; see that it draws from the generator that it is given alone"
+            )
+        return self._faced[made]
 
     def _members(self, arena: Arena, case: Case, selected: Sequence[Pair]) -> tuple[str, ...]:
         """The attacks of which `worst` takes the strongest."""
@@ -242,11 +315,12 @@ class Evaluator:
         case: Case,
         plans: Sequence[_Plan],
         seed: int,
-        label: str,
+        repeats: int,
     ) -> tuple[Repeat, tuple[str, ...]]:
+        label = f"{seed + 1}/{repeats}"
         start = time.perf_counter()
         with self._progress(f"{case.id}: repeat {label}, training {subject.name}"):
-            ready = arena.victim(subject, seed)
+            ready = arena.victim(subject, seed, range(seed + 1, repeats))
         trained = time.perf_counter()
         turn = _Turn(subject, arena, ready, seed, label)
         if base_name(case.attack) == WORST:
@@ -272,6 +346,8 @@ class Evaluator:
         trial = Trial(turn.arena.own, plan.attack, plan.threat, plan.case, turn.seed)
         with self._progress(f"{plan.case.id}: repeat {turn.label}, {how}"):
             done = measure(trial, turn.ready)
+        faced = digest(done.perturbation.tensors())[:16]
+        self._faced[faced] = done.perturbation
         repeat = Repeat(
             seed=turn.seed,
             victim=done.victim,
@@ -283,6 +359,8 @@ class Evaluator:
             notes=(*done.perturbation.notes, *done.notes),
             method=done.method,
             diagnostics=done.diagnostics,
+            weights=turn.ready.weights,
+            perturbation=faced,
         )
         turn.arena.remember((turn.subject.key, plan.case, turn.seed), repeat)
         return repeat
@@ -297,11 +375,24 @@ class Evaluator:
                 on_device = replace(dataset, graph=dataset.graph.to(self.device))
                 fingerprint = dataset.fingerprint()
                 own = OwnModels(on_device, fingerprint, self.store, self.device)
-                arena = Arena(on_device, fingerprint, own, self.device, our_warnings(caught))
+                arena = Arena(
+                    on_device, fingerprint, own, self.device, our_warnings(caught), self._shared
+                )
         while len(self._arenas) >= ARENAS_KEPT:
             self._arenas.pop(next(iter(self._arenas)))
         self._arenas[source] = arena  # last = most recently used
         return arena
+
+
+def _described(plans: Sequence[_Plan]) -> str:
+    """What tells when the attack of a case changes; empty where nothing does."""
+    texts = [describe(plan.attack) for plan in plans]
+    if None in texts:
+        return ""
+    if len(texts) == 1:
+        return str(texts[0])
+    names = ", ".join(plan.case.attack for plan in plans)
+    return f"worst of {names}: {hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}"
 
 
 def _silent(_: str) -> AbstractContextManager[None]:

@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from grb_check.baselines.comparison import Comparison
 from grb_check.cases import Case
 from grb_check.diagnostics import anchor
 from grb_check.errors import UsageError
+from grb_check.metrics import relative_drop
 from grb_check.outcomes import Outcome
 
 MARGIN: Final = 0.05  # relative drop beyond the reference that nobody would call a regression
 CONFIDENCE: Final = 0.95  # one-sided
+INTERVAL: Final = 0.95  # two-sided, of the mean drop
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
 
 
@@ -49,23 +52,31 @@ class Verdict:
     """Whether a case passed, against which limit, and in whose name.
 
     Attributes:
-        limit: the largest relative drop that passes.
+        limit: the largest relative drop that passes; None where the baseline takes its place.
         width: half-width of the interval inside the default limit; 0 for an absolute one.
         floor: the smallest clean accuracy that passes.
         below_floor: it failed for its clean accuracy, whatever the drop is.
         rule: where the limit comes from, for people.
         message: one line that begins with the figures.
         failed_diagnostics: names of the diagnostics for which it failed, and for nothing else.
+        method: of the interval, for people.
+        interval: two-sided 95 % interval of the mean drop; None where nothing tells.
+        borderline: whether an absolute limit lies in it: the point estimate decided alone.
+        comparison: with the baseline, where there is one.
     """
 
     passed: bool
-    limit: float
+    limit: float | None
     width: float
     floor: float
     below_floor: bool
     rule: str
     message: str
     failed_diagnostics: tuple[str, ...] = ()
+    method: str = ""
+    interval: tuple[float, float] | None = None
+    borderline: bool = False
+    comparison: Comparison | None = None
 
 
 def parse_fraction(text: str, name: str) -> float:
@@ -117,48 +128,73 @@ def check_patterns(thresholds: Sequence[Threshold], known: Sequence[Case]) -> No
             )
 
 
-def judge(outcome: Outcome, gate: Gate) -> Verdict:
+def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) -> Verdict:
     """Hold an outcome against the gate.
 
     An absolute limit (a threshold, or `max_drop`) is compared with the mean drop. Without one the
     limit is the drop of the reference GCN under the same perturbations (under the same attack on
     itself where that is white-box), plus `MARGIN`, plus the half-width of the one-sided 95 %
     interval of the excess over the reference: a case fails only when the repeats show that the
-    model is worse than the reference by more than the margin.
+    model is worse than the reference by more than the margin. Where a baseline has an entry for
+    the case, that takes the place of the default limit: a model is then held to what it was, not to
+    a GCN. Absolute limits and the clean floor hold besides.
     The clean floor comes first: a constant predictor has no drop and is not robust. With
     `strict_diagnostics` a case that would pass fails where a diagnostic says that its attack may
     have been too weak.
     """
-    limit, width, rule = _limit(outcome, gate)
+    limit = _limit(outcome, gate, comparison)
     floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
-    passed = not below_floor and outcome.drop <= limit
+    over = limit.value is not None and outcome.drop > limit.value
+    worse = comparison is not None and comparison.result == "fail"
+    passed = not (below_floor or over or worse)
+    findings = outcome.findings if passed and gate.strict_diagnostics else ()
+    interval, method = _interval(outcome)
+    borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
     if below_floor:
         message = (
             f"clean accuracy {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
-            f"the drop of {outcome.drop:.1%} means nothing. {outcome.case.id}"
+            f"the drop of {outcome.drop:.1%} means nothing"
         )
-    else:
-        message = (
-            f"drop {outcome.drop:.1%} {'<=' if passed else '>'} limit {limit:.1%} "
-            f"(clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}; {rule}). "
-            f"{outcome.case.id}"
-        )
-    findings = outcome.findings if passed and gate.strict_diagnostics else ()
-    if findings:
+    elif findings:
         told = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in findings)
-        message = f"diagnostics: {told}. The drop of {outcome.drop:.1%} may mean nothing. " + (
-            outcome.case.id
-        )
+        message = f"diagnostics: {told}. The drop of {outcome.drop:.1%} may mean nothing"
+    elif comparison is not None and (limit.value is None or (worse and not over)):
+        message = comparison.text
+    else:
+        message = _over(outcome, limit, interval if borderline else None)
     return Verdict(
         passed=passed and not findings,
-        limit=limit,
-        width=width,
+        limit=limit.value,
+        width=limit.width,
         floor=floor,
         below_floor=below_floor,
-        rule=rule,
-        message=message,
+        rule=limit.rule,
+        message=f"{message}. {outcome.case.id}",
         failed_diagnostics=tuple(each.name for each in findings),
+        method=method,
+        interval=interval,
+        borderline=borderline,
+        comparison=comparison,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Limit:
+    """The largest drop that passes, None where the baseline judges; where it comes from."""
+
+    value: float | None
+    rule: str
+    width: float = 0.0
+    absolute: bool = False
+
+
+def _over(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | None) -> str:
+    value = limit.value if limit.value is not None else math.inf
+    near = f"; borderline, 95 % interval {interval[0]:.1%} .. {interval[1]:.1%}" if interval else ""
+    return (
+        f"drop {outcome.drop:.1%} {'<=' if outcome.drop <= value else '>'} limit {value:.1%} "
+        f"(clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}; {limit.rule}{near})"
     )
 
 
@@ -170,20 +206,43 @@ def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
     return FLOOR_SHARE * outcome.reference_clean, rule
 
 
-def _limit(outcome: Outcome, gate: Gate) -> tuple[float, float, str]:
+def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None) -> _Limit:
     case = replace(outcome.case, model=outcome.model)  # so that `label@...` fits a single model
     matching = [each for each in gate.thresholds if case.matches(each.pattern)]
     if not any("+budget=" in each.pattern for each in matching):
         matching = [each for each in gate.thresholds if case.fits(each.pattern)]
     if matching:
-        return matching[-1].limit, 0.0, f"threshold {matching[-1].pattern!r}"
+        rule = f"threshold {matching[-1].pattern!r}"
+        return _Limit(value=matching[-1].limit, rule=rule, absolute=True)
     if gate.max_drop is not None:
-        return gate.max_drop, 0.0, "max drop"
+        return _Limit(value=gate.max_drop, rule="max drop", absolute=True)
+    if comparison is not None and comparison.result not in ("incomparable", "new"):
+        return _Limit(value=None, rule="baseline")
     width = _half_width(outcome)
     rule = (
         f"reference GCN {outcome.reference_drop:.1%} + margin {MARGIN:.0%} + interval {width:.1%}"
     )
-    return outcome.reference_drop + MARGIN + width, width, rule
+    return _Limit(value=outcome.reference_drop + MARGIN + width, rule=rule, width=width)
+
+
+def _interval(outcome: Outcome) -> tuple[tuple[float, float], str]:
+    """Two-sided 95 % interval of the mean drop, and how it was made.
+
+    Student's t over the repeats; of one repeat Clopper and Pearson's over the targets, the clean
+    accuracy taken as given, which knows nothing of another training.
+    """
+    from scipy.special import betaincinv, stdtrit
+
+    count, tail = len(outcome.repeats), (1.0 - INTERVAL) / 2
+    if count > 1:
+        width = float(stdtrit(count - 1, 1.0 - tail)) * outcome.drop_deviation / math.sqrt(count)
+        return (outcome.drop - width, outcome.drop + width), f"Student's t over {count} repeats"
+    only, n = outcome.repeats[0].victim, outcome.targets
+    right = round(only.attacked * n)
+    low = float(betaincinv(right, n - right + 1, tail)) if right else 0.0
+    high = float(betaincinv(right + 1, n - right, 1.0 - tail)) if right < n else 1.0
+    ends = (relative_drop(only.clean, high), relative_drop(only.clean, low))
+    return ends, f"Clopper-Pearson over {n} targets"
 
 
 def _half_width(outcome: Outcome) -> float:

@@ -16,7 +16,8 @@ Result = Literal["pass", "fail", "error", "skip"]
 class Row:
     """One case as it came back from wherever it ran.
 
-    `verdict` holds the gate's figures where the gate was asked.
+    `verdict` holds the gate's figures where the gate was asked, `evidence` where the perturbation
+    of a failed case is kept and how to replay it.
     """
 
     node_id: str
@@ -25,6 +26,7 @@ class Row:
     outcome: Outcome | None
     verdict: Mapping[str, Any] | None
     message: str
+    evidence: Mapping[str, Any] | None = None
 
     @property
     def below_floor(self) -> bool:
@@ -39,14 +41,19 @@ class Row:
 
 @dataclass
 class Ledger:
-    """Rows by node id, and the node ids that must come and that came."""
+    """Rows by node id, and the node ids that must come and that came.
+
+    `collected` tells whether anybody said which must come: no worker may have lived so long.
+    """
 
     entries: dict[str, Row] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
     reported: set[str] = field(default_factory=set)
+    collected: bool = False
 
     def expect(self, node_ids: Iterable[str]) -> None:
         """Note the built-in cases among these node ids."""
+        self.collected = True
         self.expected.update(each for each in node_ids if each.startswith(f"{NODE_PREFIX}::"))
 
     @property
@@ -56,7 +63,7 @@ class Ledger:
 
     @property
     def missing(self) -> list[str]:
-        """Cases that were to run and never came back."""
+        """Cases that were to run and got no verdict; some of them may have killed their worker."""
         return sorted(self.expected - self.reported)
 
     @property
@@ -78,4 +85,5 @@ class Ledger:
             outcome=None if outcome is None else Outcome.from_dict(outcome),
             verdict=record.get("verdict"),
             message=message,
+            evidence=record.get("evidence"),
         )

@@ -27,7 +27,11 @@ SELECTING: Final = (
     "--grb-rank-against",
     "--grb-min-rank",
     "--grb-delta-to",
+    "--grb-baseline",
+    "--grb-shard",
 )
+UPDATE_FLAG: Final = "--grb-update-baseline"
+JUNIT_PROPERTIES: Final = "grb_junit_properties"
 LIST_FLAG: Final = "--grb-list"
 LISTS: Final = ("models", "attacks", "datasets", "leaderboards")
 
@@ -271,12 +275,87 @@ OPTIONS: Final = _options(
         "torch device (default: auto, the first GPU or else the CPU)",
     ),
     (
+        "--grb-baseline",
+        "grb_baseline",
+        "FILE",
+        "string",
+        False,
+        "compare with the run that is kept there, and fail what is clearly worse; where there is "
+        "no such file it is written, and the run fails so that a person commits it",
+    ),
+    (
+        "--grb-margin",
+        "grb_margin",
+        "POINTS",
+        "float",
+        False,
+        "loss of attacked accuracy against the baseline, in points, that nobody minds (default: 2)",
+    ),
+    (
+        "--grb-evidence",
+        "grb_evidence",
+        "DIR|off",
+        "string",
+        False,
+        "where the perturbations of failed cases are kept, for python -m grb_check replay "
+        "(default: evidence in .grb_check of rootdir)",
+    ),
+    (
+        "--grb-shrink",
+        "grb_shrink",
+        "",
+        "bool",
+        False,
+        "reduce the perturbation of a failed case to a small one that still fails, and show it",
+    ),
+    (
+        "--grb-shard",
+        "grb_shard",
+        "I/N",
+        "string",
+        False,
+        "run the I-th of N parts of the cases; python -m grb_check merge judges them together",
+    ),
+    (
+        "--grb-durations",
+        "grb_durations",
+        "RUN.json",
+        "string",
+        False,
+        "balance shards by how long the cases took in that run (default: the baseline's times)",
+    ),
+    (
         "--grb-json",
         "grb_json",
         "PATH",
         "string",
         False,
         "write everything about every outcome there",
+    ),
+    (
+        "--grb-junit",
+        "grb_junit",
+        "PATH",
+        "string",
+        False,
+        "write the leaderboard view as JUnit XML there: a suite for each dataset, with its ranks",
+    ),
+    (
+        "--grb-html",
+        "grb_html",
+        "PATH",
+        "string",
+        False,
+        "write a report for people there, one file that needs no other",
+    ),
+    (
+        "--grb-markdown",
+        "grb_markdown",
+        "PATH",
+        "string",
+        False,
+        "write a summary there, as for a comment on a merge request; under GitHub Actions it goes "
+        "to the step's summary besides",
     ),
 )
 
@@ -298,6 +377,18 @@ def register(parser: pytest.Parser) -> None:
         help="leave the repository's own tests out",
     )
     group.addoption(
+        UPDATE_FLAG,
+        action="store_true",
+        help="write this run to the file of --grb-baseline, and compare with nothing",
+    )
+    parser.addini(
+        JUNIT_PROPERTIES,
+        "whether --junitxml has the figures as properties of each case (default: true); readers "
+        "with a strict schema, such as Jenkins' xUnit plugin, refuse a file with them",
+        type="bool",
+        default=True,
+    )
+    group.addoption(
         LIST_FLAG,
         metavar="|".join(LISTS),
         help="list what there is and run nothing",
@@ -306,7 +397,8 @@ def register(parser: pytest.Parser) -> None:
 
 def in_use(config: pytest.Config) -> bool:
     """Whether anything on the command line, or a model in the ini file, asks for the plugin."""
-    if config.getoption("grb_only") or any(arg.startswith("grb::") for arg in config.args):
+    flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
+    if flags or any(arg.startswith("grb::") for arg in config.args):
         return True
     named = any(config.getoption(option.dest) is not None for option in OPTIONS)
     return named or bool(config.getini("grb_model"))
@@ -321,8 +413,9 @@ def names_users_code(config: pytest.Config) -> bool:
 
 def selecting(config: pytest.Config) -> str | None:
     """The first option on the command line that makes sense with a model only."""
-    if config.getoption("grb_only"):
-        return "--grb-only"
+    for flag in ("--grb-only", UPDATE_FLAG):
+        if config.getoption(flag.lstrip("-").replace("-", "_")):
+            return flag
     for option in OPTIONS:
         if option.flag in SELECTING and config.getoption(option.dest) is not None:
             return option.flag

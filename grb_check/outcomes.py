@@ -66,6 +66,8 @@ class Repeat:
         diagnostics: what was found suspicious.
         member: of `worst`: the attack that this one was.
         per_target: of `worst`: the fraction of targets that stay right under every attack.
+        weights: digest of the victim's parameters and buffers ...
+        perturbation: ... and of what it faced; both empty where nobody noted them.
     """
 
     seed: int
@@ -80,6 +82,8 @@ class Repeat:
     diagnostics: tuple[Finding, ...] = ()
     member: str = ""
     per_target: float | None = None
+    weights: str = ""
+    perturbation: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -88,7 +92,8 @@ class Outcome:
 
     `drop` is the mean of the repeats' relative drops, and `reference_drop` that of the reference
     GCN: under the same perturbations, or, where the attack is white-box, under that attack on
-    itself.
+    itself. `attack` describes the attack with its version and settings, empty where nothing tells
+    when its output changes, and `threat` what it was allowed.
     """
 
     case: Case
@@ -98,6 +103,8 @@ class Outcome:
     origin: str
     repeats: tuple[Repeat, ...]
     warnings: tuple[str, ...] = ()
+    attack: str = ""
+    threat: str = ""
 
     def __repr__(self) -> str:
         """Short, because pytest prints it where an assertion on it fails."""
@@ -186,6 +193,8 @@ class Outcome:
             origin=record["origin"],
             repeats=tuple(_repeat(each) for each in record["repeats"]),
             warnings=tuple(record["warnings"]),
+            attack=record.get("attack", ""),
+            threat=record.get("threat", ""),
         )
 
 

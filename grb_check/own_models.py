@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.datasets.dataset import digest
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.randomness import derive_seed, isolated_randomness
@@ -34,6 +36,13 @@ class Ready:
     warnings: tuple[str, ...] = ()
     fresh: Victim | None = field(default=None, repr=False)
     gradients: dict[str, float | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def weights(self) -> str:
+        """Digest of its parameters and buffers, those outside of the state dict too."""
+        module = self.victim.module
+        tensors = [*module.named_parameters(), *module.named_buffers()]
+        return digest([tensor.detach() for _, tensor in sorted(tensors, key=lambda it: it[0])])[:16]
 
 
 @dataclass(frozen=True)

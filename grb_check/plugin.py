@@ -8,26 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grb_check import options
+from grb_check import options, workers
 
 if TYPE_CHECKING:
     from grb_check.cases import Case
     from grb_check.gates import Verdict
+    from grb_check.keeping import Kept
     from grb_check.outcomes import Outcome
     from grb_check.session import Run
     from grb_check.settings import Settings
 
 RUN = pytest.StashKey["Run"]()
+ALL_GPUS = pytest.StashKey["str | None"]()
 RECORD = pytest.StashKey[dict[str, Any]]()
+MODEL = pytest.StashKey[Any]()
+OUTCOME = pytest.StashKey["Outcome"]()
+KEPT = pytest.StashKey["Kept"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     options.register(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    early_config.stash[ALL_GPUS] = workers.take_gpu(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "grb(dataset, difficulty, attack, scenario, repeats): attack the model in this case; "
         "the fixture grb_outcome holds the figures",
     )
+    if (why := config.stash.get(ALL_GPUS, None)) is not None:
+        config.issue_config_time_warning(workers.WorkerWarning(why), stacklevel=2)
     if options.in_use(config):
         with _usage_errors():
             _run(config)
@@ -91,6 +103,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    run = node.config.stash.get(RUN, None)
+    if run is not None:
+        run.hand_over(node.workerinput)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     run = node.config.stash.get(RUN, None)
     if run is not None:
@@ -102,6 +121,8 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if report.when == "call" and report.failed and OUTCOME in item.stash:
+        _tell_evidence(item, report)
     if RECORD in item.stash:
         report.grb = item.stash[RECORD]  # type: ignore[attr-defined]
     return report
@@ -112,6 +133,8 @@ def pytest_report_teststatus(
 ) -> tuple[str, str, str] | None:
     record = getattr(report, "grb", {})
     letter = {"passed": ".", "failed": "F"}.get(report.outcome)
+    if "baseline" in record and letter is not None:
+        return report.outcome, letter, f"{report.outcome.upper()} ({record['baseline']})"
     if record.get("rank") is not None and letter is not None:
         return report.outcome, letter, f"{report.outcome.upper()} (rank {record['rank']})"
     if report.when != "call" or "outcome" not in record or letter is None:
@@ -143,6 +166,16 @@ class Controller:
 
     def pytest_unconfigure(self) -> None:
         self._run.close()
+
+
+class WithoutProperties:
+    """Takes the figures out of reports before pytest writes its JUnit file."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        report.user_properties = [
+            each for each in report.user_properties if not str(each[0]).startswith("grb.")
+        ]
 
 
 @pytest.fixture(scope="session")
@@ -181,6 +214,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
         outcome = run.evaluate(grb_case, grb_model, request.node)
     standings = run.rankings.standings_of(outcome)
     request.node.stash[RECORD]["outcome"] = outcome.to_dict()
+    request.node.stash[MODEL], request.node.stash[OUTCOME] = grb_model, outcome
     request.node.user_properties.extend(case_properties(outcome))
     request.node.user_properties.extend(rank_words.case_properties(standings))
     return outcome
@@ -192,10 +226,38 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     from grb_check.gates import judge
     from grb_check.reports.junit import verdict_properties
 
-    verdict = judge(grb_outcome, _run(request.config).settings.gate)
+    run = _run(request.config)
+    comparison = run.compared(request.node.nodeid, grb_outcome)
+    verdict = judge(grb_outcome, run.settings.gate, comparison)
     request.node.stash[RECORD]["verdict"] = asdict(verdict)
     request.node.user_properties.extend(verdict_properties(verdict))
-    return verdict
+    if verdict.passed:
+        return verdict
+    kept = _keep(request.node, verdict)
+    return replace(verdict, message="\n".join([verdict.message, *kept.lines])) if kept else verdict
+
+
+def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
+    """Keep the perturbations that a test failed under, where that is wanted."""
+    kept = _run(item.config).keep(item, item.stash[MODEL], item.stash[OUTCOME], verdict)
+    if kept is not None:
+        item.stash[KEPT] = kept
+        item.stash[RECORD]["evidence"] = kept.record
+    return kept
+
+
+def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
+    """What the message of a failed test has no room for, or, where the test is the user's, knows
+    nothing of. JUnit files take what is called stdout, and from the report of the teardown."""
+    judged = item.stash[RECORD].get("verdict")
+    if KEPT not in item.stash and (judged is None or judged["passed"]):
+        kept = _keep(item, None)
+        section = "\n".join(kept.lines) if kept else ""
+    else:
+        section = item.stash[KEPT].section if KEPT in item.stash else ""
+    if section:
+        item.add_report_section(report.when, "stdout: grb evidence", f"{section}\n")
+        report.sections.append((f"Captured stdout: grb evidence {report.when}", f"{section}\n"))
 
 
 def _run(config: pytest.Config) -> Run:
@@ -208,6 +270,8 @@ def _run(config: pytest.Config) -> Run:
         config.stash[RUN] = run
         if not is_worker(config):
             config.pluginmanager.register(Controller(run), "grb_check_controller")
+            if not config.getini(options.JUNIT_PROPERTIES):
+                config.pluginmanager.register(WithoutProperties(), "grb_check_strict_junit")
     return config.stash[RUN]
 
 

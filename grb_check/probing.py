@@ -19,7 +19,7 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.conventions import Adapter
+from grb_check.conventions import Adapter, detect_convention
 from grb_check.datasets.views import AnyDataset, training_view, validation_view
 from grb_check.errors import ModelError
 from grb_check.model_checks import check_output
@@ -71,6 +71,12 @@ class Probed(nn.Module):
         """The map from features to logits with the graph fixed."""
         embed = self._encode.on_topology(edge_index, num_nodes)
         return lambda x: self.linear(embed(x))
+
+
+def probed_adapter(encoder: Adapter, probed: Probed) -> Adapter:
+    """Encoder and probe as one model, called as its signature says."""
+    convention = detect_convention(probed, "forward", encoder.name)
+    return Adapter(probed, encoder.name, convention, batch=encoder.batch)
 
 
 Probe = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight [c, size], bias [c]

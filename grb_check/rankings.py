@@ -19,6 +19,7 @@ from grb_check.rank_gate import Group, RankLimit, check_rank_limits, limit_of
 from grb_check.reports.rank_words import listed, sentence
 from grb_check.reports.standings import Place, Ranks, comparisons, places, standings_of
 from grb_check.settings import Settings
+from grb_check.sharding import Shard
 
 SELECTING: Final = (
     "grb_suite",
@@ -38,7 +39,8 @@ class RankVerdict:
     Attributes:
         group: the model, dataset and difficulty.
         limit: the worst rank that passes.
-        passed: None where it cannot be judged, because cases were left out or the run stopped.
+        passed: None where it cannot be judged, because cases were left out, the run stopped, or
+            this is a part of one.
         message: why, in one line.
         rank: the model's; None where it has none.
     """
@@ -115,7 +117,7 @@ class Rankings:
                 for each in rivals
             )
             cut_short = stopped and any(by_group[each].lost for each in rivals if each in by_group)
-            verdicts.append(_verdict(place, limit, ranks, left_out, cut_short))
+            verdicts.append(_verdict(place, limit, ranks, left_out, cut_short, self.settings.shard))
         return verdicts
 
 
@@ -231,13 +233,24 @@ def _check_can_be_judged(group: Group, limit: RankLimit, rankings: Rankings) -> 
 
 
 def _verdict(
-    place: Place, limit: RankLimit, ranks: Ranks, left_out: int, cut_short: bool
+    place: Place,
+    limit: RankLimit,
+    ranks: Ranks,
+    left_out: int,
+    cut_short: bool,
+    shard: Shard | None,
 ) -> RankVerdict:
     group = place.group
 
     def verdict(passed: bool | None, message: str, rank: int | None = None) -> RankVerdict:
         return RankVerdict(group=group, limit=limit.rank, passed=passed, message=message, rank=rank)
 
+    if shard is not None:
+        return verdict(
+            None,
+            f"rank on {group.id} not judged: part {shard} of a run; python -m grb_check merge "
+            f"judges it",
+        )
     if left_out:
         cases = f"{left_out} case{' was' if left_out == 1 else 's were'}"
         return verdict(None, f"rank on {group.id} not judged: {cases} deselected")

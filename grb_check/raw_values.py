@@ -65,6 +65,11 @@ class RawValues:
         """A path that this option gives."""
         return self.base(dest) / expanded(text)
 
+    def maybe_path(self, dest: str) -> Path | None:
+        """The path that this option gives; None where it is not given."""
+        text = self.one(dest)
+        return None if text is None else self.path(dest, text)
+
     def base(self, dest: str) -> Path:
         """Where relative paths of this option start."""
         return self.here if self.values[dest][1] == COMMAND_LINE else self.rootdir

@@ -7,29 +7,39 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grb_check import collection, datasets, options
-from grb_check.cases import Case, NodeId, case_of, node_path
+from grb_check import collection, datasets, options, workers
+from grb_check.baselines.baseline import key_of
+from grb_check.baselines.judging import BaselineEnd, end_of
+from grb_check.cases import Case, NodeId, case_of, node_id_of, node_path
 from grb_check.compat import add_suite_property, add_tests, is_controller, is_worker
 from grb_check.datasets import Source
+from grb_check.durations import recorded
+from grb_check.ending import ended_early, settle
 from grb_check.errors import UsageError
 from grb_check.ledger import Ledger, Result
 from grb_check.outcomes import Outcome
 from grb_check.rankings import prepare
 from grb_check.raw_values import read_raw
-from grb_check.reports import json_report, junit, terminal
+from grb_check.reports import json_report, junit, terminal, written
+from grb_check.reports.baseline_report import baseline_reports
 from grb_check.reports.rank_report import rank_reports
 from grb_check.reports.standings import Ranks
 from grb_check.roster import Roster
 from grb_check.settings import Settings, check_thresholds, read, read_places
+from grb_check.sharding import Plan, plan
 
 if TYPE_CHECKING:
+    from grb_check.baselines.comparison import Comparison
     from grb_check.evaluation import Evaluator
+    from grb_check.gates import Verdict
+    from grb_check.keeping import Kept
     from grb_check.progress import Ticker
     from grb_check.subjects import Subject
 
@@ -50,6 +60,7 @@ class Run:
         self._subjects: dict[str, Subject] = {}
         self._sources: dict[str, Source] = {}
         self._ticker: Ticker | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         options.refuse_split_paths(config)
         node_ids = collection.take_node_ids(config)
         here = config.invocation_params.dir
@@ -59,21 +70,28 @@ class Run:
             # another worker; without it two workers on two cores are several times slower.
             os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         with _quiet_imports():
-            settings = read(options.lookup(config), config.rootpath, here, self.roster)
+            update = config.getoption("grb_update_baseline") is True
+            settings = read(
+                options.lookup(config), config.rootpath, here, self.roster, update=update
+            )
         needs = "an id of a grb case" if node_ids else options.selecting(config)
         if needs and not settings.models:
             raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
         self._selected = settings.attacks  # before node ids add theirs
         self.settings: Settings = settings.for_node_ids(node_ids, self.roster)
         check_thresholds(self.settings, self.roster)
-        self.cases = self._select(node_ids) if settings.models else []
-        self.rankings = prepare(self.settings, self.cases)
+        planned = self._select(node_ids) if settings.models else []
+        seconds, self._times = recorded(self.settings)
+        self.plan: Plan = plan(planned, self.settings.shard, seconds)
+        self.cases = list(self.plan.own)
+        self.rankings = prepare(self.settings, planned)
         self._ranks = Ranks()
         self._unjudged: list[str] = []
+        self._baseline: BaselineEnd | None = None
         if config.getoption("grb_only"):
             config.args[:] = []
-        if self.settings.json is not None and not is_worker(config):
-            json_report.prepare(self.settings.json)
+        if not is_worker(config):
+            self.settings.outputs.prepare()
 
     def start(self) -> None:
         """Load every dataset and build every untrained model once, before any test runs.
@@ -97,7 +115,13 @@ class Run:
                 "file; add --grb-only or leave the files away"
             ]
         device = str(self.evaluator.device) if "evaluator" in self.__dict__ else ""
-        return terminal.header(self.settings, len(self.cases), device) if self.cases else []
+        if not self.plan.cases:
+            return []
+        lines = terminal.header(self.settings, len(self.plan.cases), device)
+        lines += terminal.shard_lines(self.plan, self._times, others=bool(self._config.args))
+        if is_controller(self._config) and device in workers.SHARED_OUT:
+            lines += workers.gpu_lines(workers.visible_gpus())
+        return lines
 
     def add_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Append the built-in cases to the collected tests."""
@@ -107,14 +131,26 @@ class Run:
     def evaluator(self) -> Evaluator:
         with _quiet_imports():
             from grb_check.evaluation import Evaluator
+            from grb_check.shared_victims import SharedVictims
         from grb_check.store import Store
 
+        store, shared = self.settings.store, None
+        folder = workers.folder_of_run(self._config)
+        if folder is not None:
+            store, shared = store or folder / "store", SharedVictims(folder / "victims")
         return Evaluator(
-            store=Store(self.settings.store),
+            store=Store(store),
             device=self.settings.device,
             progress=self._ticker,
             attacks=self.roster.own,
+            shared=shared,
         )
+
+    def hand_over(self, workerinput: dict[str, Any]) -> None:
+        """Tell a worker what it is to know: the folder that all of them share until the end."""
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="grb_check-", ignore_cleanup_errors=True)
+        workerinput[workers.FOLDER] = self._folder.name
 
     def subject(self, label: str) -> Subject:
         """The model of that label, imported.
@@ -136,9 +172,6 @@ class Run:
 
     def evaluate(self, case: Case, model: Any, node: pytest.Item) -> Outcome:
         """Run a case on what the fixture `grb_model` gave."""
-        from grb_check.subjects import Subject, as_subject
-
-        subject = model if isinstance(model, Subject) else as_subject(model)
         marked = [
             mark.kwargs["repeats"]
             for mark in node.iter_markers(collection.MARK)
@@ -146,8 +179,42 @@ class Run:
         ]
         repeats = int(marked[0]) if marked else self.settings.repeats
         return self.evaluator.outcome(
-            subject, self._source(case.dataset), case, repeats, self._selected
+            _subject(model), self._source(case.dataset), case, repeats, self._selected
         )
+
+    def keep(
+        self, node: pytest.Item, model: Any, outcome: Outcome, verdict: Verdict | None
+    ) -> Kept | None:
+        """Keep what made a test fail, so that it can be replayed; None where nothing is wanted.
+
+        Args:
+            node: the test, whose outcome was the last one.
+            model: what the fixture `grb_model` gave.
+            outcome: that it failed on.
+            verdict: of the gate; None where the test judges by itself.
+        """
+        from grb_check.keeping import Failure, Places, keep, worth_keeping
+
+        folder = self.settings.evidence
+        if folder is None or not worth_keeping(verdict):
+            return None
+        failure = Failure(
+            node_id=node.nodeid,
+            subject=_subject(model),
+            source=self._source(outcome.case.dataset),
+            outcome=outcome,
+            verdict=verdict,
+        )
+        here = self._config.invocation_params.dir
+        places = Places(folder=folder, root=self._config.rootpath, here=here)
+        shrink = self.settings.shrink and verdict is not None and not verdict.passed
+        return keep(failure, self.evaluator, places, shrink=shrink)
+
+    def compared(self, node_id: str, outcome: Outcome) -> Comparison | None:
+        """What the baseline says of an outcome; None where there is nothing to compare with."""
+        if self.settings.baseline is None:
+            return None
+        return self.settings.baseline.compare(key_of(node_id, outcome.case), outcome)
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
         """The case of a test: its parameter, or what its marker says.
@@ -181,9 +248,9 @@ class Run:
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker, into the ledger."""
-        if collection.is_rank_id(report.nodeid):
+        if collection.is_verdict_id(report.nodeid):
             return
-        if report.when not in ("setup", "call"):  # the last word on a test, or on a dead worker
+        if report.when == "teardown":  # the last word on a test; of a dead worker it is "???"
             self.ledger.reported.add(report.nodeid)
         record: Mapping[str, Any] | None = getattr(report, "grb", None)
         if record is None and report.failed and (case := case_of(report.nodeid)) is not None:
@@ -200,26 +267,33 @@ class Run:
         """Write what outlives the run; refuse to be green when a case did not come back."""
         if self._config.option.collectonly:
             return
-        rows = self.ledger.rows
-        stopped = session.exitstatus != pytest.ExitCode.OK and bool(self.ledger.missing)
-        if self.ledger.torn and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.ledger.missing and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-            self._lost = True
+        rows, early = self.ledger.rows, ended_early(session)
+        self._settle(session)
+        stopped = early and bool(self.ledger.missing)
         self._ranks = self.rankings.ranks(rows, self.ledger.expected)
         verdicts = self.rankings.verdicts(self._ranks, stopped)
         self._unjudged = [each.message for each in verdicts if each.passed is None]
         judged = [each for each in verdicts if each.passed is not None]
-        add_tests(session, list(map(rank_reports, judged)))
+        entered = list(map(rank_reports, judged))
+        if self.settings.baseline is not None:
+            self._baseline = end_of(
+                self.settings.baseline,
+                rows,
+                self.plan.cases,
+                cut_short=early or self._lost,
+                shard=self.settings.shard,
+            )
+            entered += baseline_reports(self._baseline, rows)
+        add_tests(session, entered)
         if rows:
             for name, value in junit.suite_properties(self.settings, rows, self._ranks).items():
                 add_suite_property(self._config, name, value)
-        if self.settings.json is not None:
-            record = json_report.record(
-                self.settings, rows, self.ledger.missing, self._ranks, verdicts
-            )
-            json_report.write(self.settings.json, record)
+        record = json_report.record(
+            self.settings, rows, self.ledger.missing, self._ranks, verdicts, self._closed_plan()
+        )
+        if self._baseline is not None:
+            record["baseline"] = self._baseline.record()
+        written.write(self.settings.outputs, record)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the table of the cases below pytest's own reports."""
@@ -228,16 +302,39 @@ class Run:
         rows = self.ledger.rows
         if rows:
             terminal.write_table(reporter, rows, self.settings, self._ranks)
+        if self._baseline is not None:
+            terminal.write_baseline(reporter, self._baseline, rows)
         terminal.write_unjudged(reporter, self._unjudged)
         if self.ledger.torn:
             terminal.write_torn(reporter, self.ledger.torn)
         if self._lost:
             terminal.write_missing(reporter, self.ledger.missing)
 
+    def _settle(self, session: pytest.Session) -> None:
+        """The exit status; the lost cases by name."""
+        if not self.ledger.collected and is_controller(self._config):  # every worker died before
+            self.ledger.expect(map(node_id_of, self.cases))
+        told = session.exitstatus == pytest.ExitCode.INTERNAL_ERROR  # without a summary
+        idle = bool(self.plan.cases and not self.cases)
+        missing, torn = self.ledger.missing, bool(self.ledger.torn)
+        self._lost = settle(session, idle=idle, torn=torn, lost=bool(missing))
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if self._lost and told and reporter is not None:
+            terminal.write_missing(reporter, missing)
+
+    def _closed_plan(self) -> Plan:
+        """The plan, with what pytest left out of it."""
+        to_run = {row.case.id for row in self.ledger.rows}
+        to_run |= {case.id for each in self.ledger.expected if (case := case_of(each)) is not None}
+        left_out = tuple(case.id for case in self.cases if case.id not in to_run)
+        return replace(self.plan, deselected=left_out)
+
     def close(self) -> None:
         """Give back what the run holds."""
         if self._ticker is not None:
             self._ticker.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def _select(self, node_ids: Sequence[NodeId]) -> list[Case]:
         cases = self.settings.cases()
@@ -254,6 +351,13 @@ class Run:
             return cases
         self.left_out = collection.names_files_only(self._config)
         return [] if self.left_out else cases
+
+
+def _subject(model: Any) -> Subject:
+    """What the fixture `grb_model` gave, as a subject."""
+    from grb_check.subjects import Subject, as_subject
+
+    return model if isinstance(model, Subject) else as_subject(model)
 
 
 def places_of(config: pytest.Config) -> datasets.Places:

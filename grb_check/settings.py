@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any, Final
 from grb_check import datasets
 from grb_check.attacks import Pair
 from grb_check.attacks.naming import read_budget
+from grb_check.baselines.baseline import Baseline, open_baseline
 from grb_check.cases import (
     DIFFICULTIES,
     SCENARIOS,
@@ -33,13 +35,16 @@ from grb_check.errors import UsageError
 from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.model_specs import ModelSpec, read_models
 from grb_check.opponents import NOBODY, Against, read_against
-from grb_check.options import COMMAND_LINE, DEFAULT, INI, Option
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, UPDATE_FLAG, Option
+from grb_check.outputs import Outputs, check_writable, read_outputs
 from grb_check.rank_gate import RankLimit, parse_rank_limit
 from grb_check.raw_values import RawValues, read_raw
 from grb_check.roster import Roster
+from grb_check.sharding import Shard, parse_shard
 from grb_check.suites import FOR_GRAPHS, SUITES, Suite, check_graph_sets
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
+MARGIN: Final = 2.0
 REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
@@ -58,12 +63,17 @@ class Settings:
     places: Places
     store: Path | None
     device: str
-    json: Path | None
+    outputs: Outputs
     origins: Mapping[str, str]
     budgets: tuple[float, ...] = ()
     against: Against = NOBODY
     rank_limits: tuple[RankLimit, ...] = ()
     delta_to: str = ""  # label of a model; empty for the reference GCN
+    baseline: Baseline | None = None
+    evidence: Path | None = None
+    shrink: bool = False
+    shard: Shard | None = None
+    durations: Path | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -108,7 +118,12 @@ class Settings:
 
 
 def read(
-    lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path, roster: Roster
+    lookup: Callable[[Option], tuple[Any, str]],
+    rootdir: Path,
+    here: Path,
+    roster: Roster,
+    *,
+    update: bool = False,
 ) -> Settings:
     """Make the settings out of raw values.
 
@@ -117,6 +132,7 @@ def read(
         rootdir: pytest's; relative paths of the ini file start there.
         here: the working folder; relative paths of the command line start there.
         roster: knows what names of attacks stand for.
+        update: whether the baseline is to be written.
 
     Raises:
         UsageError: names the option, the value given and what is allowed.
@@ -127,7 +143,6 @@ def read(
     places = read_places(raw, suite)
     scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
     levels = {choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")}
-    json_path = raw.one("grb_json")
     budgets = sorted({read_budget(text, "--grb-budget") for text in raw.many("grb_budget")})
     asked = roster.split(raw.filled("grb_attack"))
     attacks = (
@@ -139,6 +154,9 @@ def read(
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"))
     sources = _sources(names or suite.datasets, places, suite_name if not names else "")
     check_graph_sets(sources, levels, attacks, named=bool(asked))
+    shard = _shard(raw)
+    baseline = _baseline(raw, shard, update=update)
+    repeats = suite.repeats if baseline is None else baseline.repeats
     return Settings(
         models=models,
         suite=suite_name,
@@ -146,19 +164,24 @@ def read(
         difficulties=_in_order(DIFFICULTIES, levels) or suite.difficulties,
         attacks=at_budgets(attacks, budgets),
         patterns=tuple(map(roster.canonical_pattern, patterns)),
-        repeats=check_repeats("--grb-repeats", raw.one("grb_repeats", suite.repeats)),
+        repeats=check_repeats("--grb-repeats", raw.one("grb_repeats", repeats)),
         gate=_gate(raw, roster),
         places=places,
         store=_store(raw),
         device=_device(raw.one("grb_device", "auto")),
-        json=None if json_path is None else raw.path("grb_json", json_path),
-        origins=raw.origins | _environment(raw.origins),
+        outputs=read_outputs(raw),
+        origins=raw.origins | _environment(raw.origins) | _kept(raw.origins, baseline),
         budgets=tuple(budgets),
         against=read_against(
             raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
         ),
         rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
         delta_to=_delta_to(raw, models),
+        baseline=baseline,
+        evidence=_evidence(raw),
+        shrink=raw.one("grb_shrink") is True,
+        shard=shard,
+        durations=raw.maybe_path("grb_durations"),
     )
 
 
@@ -302,6 +325,57 @@ def _store(raw: RawValues) -> Path | None:
     if value is not None:
         return raw.path("grb_store", value)
     return Path(os.environ.get(STORE_VARIABLE) or raw.rootdir / ".grb_check")
+
+
+def _baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Baseline | None:
+    path, margin = raw.maybe_path("grb_baseline"), _margin(raw)
+    if path is None:
+        if update:
+            raise UsageError(f"{UPDATE_FLAG} needs the file to write; add --grb-baseline=FILE")
+        return None
+    baseline = open_baseline(path, margin, update=update)
+    if baseline.writes:
+        check_writable("--grb-baseline", path)
+        if shard is not None:
+            raise UsageError(
+                f"--grb-baseline {str(path)!r} would be written by part {shard} of a run alone; "
+                f"let python -m grb_check merge write it, or leave --grb-shard out"
+            )
+    return baseline
+
+
+def _kept(origins: Mapping[str, str], baseline: Baseline | None) -> dict[str, str]:
+    """Where the number of repeats is from, if the baseline says it."""
+    says = baseline is not None and origins["grb_repeats"] == DEFAULT
+    return {"grb_repeats": "baseline"} if says else {}
+
+
+def _margin(raw: RawValues) -> float:
+    text = str(raw.one("grb_margin", MARGIN)).strip()
+    try:
+        points = float(text)
+    except ValueError:
+        points = math.nan
+    if not 0.0 <= points < 100.0:
+        raise UsageError(
+            f"--grb-margin {text!r} is no number of accuracy points; give one such as 2, from 0 on "
+            f"and below 100"
+        )
+    return points
+
+
+def _evidence(raw: RawValues) -> Path | None:
+    value = raw.one("grb_evidence")
+    if value == "off":
+        return None
+    if value is not None:
+        return raw.path("grb_evidence", value)
+    return raw.rootdir / ".grb_check" / "evidence"
+
+
+def _shard(raw: RawValues) -> Shard | None:
+    text = raw.one("grb_shard")
+    return None if text is None else parse_shard(str(text))
 
 
 def _environment(origins: Mapping[str, str]) -> dict[str, str]:

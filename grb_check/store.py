@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import os
-import uuid
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
@@ -16,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from filelock import FileLock
+
+from grb_check.sealed import Unreadable, seal, unseal, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 FORMAT: Final = 1
-_HEADER: Final = "grb_check.json"
-_DIGEST_LENGTH: Final = 64
 _CACHEDIR_TAG: Final = """\
 Signature: 8a477f597d28d172789f06886806bc55
 # This folder holds results that grb_check makes again when they are missing.
@@ -37,10 +33,6 @@ class StoreWarning(UserWarning):
     """A stored file was discarded, or the store cannot be used."""
 
 
-class _Unreadable(Exception):
-    """A file of the store is not what the store wrote under that key."""
-
-
 @dataclass(frozen=True)
 class Store:
     """A folder of npz files, each under the key of what it was made from.
@@ -49,8 +41,7 @@ class Store:
     damaged, foreign or of another format version is discarded with a `StoreWarning` and counts as
     missing. A folder that cannot be written warns once, and work goes on without it.
 
-    File format 1: an uncompressed zip of npy members (no pickles) and `grb_check.json` with
-    format, key, kind and notes; its zip comment is the SHA-256 of the file without the comment.
+    File format 1: see `sealed`; the head has format, key, kind and notes.
 
     Args:
         folder: made at the first write; None keeps nothing.
@@ -139,7 +130,7 @@ class Store:
             return _decode(path.read_bytes(), key, kind)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, _Unreadable) as error:
+        except (OSError, Unreadable) as error:
             self.discard(key, str(error))
             return None
 
@@ -151,7 +142,7 @@ class Store:
         try:
             self._prepare()
             path.parent.mkdir(exist_ok=True)
-            _write(path, content)
+            write_whole(path, content)
         except OSError as error:
             self._warn_unusable(error)
 
@@ -160,7 +151,7 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _CACHEDIR_TAG)):
             if not (self.folder / name).exists():
-                _write(self.folder / name, text.encode())
+                write_whole(self.folder / name, text.encode())
         return self.folder
 
     def _warn_unusable(self, error: Exception) -> None:
@@ -176,68 +167,21 @@ def _tensor_fields() -> set[str]:
 
 
 def _encode(key: str, kind: str, arrays: Arrays, notes: tuple[str, ...]) -> bytes:
-    from numpy.lib import format as npy
-
-    header = {"format": FORMAT, "key": key, "kind": kind, "notes": notes}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(_fixed(_HEADER), json.dumps(header))
-        for name in sorted(arrays):
-            with archive.open(_fixed(f"{name}.npy"), "w", force_zip64=True) as member:
-                npy.write_array(member, arrays[name], allow_pickle=False)
-    plain = buffer.getvalue()
-    digest = hashlib.sha256(plain).hexdigest().encode()
-    # A zip ends with the length of its comment (two bytes, little endian) and the comment.
-    return plain[:-2] + _DIGEST_LENGTH.to_bytes(2, "little") + digest
-
-
-def _fixed(name: str) -> zipfile.ZipInfo:
-    """A member without the time of day, so that equal content gives equal files."""
-    return zipfile.ZipInfo(name)
+    return seal({"format": FORMAT, "key": key, "kind": kind, "notes": notes}, arrays)
 
 
 def _decode(
     content: bytes, key: str, kind: str
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]]:
-    from numpy.lib import format as npy
-
-    plain, digest = content[: -_DIGEST_LENGTH - 2] + b"\0\0", content[-_DIGEST_LENGTH:]
-    if _DIGEST_LENGTH.to_bytes(2, "little") != content[-_DIGEST_LENGTH - 2 : -_DIGEST_LENGTH]:
-        raise _Unreadable("is truncated or no file of grb_check")
-    if hashlib.sha256(plain).hexdigest().encode() != digest:
-        raise _Unreadable("is damaged: its content does not match its checksum")
-    # From here on the bytes are those that a store wrote, perhaps another version's.
-    try:
-        with zipfile.ZipFile(io.BytesIO(plain)) as archive:
-            header = json.loads(archive.read(_HEADER))
-            expected = {"format": FORMAT, "key": key, "kind": kind}
-            found = {name: header.get(name) for name in expected}
-            if found != expected:
-                raise _Unreadable(f"holds {found}, expected {expected}")
-            arrays = {
-                name.removesuffix(".npy"): npy.read_array(
-                    io.BytesIO(archive.read(name)), allow_pickle=False
-                )
-                for name in archive.namelist()
-                if name != _HEADER
-            }
-            return arrays, header["notes"]
-    except (zipfile.BadZipFile, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise _Unreadable(f"cannot be read: {error}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Make the file appear whole: a temporary file beside it, synced, then renamed."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    header, arrays = unseal(content)
+    expected = {"format": FORMAT, "key": key, "kind": kind}
+    found = {name: header.get(name) for name in expected}
+    if found != expected:
+        raise Unreadable(f"holds {found}, expected {expected}")
+    notes = header.get("notes")
+    if not isinstance(notes, list):
+        raise Unreadable("cannot be read: it has no notes")
+    return arrays, notes
 
 
 def _warn(message: str) -> None:

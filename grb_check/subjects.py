@@ -28,6 +28,7 @@ class Subject:
     name: str
     source: Callable[..., object] | Trained | Encoder
     args: Mapping[str, object] = field(default_factory=dict)
+    target: str = ""  # `pkg.module:attr`, where that named it
 
     @property
     def finished(self) -> bool:
@@ -65,7 +66,8 @@ def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str
     given = dict(args or {})
     if isinstance(model, str):
         factory = factories.load_factory(model)
-        return Subject((model, repr(sorted(given.items()))), name or model, factory, given)
+        key = (model, repr(sorted(given.items())))
+        return Subject(key, name or model, factory, given, target=model)
     if isinstance(model, torch.nn.Module):
         raise UsageError(
             f"the model is a module of class {type(model).__name__}; give "

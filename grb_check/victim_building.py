@@ -16,6 +16,7 @@ from grb_check.conventions import Adapter, Convention, detect_convention
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import HIDDEN, AnyDataset, training_view, validation_view
 from grb_check.errors import ModelError
+from grb_check.lessons import Lesson, by_itself
 from grb_check.model_checks import (
     check_no_state_kept,
     check_nothing_cached,
@@ -26,7 +27,7 @@ from grb_check.model_checks import (
     warn_of_random_forward,
     warn_of_training_mode,
 )
-from grb_check.probing import probe
+from grb_check.probing import probe, probed_adapter
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import Encoder, SelfTrained, Trained, Wrapped, module_of
 from grb_check.set_training import train_on_graphs
@@ -56,6 +57,7 @@ def build_victim(
     name: str,
     seed: int,
     device: torch.device,
+    lesson: Lesson = by_itself,
 ) -> Victim:
     """Train or probe what a factory returned, freeze it and check it.
 
@@ -63,6 +65,7 @@ def build_victim(
         built: a module, `Trained`, `SelfTrained`, `Encoder`, or what `wrap` made of a module.
         name: of the model, for messages.
         seed: of the global random states while code of the user runs.
+        lesson: how it is brought to the end of its training, where there is any.
 
     Raises:
         ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, keeps
@@ -82,24 +85,32 @@ def build_victim(
         late = plan.fit is not None and not _answers(adapter, view, seed)
         if not late:
             _check_called(adapter, view, seed, columns)
-        if plan.fit is not None:
-            _fit(plan.fit, dataset, name, device)
-            module.to(device)
-            if late:
-                _check_called(adapter, view, seed, columns)
-        elif not plan.finished:
-            _train(adapter, dataset, seed=seed, device=device)
-        freeze(module)
-        if encodes:
-            probed = probe(adapter, dataset, device=device)
-            convention = detect_convention(probed, "forward", name)
-            adapter = Adapter(probed, name, convention, batch=adapter.batch)
-            freeze(probed)
-    victim = Victim(adapter, dataset.num_classes)
+
+        def learn() -> Adapter:
+            if plan.fit is not None:
+                _fit(plan.fit, dataset, name, device)
+                module.to(device)
+                if late:
+                    _check_called(adapter, view, seed, columns)
+            elif not plan.finished:
+                _train(adapter, dataset, seed=seed, device=device)
+            freeze(module)
+            return _with_probe(adapter, dataset, device) if encodes else adapter
+
+        finished = plan.finished and plan.fit is None and not encodes
+        # What cannot be called yet cannot be compared with what another process has trained.
+        learnt = learn() if finished or late else lesson(adapter, learn, encodes)
+    victim = Victim(learnt, dataset.num_classes)
     _check_finished(victim, view, seed)
     if isinstance(dataset, GraphDataset):
         return victim.on_graphs(dataset.graph.batch.to(device))
     return victim
+
+
+def _with_probe(encoder: Adapter, dataset: AnyDataset, device: torch.device) -> Adapter:
+    probed = probe(encoder, dataset, device=device)
+    freeze(probed)
+    return probed_adapter(encoder, probed)
 
 
 def _trial_view(dataset: AnyDataset) -> Data:

@@ -16,10 +16,12 @@ from grb_check.leaderboards.files import write_board
 from grb_check.model_specs import ModelSpec
 from grb_check.opponents import Against
 from grb_check.options import COMMAND_LINE, DEFAULT, INI, OPTIONS
+from grb_check.outputs import Outputs
 from grb_check.rank_gate import Group, RankLimit
 from grb_check.rankings import prepare
 from grb_check.reports.standings import Place, Ranks
 from grb_check.settings import Settings
+from grb_check.sharding import Shard
 
 ROWS = {"injection/rnd": (0.5,), NO_ATTACK: (0.8,)}
 LIMIT = RankLimit("tiny/full", 2)
@@ -42,7 +44,7 @@ def settings(home: Path, limits: tuple[RankLimit, ...] = (LIMIT,), **more: objec
         places=Places(home=home),
         store=None,
         device="cpu",
-        json=None,
+        outputs=Outputs(),
         origins=origins,
         against=Against(zoo=True),
         rank_limits=limits,
@@ -161,3 +163,12 @@ def test_models_that_were_left_out_make_the_rank_among_models_another(home: Path
     (verdict,) = prepare(own, own.cases()).verdicts(Ranks(places=(place,)), stopped=False)
     assert verdict.passed is None
     assert verdict.message == "rank on net@tiny/full not judged: 2 cases were deselected"
+
+
+def test_a_part_of_a_run_judges_no_rank(home: Path) -> None:
+    """It says which part it is, and what judges."""
+    own = settings(home, shard=Shard(2, 4))
+    place = Place(group=NET, name="net")
+    (verdict,) = prepare(own, own.cases()).verdicts(Ranks(places=(place,)), stopped=False)
+    assert verdict.passed is None
+    assert "part 2/4 of a run; python -m grb_check merge judges it" in verdict.message

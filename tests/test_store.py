@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from store_workers import KEY, count_up, write_and_read
 from strategies import attacked
 
+from grb_check import sealed
 from grb_check import store as store_module
 from grb_check.attacks.threat import Perturbation
 from grb_check.store import Store, StoreWarning
@@ -232,7 +233,7 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
     def fail(source, target):
         raise OSError("disk full")
 
-    monkeypatch.setattr(store_module.os, "replace", fail)
+    monkeypatch.setattr(sealed.os, "replace", fail)
     with pytest.warns(StoreWarning, match="disk full"):
         store.save_arrays(KEY, {"a": np.ones(1)})
     assert [path.name for path in file_of(store).parent.iterdir()] == [f"{KEY}.npz"]

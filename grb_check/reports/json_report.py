@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import grb_check
-from grb_check.errors import UsageError
+from grb_check.cases import node_id_of
 from grb_check.ledger import Row
 from grb_check.reports import rank_words
 from grb_check.reports.curves import curves
@@ -20,6 +17,7 @@ from grb_check.reports.lowest import REFERENCE, delta_records, deltas, lowest, l
 from grb_check.reports.ranking import Ranked, by_effect, by_robustness
 from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
+from grb_check.sharding import Plan
 
 if TYPE_CHECKING:
     from grb_check.leaderboards.standing import Standing
@@ -28,33 +26,13 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 
 
-def prepare(path: Path) -> None:
-    """Make sure that the report can be written, before any work.
-
-    Raises:
-        UsageError: the path is a folder, or its folder cannot be written to.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--grb-json {str(path)!r}: {error.strerror}: {error.filename}") from None
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"--grb-json {str(path)!r} cannot be written; give the path of a file")
-
-
-def write(path: Path, record: Mapping[str, Any]) -> None:
-    """Write the run record in one step, so that a reader never sees half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(record, indent=1) + "\n")
-    os.replace(temporary, path)
-
-
 def record(
     settings: Settings,
     rows: Sequence[Row],
     missing: Sequence[str],
     ranks: Ranks,
     verdicts: Sequence[RankVerdict],
+    plan: Plan,
 ) -> dict[str, Any]:
     """The run as builtin types."""
     return {
@@ -69,6 +47,7 @@ def record(
             "models": [asdict(model) | {"args": repr(model.args)} for model in settings.models],
             "suite": settings.suite,
             "datasets": [source.name for source in settings.datasets],
+            "graph_sets": [source.name for source in settings.datasets if source.of_graphs],
             "split": settings.places.split,
             "training": settings.places.training,
             "features": settings.places.features,
@@ -77,6 +56,7 @@ def record(
             "difficulties": list(settings.difficulties),
             "attacks": ["/".join(pair) for pair in settings.attacks],
             "budgets": list(settings.budgets),
+            "patterns": list(settings.patterns),
             "repeats": settings.repeats,
             "gate": asdict(settings.gate),
             "rank_against": str(settings.against),
@@ -86,7 +66,11 @@ def record(
             "origins": dict(settings.origins),
         },
         "cases": [_case(row, ranks.of_cases.get(row.node_id, ())) for row in rows],
+        "baseline": None,
         "missing": list(missing),
+        "planned": [{"id": case.id, "node_id": node_id_of(case)} for case in plan.cases],
+        "deselected": list(plan.deselected),
+        "shard": plan.shard_record(),
         "lowest": lowest_records(lowest(rows)),
         "delta": delta_records(deltas(rows, settings.delta_to)),
         "curves": [asdict(curve) for curve in curves(rows)],
@@ -112,6 +96,7 @@ def _case(row: Row, standings: Sequence[Standing]) -> dict[str, Any]:
         "message": row.message,
         "verdict": dict(row.verdict) if row.verdict else None,
         "outcome": row.outcome.to_dict() if row.outcome else None,
+        "evidence": dict(row.evidence) if row.evidence else None,
         "standings": [rank_words.standing_record(each) for each in standings],
     }
 

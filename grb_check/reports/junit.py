@@ -7,7 +7,9 @@ green without having run anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
+from grb_check.baselines.comparison import Comparison
 from grb_check.gates import Verdict
 from grb_check.ledger import Row
 from grb_check.outcomes import Outcome
@@ -52,12 +54,31 @@ def case_properties(outcome: Outcome) -> list[Property]:
 
 
 def verdict_properties(verdict: Verdict) -> list[Property]:
-    """What the gate said of one case."""
-    return [
-        ("grb.limit", round(verdict.limit, 6)),
+    """What the gate said of one case, and everything that it rests on."""
+    properties: list[Property] = [
         ("grb.clean_floor", round(verdict.floor, 6)),
         ("grb.rule", verdict.rule),
         ("grb.verdict", "pass" if verdict.passed else "fail"),
+        ("grb.interval_method", verdict.method),
+        ("grb.borderline", "yes" if verdict.borderline else "no"),
+    ]
+    if verdict.limit is not None:
+        properties.append(("grb.limit", round(verdict.limit, 6)))
+    if verdict.interval is not None:
+        low, high = verdict.interval
+        properties += [("grb.interval_low", round(low, 6)), ("grb.interval_high", round(high, 6))]
+    if verdict.comparison is not None:
+        properties += comparison_properties(verdict.comparison)
+    return properties
+
+
+def comparison_properties(comparison: Comparison) -> list[Property]:
+    """What a baseline said, under `grb.baseline.*`; what was not computed is left out."""
+    figures = asdict(comparison)
+    return [
+        (f"grb.baseline.{name}", round(value, 6) if isinstance(value, float) else value)
+        for name, value in figures.items()
+        if value is not None and value != "" and name != "text"
     ]
 
 

@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-import pytest
+from typing import TYPE_CHECKING
 
 from grb_check.cases import Case, node_path
 from grb_check.collection import RANK_TEST
+from grb_check.reports.entered import entered_test
 from grb_check.reports.rank_words import PREFIX, Property
 
 if TYPE_CHECKING:
+    import pytest
+
     from grb_check.rankings import RankVerdict
 
 
 def rank_reports(verdict: RankVerdict) -> list[pytest.TestReport]:
-    """Setup, call and teardown of `grb::[model::]dataset::test_rank[difficulty]`.
-
-    It is no item: its verdict is formed when all cases have come back, on the controller.
-    """
-    call = _report(
-        verdict,
-        "call",
-        outcome="passed" if verdict.passed else "failed",
-        longrepr=None if verdict.passed else verdict.message,
-    )
-    call.grb = {"rank": verdict.rank}  # type: ignore[attr-defined]
-    return [_report(verdict, "setup"), call, _report(verdict, "teardown")]
-
-
-def _report(
-    verdict: RankVerdict,
-    when: Literal["setup", "call", "teardown"],
-    outcome: Literal["passed", "failed"] = "passed",
-    longrepr: Any = None,
-) -> pytest.TestReport:
+    """The reports of `grb::[model::]dataset::test_rank[difficulty]`."""
     group = verdict.group
     case = Case(group.dataset, group.difficulty, "", "", group.model if group.several else "")
-    path, name = node_path(case), f"{RANK_TEST}[{group.difficulty}]"
-    return pytest.TestReport(
-        nodeid=f"{path}::{name}",
-        location=(path, None, name),
-        keywords={},
-        outcome=outcome,
-        longrepr=longrepr,
-        when=when,
-        user_properties=_properties(verdict),
+    return entered_test(
+        node_path(case),
+        f"{RANK_TEST}[{group.difficulty}]",
+        failure=None if verdict.passed else verdict.message,
+        properties=_properties(verdict),
+        record={"rank": verdict.rank},
     )
 
 
-def _properties(verdict: RankVerdict) -> list[tuple[str, object]]:
+def _properties(verdict: RankVerdict) -> list[Property]:
     properties: list[Property] = [
         ("grb.model", verdict.group.model),
         ("grb.dataset", verdict.group.dataset),
@@ -59,4 +38,4 @@ def _properties(verdict: RankVerdict) -> list[tuple[str, object]]:
     ]
     if verdict.rank is not None:
         properties.append((PREFIX, verdict.rank))
-    return list(properties)
+    return properties

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import pytest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from grb_check.gates import MARGIN
 from grb_check.ledger import Row
 from grb_check.model_specs import ModelSpec
 from grb_check.outcomes import Outcome
+from grb_check.reports.baseline_report import baseline_lines, loss
 from grb_check.reports.columns import columns
 from grb_check.reports.curves import named_curves
 from grb_check.reports.lowest import delta_lines, deltas, lowest, lowest_line
@@ -22,9 +22,23 @@ from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
 
 if TYPE_CHECKING:
+    from grb_check.baselines.judging import BaselineEnd
     from grb_check.leaderboards.standing import Standing
+    from grb_check.sharding import Plan
 
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
+
+LOST = "A worker died, or a report could not travel to the main process; see above"
+
+
+class Lines(Protocol):
+    """Where lines are written: pytest's reporter, or standard output."""
+
+    def section(self, title: str, sep: str = "=", **markup: bool) -> None:
+        """Write a title across the screen."""
+
+    def write_line(self, line: str, **markup: Any) -> None:
+        """Write a line, with markup as for pytest's terminal."""
 
 
 def header(settings: Settings, cases: int, device: str) -> list[str]:
@@ -48,8 +62,30 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_against(settings),
         *_delta_to(settings),
+        *_baseline(settings),
         *(f"grb limit: {line}" for line in _limits(settings)),
     ]
+
+
+def shard_lines(plan: Plan, times: Path | None, *, others: bool) -> list[str]:
+    """Which part of a run this is; none where it is a whole.
+
+    Args:
+        plan: of the run.
+        times: the file by which the parts are balanced, if there is one.
+        others: whether tests other than the plugin's cases may run as well.
+    """
+    if plan.shard is None:
+        return []
+    own, every = len(plan.own), len(plan.cases)
+    by = "taken as equally long" if times is None else f"by the times in {times.name}"
+    lines = [f"grb shard: {plan.shard}, {own} of {count(every, 'case')}, {by}"]
+    if others:
+        lines.append(
+            "grb shard: the repository's own tests are not divided and run in every part; "
+            "--grb-only leaves them out"
+        )
+    return lines
 
 
 def _budgets(settings: Settings) -> list[str]:
@@ -65,6 +101,17 @@ def _against(settings: Settings) -> list[str]:
 def _delta_to(settings: Settings) -> list[str]:
     origin = settings.origins.get("grb_delta_to")
     return [f"grb delta: to {settings.delta_to} ({origin})"] if settings.delta_to else []
+
+
+def _baseline(settings: Settings) -> list[str]:
+    baseline = settings.baseline
+    if baseline is None:
+        return []
+    what = f"{len(baseline.entries)} entries, margin {baseline.margin:g} points"
+    if baseline.writes:
+        what = "to be written" if baseline.asked else "not there yet: to be written"
+    where = os.path.relpath(baseline.path)
+    return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
 
 
 def _arguments(model: ModelSpec) -> str:
@@ -85,6 +132,9 @@ def _limits(settings: Settings) -> list[str]:
         lines.append(f"drop {gate.max_drop:.1%} ({origin['grb_max_drop']})")
     else:
         lines.append(f"drop of the reference GCN + {MARGIN:.0%} + its interval (default)")
+    judges = settings.baseline is not None and not settings.baseline.writes
+    if judges and gate.max_drop is None:
+        lines[-1] += "; where the baseline has an entry, no loss beyond its margin instead"
     if gate.min_clean is not None:
         lines.append(f"clean accuracy at least {gate.min_clean:.1%} ({origin['grb_min_clean']})")
     lines += [
@@ -96,9 +146,7 @@ def _limits(settings: Settings) -> list[str]:
     return lines
 
 
-def write_table(
-    reporter: pytest.TerminalReporter, rows: Sequence[Row], settings: Settings, ranks: Ranks
-) -> None:
+def write_table(reporter: Lines, rows: Sequence[Row], settings: Settings, ranks: Ranks) -> None:
     """One table for each model and dataset, then the ranks."""
     reporter.section("graph robustness")
     names = {(row.case.model, row.case.dataset): row.outcome.model for row in rows if row.outcome}
@@ -120,13 +168,21 @@ def write_table(
     _write_ranks(reporter, rows, settings, ranks)
 
 
-def write_unjudged(reporter: pytest.TerminalReporter, messages: Sequence[str]) -> None:
+def write_baseline(reporter: Lines, end: BaselineEnd, rows: Sequence[Row]) -> None:
+    """What the baseline says of the run, or that it was written."""
+    for line in baseline_lines(end, rows):
+        reporter.write_line(line)
+    for note in end.notes:
+        reporter.write_line(f"note: {note}", yellow=True)
+
+
+def write_unjudged(reporter: Lines, messages: Sequence[str]) -> None:
     """Say which limits on ranks could not be held against anything."""
     for message in messages:
         reporter.write_line(f"grb: {message}", yellow=True)
 
 
-def write_torn(reporter: pytest.TerminalReporter, names: Sequence[str]) -> None:
+def write_torn(reporter: Lines, names: Sequence[str]) -> None:
     """Name the datasets that were not the same in all cases."""
     for name in names:
         reporter.write_line(
@@ -136,13 +192,13 @@ def write_torn(reporter: pytest.TerminalReporter, names: Sequence[str]) -> None:
         )
 
 
-def write_missing(reporter: pytest.TerminalReporter, missing: Sequence[str]) -> None:
-    """Name the cases that were to run and never came back."""
+def write_missing(reporter: Lines, missing: Sequence[str], why: str = LOST) -> None:
+    """Name the cases that were to run and got no verdict."""
     reporter.section("grb cases without a verdict", red=True)
     for node_id in missing:
         reporter.write_line(node_id, red=True)
     lost = count(len(missing), "case")
-    reporter.write_line(f"not judged: {lost}; the run cannot be green", red=True)
+    reporter.write_line(f"not judged: {lost}; the run cannot be green. {why}", red=True)
 
 
 def count(number: int, what: str) -> str:
@@ -154,20 +210,24 @@ def _label(row: Row, settings: Settings) -> str:
     return row.case.model or (settings.models[0].label if settings.models else "model")
 
 
-def _write_rows(reporter: pytest.TerminalReporter, rows: Sequence[Row], ranks: Ranks) -> None:
+def _write_rows(reporter: Lines, rows: Sequence[Row], ranks: Ranks) -> None:
     """The table; with the rank under each attack where a leaderboard has one, the first that is."""
     boards = [standings[0].board for row in rows if (standings := ranks.of_cases.get(row.node_id))]
     table = [COLUMNS, *map(_cells, rows)]
+    if any(row.verdict and row.verdict.get("comparison") for row in rows):
+        table = _before_last(table, ["loss (baseline)", *(loss(row.verdict) for row in rows)])
     if boards:
         shown = [_rank(ranks.of_cases.get(row.node_id, ()), boards[0]) for row in rows]
-        table = [
-            (*cells[:-1], rank, cells[-1])
-            for cells, rank in zip(table, [f"rank ({boards[0]})", *shown], strict=True)
-        ]
+        table = _before_last(table, [f"rank ({boards[0]})", *shown])
     lines = columns(table, right=range(2, len(table[0]) - 1))
     for line, row in zip(lines, [None, *rows], strict=True):
         color = {"pass": "green", "skip": "yellow"}.get(row.result, "red") if row else "bold"
         reporter.write_line(f"  {line}", **{color: True})
+
+
+def _before_last(table: Sequence[tuple[str, ...]], column: Sequence[str]) -> list[tuple[str, ...]]:
+    """The table with one more column, before the verdicts."""
+    return [(*cells[:-1], cell, cells[-1]) for cells, cell in zip(table, column, strict=True)]
 
 
 def _rank(standings: Sequence[Standing], board: str) -> str:
@@ -179,10 +239,17 @@ def _cells(row: Row) -> tuple[str, ...]:
     attack = f"{case.scenario}/{case.attack}"
     if outcome is None:
         return (case.difficulty, attack, "-", "-", "-", "", "-", row.result)
-    limit = f"{row.verdict['limit']:.1%}" if row.verdict else "-"
+    limit = _limit(row)
     spread = f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else ""
     figures = [f"{value:.1%}" for value in (outcome.clean, outcome.attacked, outcome.drop)]
     return (case.difficulty, attack, *figures, spread, limit, _result(row, outcome))
+
+
+def _limit(row: Row) -> str:
+    """The largest drop that passes; none where a baseline takes its place."""
+    if row.verdict is None or row.verdict["limit"] is None:
+        return "-"
+    return f"{row.verdict['limit']:.1%}"
 
 
 def _result(row: Row, outcome: Outcome) -> str:
@@ -191,12 +258,11 @@ def _result(row: Row, outcome: Outcome) -> str:
         return "fail (clean)"
     if row.failed_diagnostics:
         return f"fail ({', '.join(row.failed_diagnostics)})"
-    return f"{row.result} ?" if outcome.findings else row.result
+    near = " (borderline)" if row.verdict and row.verdict.get("borderline") else ""
+    return f"{row.result}{near} ?" if outcome.findings else f"{row.result}{near}"
 
 
-def _write_ranks(
-    reporter: pytest.TerminalReporter, rows: Sequence[Row], settings: Settings, ranks: Ranks
-) -> None:
+def _write_ranks(reporter: Lines, rows: Sequence[Row], settings: Settings, ranks: Ranks) -> None:
     attacks = mean_by_attack(rows)
     if len(attacks) > 1:
         reporter.write_line(f"attacks by mean drop: {listed(attacks)}")
@@ -214,7 +280,7 @@ def _write_ranks(
         reporter.write_line(f"diagnostic: {note}", yellow=True, bold=True)
 
 
-def _write_curves(reporter: pytest.TerminalReporter, rows: Sequence[Row]) -> None:
+def _write_curves(reporter: Lines, rows: Sequence[Row]) -> None:
     for name, curve in named_curves(rows):
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         reporter.write_line(f"drop by budget, {name}: {drops}")

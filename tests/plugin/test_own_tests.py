@@ -7,6 +7,8 @@ import textwrap
 import pytest
 from plugin_names import QUICK, TINY
 
+from grb_check.options import OPTIONS
+
 
 def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> None:
     """The marker names the case, the fixture holds the figures."""
@@ -223,7 +225,7 @@ def test_environment_variables_name_data_and_store(
 def test_help_lists_every_option_with_its_twin(project: pytest.Pytester) -> None:
     """The help is the reference."""
     text = " ".join(project.runpytest("--help").stdout.str().split())
-    assert text.count("(ini: grb_") == 26
+    assert text.count("(ini: grb_") == len(OPTIONS)
     assert "--grb-only" in text
     assert "--grb-list" in text
     assert TINY[0].split("=")[0] in text

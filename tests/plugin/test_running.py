@@ -257,23 +257,6 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
 
 
 @pytest.mark.slow
-def test_a_numpy_scalar_in_a_users_property_does_not_end_green(
-    project: pytest.Pytester,
-) -> None:
-    """xdist dies of it with exit code 0; the ledger sees that cases are missing."""
-    project.makeconftest(
-        """
-        import numpy as np, pytest
-        @pytest.fixture(autouse=True)
-        def poison(request):
-            request.node.user_properties.append(("x", np.float64(1)))
-        """
-    )
-    result = project.runpytest_subprocess(*QUICK, "-n", "1")
-    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
-
-
-@pytest.mark.slow
 def test_one_lost_case_with_one_worker_does_not_end_green(project: pytest.Pytester) -> None:
     """The setup of the only case is reported and nothing after it."""
     project.makeconftest(
@@ -332,27 +315,6 @@ def test_a_model_below_the_floor_has_no_rank(project: pytest.Pytester) -> None:
     (line,) = [each for each in result.outlines if each.startswith("models by mean drop")]
     assert "Constant" not in line
     assert "Net" in line
-
-
-@pytest.mark.slow
-def test_a_case_whose_worker_died_is_an_error_in_every_report(project: pytest.Pytester) -> None:
-    """It is not missing from the table and the JSON, which would look green."""
-    project.makeconftest(
-        """
-        import os
-        def pytest_runtest_call(item):
-            if "modification" in item.nodeid:
-                os._exit(1)
-        """
-    )
-    result = project.runpytest_subprocess(*QUICK, "-n", "1", "--grb-json=out.json")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*easy*modification/rnd*error"])
-    record = json.loads((project.path / "out.json").read_text())
-    assert {case["id"]: case["result"] for case in record["cases"]} == {
-        "tiny/easy/injection/rnd": "pass",
-        "tiny/easy/modification/rnd": "error",
-    }
 
 
 SLOW_FIT = """

@@ -12,6 +12,7 @@ from grb_check.gates import Gate, judge
 from grb_check.leaderboards.standing import Standing
 from grb_check.ledger import Ledger, Row
 from grb_check.outcomes import Outcome
+from grb_check.outputs import Outputs
 from grb_check.reports import terminal
 from grb_check.reports.standings import Ranks
 from grb_check.settings import Settings
@@ -62,7 +63,7 @@ def no_models() -> Settings:
         places=Places(),
         store=None,
         device="cpu",
-        json=None,
+        outputs=Outputs(),
         origins={},
     )
 

@@ -1,0 +1,1 @@
+"""Comparing a run with one that is kept: files, tests, verdicts."""

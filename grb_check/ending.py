@@ -1,0 +1,38 @@
+"""How a session ends where pytest's own exit status is too good or too bad."""
+
+from __future__ import annotations
+
+import pytest
+
+CODES = pytest.ExitCode
+
+
+def ended_early(session: pytest.Session) -> bool:
+    """Whether somebody stopped it (-x, --maxfail, Ctrl-C), or pytest itself broke down."""
+    usual = (CODES.OK, CODES.TESTS_FAILED, CODES.NO_TESTS_COLLECTED)
+    return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
+
+
+def settle(session: pytest.Session, *, idle: bool, torn: bool, lost: bool) -> bool:
+    """Set the exit status.
+
+    A run in which a case got no verdict is neither green nor merely failed, unless it was stopped
+    on purpose.
+
+    Args:
+        session: that is about to finish.
+        idle: whether this part of a run has no case: nothing is wrong with that.
+        torn: whether cases of a dataset saw different graphs.
+        lost: whether a case that was to run got no verdict.
+
+    Returns:
+        Whether cases count as lost.
+    """
+    if idle and session.exitstatus == CODES.NO_TESTS_COLLECTED:
+        session.exitstatus = CODES.OK
+    if torn and session.exitstatus == CODES.OK:
+        session.exitstatus = CODES.TESTS_FAILED
+    on_purpose = ended_early(session) and session.exitstatus != CODES.INTERNAL_ERROR
+    if lost and not on_purpose:
+        session.exitstatus = CODES.INTERNAL_ERROR
+    return lost and not on_purpose

@@ -1,0 +1,91 @@
+"""What a baseline says of all cases together, as tests of pytest's and in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from grb_check.baselines.baseline import Together
+from grb_check.baselines.judging import BaselineEnd
+from grb_check.cases import Case, node_path
+from grb_check.collection import BASELINE_TEST
+from grb_check.ledger import Row
+from grb_check.reports.entered import entered_test
+from grb_check.reports.junit import comparison_properties
+
+if TYPE_CHECKING:
+    import pytest
+
+ORDER: Final = ("fail", "inconclusive", "pass", "equal", "new", "incomparable")
+WORDS: Final = {
+    "fail": "worse",
+    "inconclusive": "inconclusive",
+    "pass": "no loss beyond the margin",
+    "equal": "equal",
+    "new": "new",
+    "incomparable": "not comparable",
+}
+
+
+def baseline_reports(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
+    """The reports of `grb::[model::]dataset::test_baseline`, one test for each of them."""
+    if not end.unasked:
+        return [_together(each) for each in end.together]
+    groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
+    message = (
+        f"there was no baseline {end.baseline.path}: it was written from this run, {end.written} "
+        f"cases; look at it and commit it, and the next run compares with it"
+    )
+    record = {"baseline": "written"}
+    return [
+        entered_test(
+            _path(model, dataset), BASELINE_TEST, failure=message, properties=(), record=record
+        )
+        for model, dataset in groups
+    ]
+
+
+def baseline_lines(end: BaselineEnd, rows: Sequence[Row]) -> list[str]:
+    """The comparison in words, a line for each model and dataset; then the notes."""
+    found = [row.verdict["comparison"] for row in rows if row.verdict is not None]
+    results = Counter(each["result"] for each in found if each is not None)
+    counted = ", ".join(f"{results[each]} {WORDS[each]}" for each in ORDER if results[each])
+    lines = [f"baseline {end.baseline.path}: {counted}"] if counted else []
+    lines += [
+        f"baseline, all cases of {each.name}: {each.comparison.text}" for each in end.together
+    ]
+    needed = [each["repeats_needed"] for each in found if each and each["repeats_needed"]]
+    if needed:
+        lines.append(f"baseline: {max(needed)} repeats on both sides would settle what is open")
+    return lines
+
+
+def loss(verdict: Any) -> str:
+    """A cell: points lost against the baseline, and the verdict where it is not a plain pass."""
+    compared = verdict.get("comparison") if verdict else None
+    if compared is None:
+        return "-"
+    if compared["loss"] is None or compared["result"] == "equal":
+        return WORDS[compared["result"]]
+    mark = {"fail": " worse", "inconclusive": " ?"}.get(compared["result"], "")
+    return f"{compared['loss']:+.1f}{mark}"
+
+
+def _together(each: Together) -> list[pytest.TestReport]:
+    compared = each.comparison
+    return entered_test(
+        _path(each.model, each.dataset),
+        BASELINE_TEST,
+        failure=f"{compared.text}. {each.name}, all cases" if compared.result == "fail" else None,
+        properties=[
+            ("grb.dataset", each.dataset),
+            ("grb.verdict", compared.result),
+            *comparison_properties(compared),
+        ],
+        record={"baseline": compared.result},
+    )
+
+
+def _path(model: str, dataset: str) -> str:
+    return node_path(Case(dataset, "full", "", "", model))

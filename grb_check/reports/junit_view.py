@@ -1,0 +1,247 @@
+"""The leaderboard of a run as JUnit XML: a suite for each model and dataset, its cells as cases.
+
+pytest's `--junitxml` is the report of the run. This one has the ranks and averages as properties
+of suites, and no properties of cases, which strict readers refuse. What junit-xml writes beyond
+their schema is taken out again: `disabled`, and times with an exponent.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import junit_xml
+
+from grb_check.attacks.naming import with_budget
+from grb_check.cases import is_node_id
+from grb_check.metrics import Figure
+from grb_check.outcomes import Outcome
+from grb_check.reports import rank_words
+from grb_check.reports.averages import Averages, averages
+from grb_check.reports.columns import columns
+from grb_check.reports.curves import curves
+from grb_check.reports.digest import WORDS, Digest, Line, gate_lines, standing
+from grb_check.reports.lowest import deltas, lowest, suite_properties
+from grb_check.reports.plain import fit
+
+PREFIX = "grb"
+
+
+def junit_text(digests: Sequence[Digest]) -> str:
+    """The document. Times are seconds."""
+    root = ET.Element("testsuites", {"name": "grb leaderboard"})
+    seconds, totals = 0.0, dict.fromkeys(("tests", "failures", "errors"), 0)
+    for made in digests:
+        for suite in _suites(made):
+            element = suite.build_xml_doc()
+            spent = sum(case.elapsed_sec or 0.0 for case in suite.test_cases)
+            element.attrib.pop("disabled", None)
+            element.set("time", f"{spent:.3f}")
+            seconds += spent
+            for name in totals:
+                totals[name] += int(element.get(name, 0))
+            root.append(element)
+    root.attrib.update({name: str(number) for name, number in totals.items()})
+    root.set("time", f"{seconds:.3f}")
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suites(made: Digest) -> list[Any]:
+    groups = made.groups or {("", "grb"): []}
+    return [
+        junit_xml.TestSuite(
+            fit(f"{made.name}: " if made.name else "") + made.title_of(group),
+            [
+                *_cases(made, lines, group),
+                *_limits(made, group),
+                *(_lost(made) if not number else ()),
+            ],
+            properties=_clean(_properties(made, group, lines)),
+        )
+        for number, (group, lines) in enumerate(groups.items())
+    ]
+
+
+def _cases(made: Digest, lines: Iterable[Line], group: tuple[str, str]) -> list[Any]:
+    return [_case(line, _class_name(made, group)) for line in lines]
+
+
+def _case(line: Line, class_name: str) -> Any:
+    outcome, case = line.row.outcome, line.row.case
+    # Several tests may have the same case: those of the user are told apart by their own ids.
+    own = "" if is_node_id(line.row.node_id) else f" [{line.row.node_id}]"
+    found = junit_xml.TestCase(
+        fit(f"{case.cell}{own}"),
+        class_name,
+        elapsed_sec=round(outcome.seconds, 3) if outcome is not None else None,
+        stdout=fit(_table(line, outcome)) if outcome is not None else None,
+    )
+    told = line.first or WORDS[line.status]
+    if line.status == "fail":
+        found.add_failure_info(told, line.text or told, "fail")
+    elif line.status in ("error", "missing"):
+        found.add_error_info(told, line.text or told, line.status)
+    elif line.status == "skip":
+        found.add_skipped_info(told)
+    return found
+
+
+def _table(line: Line, outcome: Outcome) -> str:
+    """The figures of a case, as text: of all repeats, then of each."""
+    head = ("seed", "clean", "attacked", "drop", "reference drop", "method", "seconds")
+    rows = [
+        (
+            str(repeat.seed),
+            f"{repeat.victim.clean:.1%}",
+            f"{repeat.victim.attacked:.1%}",
+            f"{repeat.victim.drop:.1%}",
+            f"{repeat.reference.drop:.1%}",
+            repeat.method,
+            f"{repeat.seconds:.1f}",
+        )
+        for repeat in outcome.repeats
+    ]
+    verdict = line.row.verdict or {}
+    lines = [
+        f"clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}, drop {outcome.drop:.1%} "
+        f"+- {100 * outcome.drop_deviation:.1f} ({WORDS[line.status]})"
+    ]
+    if verdict:
+        lines.append(f"limit {verdict['limit']:.1%}: {verdict['rule']}")
+    if line.comparison:
+        lines.append(f"baseline: {line.comparison['result']}: {line.comparison['text']}")
+    if line.replay:
+        lines.append(f"replay: {line.replay}")
+    for each in line.row.outcome.findings if line.row.outcome else ():
+        lines.append(f"diagnostic {each.name}: {each.text}")
+    lines += columns([head, *rows], right=(0, 1, 2, 3, 4, 6))
+    return "\n".join(lines)
+
+
+def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
+    """What was judged beside the cells: limits on ranks, all cases against the baseline."""
+    ids, found = made.ids_of(group), []
+    for each in made.record["ranks"].get("verdicts", ()):
+        about = each["group"].rpartition("/")[0]
+        if about in ids:
+            name = f"rank [{each['group'].rpartition('/')[2]}]"
+            skipped = "it could not be held against anything" if each["passed"] is None else ""
+            found.append(_judged(made, group, name, bool(each["passed"]), each["message"], skipped))
+    for each in (made.baseline or {}).get("together", ()):
+        if each["name"] in ids:
+            passed, told = each["result"] != "fail", each["text"]
+            found.append(_judged(made, group, "baseline", passed, told))
+    if made.unasked:
+        found.append(_judged(made, group, "baseline", False, made.unasked))
+    return found
+
+
+def _judged(
+    made: Digest, group: tuple[str, str], name: str, passed: bool, told: str, skipped: str = ""
+) -> Any:
+    case = junit_xml.TestCase(fit(name), _class_name(made, group), stdout=fit(told))
+    if skipped:
+        case.add_skipped_info(fit(told) or skipped)
+    elif not passed:
+        case.add_failure_info(fit(told).partition("\n")[0], fit(told), "fail")
+    return case
+
+
+def _lost(made: Digest) -> list[Any]:
+    """Tests that never came back and whose dataset is not known."""
+    found = []
+    for node_id in made.unknown:
+        case = junit_xml.TestCase(node_id, f"{PREFIX}.{made.name}" if made.name else PREFIX)
+        case.add_error_info(WORDS["missing"], WORDS["missing"], "missing")
+        found.append(case)
+    return found
+
+
+def _class_name(made: Digest, group: tuple[str, str]) -> str:
+    model, dataset = group
+    run = f"{made.name}." if made.name else ""
+    return fit(f"{PREFIX}.{run}{f'{model}@' if made.several_models else ''}{dataset}")
+
+
+def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> dict[str, object]:
+    model, dataset = group
+    record, rows = made.record, [line.row for line in lines]
+    outcome = next((row.outcome for row in rows if row.outcome is not None), None)
+    settings = record["settings"]
+    found: dict[str, object] = {
+        "grb.model": model,
+        "grb.dataset": dataset,
+        "grb.version": record["grb_check"],
+        "grb.suite": settings.get("suite", ""),
+        "grb.repeats": settings.get("repeats", ""),
+    }
+    if outcome is not None:
+        found |= {"grb.dataset_origin": outcome.origin, "grb.dataset_fingerprint": outcome.dataset}
+    found |= {f"grb.environment.{name}": text for name, text in record["environment"].items()}
+    for name, value in _gate(settings):
+        found[f"grb.gate.{name}"] = value
+    for each in averages(rows):
+        found |= _average_properties(each)
+    found |= _rank_properties(made, group)
+    for curve in curves(rows):
+        name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
+        found[f"grb.curve.{name}"] = ", ".join(
+            f"{point.budget:g} {point.drop:.4f}" for point in curve.points
+        )
+    mine = [each for each in lowest(made.rows) if (each.model, each.dataset) == group]
+    to = settings.get("delta_to", "")
+    rivals = deltas(made.rows, to if any(to == row.case.model for row in made.rows) else "")
+    return found | suite_properties(mine, [each for each in rivals if each.model == model])
+
+
+def _gate(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Each limit in force with its origin."""
+    return [
+        (str(number), f"{text} ({origin})" if origin else text)
+        for number, (text, origin) in enumerate(gate_lines(settings), 1)
+    ]
+
+
+def _average_properties(each: Averages) -> dict[str, str]:
+    where = with_budget(each.difficulty, each.budget)
+    return {
+        f"grb.clean.{where}": _figure(each.clean),
+        f"grb.average.{where}": f"{_figure(each.mean)} over {each.attacks} attacks and none",
+        f"grb.average_3min.{where}": _figure(each.three_lowest),
+        f"grb.weighted.{where}": _figure(each.weighted),
+    }
+
+
+def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
+    """Ranks on leaderboards, of the run's models among each other, and of the attacks."""
+    model, dataset = group
+    ranks, found = made.record["ranks"], {}
+    for each in ranks.get("standings", ()):
+        if (each["model"], each["dataset"]) == group and each.get("rank") is not None:
+            place = standing(each)
+            name = f"grb.rank.{place.board}.{place.difficulty}"
+            found[name] = f"{rank_words.rank_of(place)}: {rank_words.sentence(place)}"
+    for each in ranks.get("comparisons", ()):
+        name = f"{each['group']}/{each['attack']}" if each["attack"] else each["group"]
+        for own in each["models"]:
+            if own["name"] == model and name.startswith(f"{dataset}/"):
+                rank = f"{own['rank']} of {len(each['models'])}, {own['accuracy']:.4f}"
+                found[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
+    ids = made.ids_of(group)
+    for name, order in ranks.get("attacks", {}).items():
+        about, _, difficulty = name.rpartition("/")
+        if about in ids:
+            found[f"grb.attack_rank.{difficulty}"] = ", ".join(
+                f"{each['rank']} {each['name']} {each['drop']:.4f}" for each in order
+            )
+    return found
+
+
+def _figure(figure: Figure) -> str:
+    return f"{figure.mean:.4f} +- {figure.deviation:.4f}"
+
+
+def _clean(properties: Mapping[str, object]) -> dict[str, str]:
+    return {fit(name): fit(value) for name, value in properties.items() if value != ""}

@@ -1,0 +1,284 @@
+"""The summary for a step of CI or a comment on a merge request.
+
+Text of others stands in code alone, where neither GitHub nor GitLab reads names, numbers, markup
+or HTML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from grb_check.attacks.naming import with_budget
+from grb_check.cases import DIFFICULTIES
+from grb_check.reports import counter_example
+from grb_check.reports.averages import averages
+from grb_check.reports.digest import BAD, WORDS, Digest, Line, compared, gate_lines, place_line
+from grb_check.reports.lowest import delta_lines, deltas
+from grb_check.reports.plain import clipped, count, fit, percent
+
+LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
+KEPT_BACK: Final = 80  # bytes, for a line that says what was cut
+FAILED: Final = 15  # cases shown with their message
+MESSAGE: Final = 500  # characters of it
+
+SIGNS: Final = {
+    "fail": " ❌",
+    "error": "❗",
+    "missing": "❗",
+    "inconclusive": " ❓",
+    "skip": "skip",
+    "pass": "",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines that belong together; of `rows`, those that there is room for.
+
+    Attributes:
+        before: lines.
+        rows: each stands for something that the reader misses where it is cut.
+        after: lines.
+        what: a row is, for people.
+    """
+
+    before: tuple[str, ...]
+    rows: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    what: str = "line"
+
+
+def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
+    """The summary, at most `limit` bytes of UTF-8; what does not fit is named and left out."""
+    parts = [part for each in digests for part in _parts(each)]
+    lines: list[str] = []
+    left = limit - KEPT_BACK
+    for part in parts:
+        left -= _size((*part.before, *part.after)) + (KEPT_BACK if part.rows else 0)
+        if left < 0:
+            lines += ["", "*More did not fit here; the HTML report has it.*"]
+            break
+        shown = part.rows[: _how_many(part.rows, left)]
+        left -= _size(shown)
+        lines += [*part.before, *shown, *part.after]
+        if len(shown) < len(part.rows):
+            cut = count(len(part.rows) - len(shown), part.what)
+            lines += ["", f"*{cut} more did not fit here.*", ""]
+        elif part.rows:
+            left += KEPT_BACK
+    return "\n".join(lines) + "\n"
+
+
+def span(text: str) -> str:
+    """Text as code inside a line or a cell: no mention, no reference, no markup."""
+    flat = " ".join(fit(text).split())
+    if not flat:
+        return ""
+    fence = "`" * (_longest_run(flat) + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{fence}{pad}{flat}{pad}{fence}"
+
+
+def cell(text: str) -> str:
+    """Text as code in a cell of a table, which a bar would end even there."""
+    return span(text.replace("|", "\N{BROKEN BAR}"))
+
+
+def block(text: str) -> list[str]:
+    """Lines as they are."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return [f"{fence}text", *fit(text).splitlines(), fence]
+
+
+def _parts(digest: Digest) -> list[Part]:
+    return [
+        _head(digest),
+        _failed(digest),
+        *(_heat(digest, group, lines) for group, lines in digest.groups.items()),
+        _baseline(digest),
+        _ranks(digest),
+        _settings(digest),
+    ]
+
+
+def _head(digest: Digest) -> Part:
+    models = list(dict.fromkeys(model for model, _ in digest.groups if model))
+    state = "✅" if digest.green else "❌"
+    lines = [f"## {state} Graph robustness: {digest.headline}", ""]
+    if digest.name:
+        lines += [f"Run: {span(digest.name)}", ""]
+    if digest.shard:
+        lines += [f"Part {digest.shard.get('index')} of {digest.shard.get('count')} of a run.", ""]
+    if models:
+        lines += [f"Model{'s' * (len(models) > 1)}: {', '.join(map(span, models))}", ""]
+    over = next((line for line in digest.bad if line.excess), None)
+    if over is not None and over.row.outcome is not None:
+        lines += [
+            f"Farthest beyond its limit: {span(digest.name_of(over))} drops by "
+            f"{percent(over.row.outcome.drop)}, {100 * over.excess:.1f} points more than the "
+            f"{percent(over.limit)} that pass.",
+            "",
+        ]
+    further = [f"- {span(text)}" for text in digest.further]
+    return Part((*lines, *further, *([""] if further else [])))
+
+
+def _failed(digest: Digest) -> Part:
+    unsure = [line for line in digest.lines if line.status == "inconclusive"]
+    shown = [*digest.bad, *unsure]
+    if not shown and not digest.unknown:
+        return Part(())
+    rows = ["\n".join(_entry(digest, line)) for line in shown[:FAILED]]
+    rows += [f"- {span(digest.name_of(line))} {WORDS[line.status]}" for line in shown[FAILED:]]
+    rows += [f"- {span(node_id)} never came back" for node_id in digest.unknown]
+    return Part(("### What broke", ""), tuple(rows), ("",), "case")
+
+
+def _entry(digest: Digest, line: Line) -> list[str]:
+    said = clipped(line.first or WORDS[line.status], MESSAGE)
+    if line.smallest:
+        said += f"\n{counter_example.summary(line.smallest)}"
+    text = "\n".join(filter(None, (said, line.replay)))
+    word = "inconclusive, not failed" if line.status == "inconclusive" else WORDS[line.status]
+    return [f"**{word}** {span(digest.name_of(line))}", "", *block(text), ""]
+
+
+def _heat(digest: Digest, group: tuple[str, str], lines: Sequence[Line]) -> Part:
+    levels = [name for name in DIFFICULTIES if any(_level(line) == name for line in lines)]
+    cells: dict[str, dict[str, Line]] = {}
+    for line in lines:
+        attacks = cells.setdefault(line.attack, {})
+        attacks[_level(line)] = max(attacks.get(_level(line), line), line, key=_drop)
+    rows = [
+        f"| {cell(attack)} | {' | '.join(_figure(found.get(name)) for name in levels)} |"
+        for attack, found in cells.items()
+    ]
+    title = f"Drops on {span(group[1])}"
+    if digest.several_models:
+        title += f" of {span(group[0])}"
+    head = [f"| attack | {' | '.join(levels)} |", f"| :-- |{' --: |' * len(levels)}"]
+    if len(rows) <= 12 and len(digest.groups) <= 2:
+        return Part((f"### {title}", "", *head), tuple(rows), ("",), "attack")
+    failed = sum(line.status in BAD for line in lines)
+    about = count(len(lines), "case") + (f", {failed} failed" if failed else "")
+    opened = ("<details>", f"<summary>{about}</summary>", "", *head)
+    return Part((f"### {title}", "", *opened), tuple(rows), ("", "</details>", ""), "attack")
+
+
+def _figure(line: Line | None) -> str:
+    if line is None:
+        return ""
+    outcome = line.row.outcome
+    figure = percent(outcome.drop) if outcome is not None else ""
+    text = f"{figure}{SIGNS[line.status]}"
+    return f"**{text}**" if line.status == "fail" else text
+
+
+def _baseline(digest: Digest) -> Part:
+    lines = compared(digest)
+    about = digest.baseline or {}
+    if not lines and not about:
+        return Part(())
+    found = [line.comparison["result"] for line in lines if line.comparison]
+    results = dict.fromkeys(found)
+    told = ", ".join(f"{found.count(result)} {_RESULTS[result]}" for result in results)
+    entries = []
+    if about.get("path"):
+        word = "Written to" if about.get("written") else "Compared with"
+        entries.append(f"- {word} {span(str(about['path']))}{f': {told}' if told else ''}")
+    elif told:
+        entries.append(f"- {told}")
+    for each in about.get("together") or ():
+        entries.append(
+            f"- {span(each['name'])}, all cases together: {_RESULTS[each['result']]} "
+            f"({span(each['text'])})"
+        )
+    entries += [f"- {span(note)}" for note in about.get("notes") or ()]
+    for line in lines:
+        comparison = line.comparison or {}
+        if comparison["result"] in ("fail", "inconclusive", "incomparable"):
+            text = clipped(comparison["text"], MESSAGE)
+            name = span(digest.name_of(line))
+            entries.append(f"- {name}: {_RESULTS[comparison['result']]} ({span(text)})")
+    return Part(("### Baseline", ""), tuple(entries), ("",))
+
+
+def _ranks(digest: Digest) -> Part:
+    ranks = digest.record["ranks"]
+    lines = [place_line(each, digest.several_models) for each in ranks.get("standings", ())]
+    for each in ranks.get("comparisons", ()):
+        if not each["attack"]:
+            order = ", ".join(
+                f"{own['rank']}. {own['name']} {percent(own['accuracy'])}" for own in each["models"]
+            )
+            lines.append(f"models on {each['group']} by weighted accuracy: {order}")
+    to = digest.record["settings"].get("delta_to", "")
+    labels = {line.row.case.model for line in digest.lines}
+    lines += delta_lines(deltas(digest.rows, to if to in labels else ""))
+    lines += ranks.get("notes", ())
+    rows = [f"- {span(line)}" for line in lines]
+    means = averages([line.row for line in digest.lines])
+    for mean in means:
+        where = span(f"{mean.dataset}/{with_budget(mean.difficulty, mean.budget)}")
+        of = f" of {span(mean.model)}" if digest.several_models else ""
+        rows.append(
+            f"- {where}{of}: clean {mean.clean.mean:.1%}, mean {mean.mean.mean:.1%}, 3 lowest "
+            f"{mean.three_lowest.mean:.1%}, weighted {mean.weighted.mean:.1%}"
+        )
+    if not rows:
+        return Part(())
+    opened = ("<details>", "<summary>Ranks and averages</summary>", "")
+    return Part(opened, tuple(rows), ("", "</details>", ""))
+
+
+def _settings(digest: Digest) -> Part:
+    record = digest.record
+    settings = record["settings"]
+    models: Iterable[str] = (
+        f"{each.get('label')}={each.get('target')}" for each in settings.get("models") or ()
+    )
+    versions = [f"grb_check {record['grb_check']}"]
+    versions += [f"{name} {text}" for name, text in record["environment"].items()]
+    rows = [
+        f"- models: {span(', '.join(models))}",
+        f"- suite: {span(str(settings.get('suite', '')))}, repeats: {settings.get('repeats', '')}",
+        *(f"- limit: {span(f'{text} ({origin})')}" for text, origin in gate_lines(settings)),
+        f"- {span(', '.join(versions))}",
+    ]
+    opened = ("<details>", "<summary>Settings and versions</summary>", "")
+    return Part(opened, tuple(rows), ("", "</details>"))
+
+
+def _level(line: Line) -> str:
+    return line.row.case.difficulty
+
+
+def _drop(line: Line) -> float:
+    return line.row.outcome.drop if line.row.outcome is not None else 2.0
+
+
+def _how_many(rows: Sequence[str], room: int) -> int:
+    sizes = accumulate(_size([row]) for row in rows)
+    return sum(size <= room for size in sizes)
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+_RESULTS: Final = {
+    "fail": "worse",
+    "inconclusive": "inconclusive",
+    "incomparable": "incomparable",
+    "new": "new",
+    "pass": "not worse",
+    "equal": "equal",
+}

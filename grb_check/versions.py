@@ -1,0 +1,20 @@
+"""The versions that figures depend on. Imports none of what it names."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Final
+
+import grb_check
+
+NUMERIC: Final = ("torch", "torch-geometric", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Of grb_check, Python and the libraries that figures depend on, by name."""
+    return {
+        "grb_check": grb_check.__version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in NUMERIC},
+    }

@@ -1,0 +1,61 @@
+"""Entries of a baseline made of bits, for tests of what compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from grb_check.baselines.files import Entry
+
+
+def entry(
+    right: Sequence[Sequence[bool]],
+    weights: Sequence[str] | None = None,
+    perturbations: Sequence[str] | None = None,
+    **fields: object,
+) -> Entry:
+    """An entry of repeats of which targets are right under the attack."""
+    bits = tuple(np.packbits(np.array(each, bool)).tobytes() for each in right)
+    numbers = [f"{number:04x}" for number in range(len(right))]
+    given = {
+        "dataset": "d" * 16,
+        "attack": "an attack v1",
+        "threat": "a threat",
+        "targets": len(right[0]),
+        "seconds": 1.5,
+        "before": bits,
+        "after": bits,
+        "weights": tuple(numbers if weights is None else weights),
+        "perturbations": tuple(numbers if perturbations is None else perturbations),
+    }
+    return Entry(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> Entry:
+    """An entry of a model retrained for each repeat, with these attacked accuracies."""
+    ranks = np.arange(targets)
+    return entry(
+        [ranks < round(value * targets) for value in values],
+        weights=[f"{name}{number}" for number in range(len(values))],
+    )
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    """Any entry, small."""
+    targets, repeats = draw(st.integers(1, 40)), draw(st.integers(1, 4))
+    bits = st.lists(st.booleans(), min_size=targets, max_size=targets)
+    right = draw(st.lists(bits, min_size=repeats, max_size=repeats))
+    digests = st.text("0123456789abcdef", min_size=4, max_size=4)
+    each = st.lists(digests, min_size=repeats, max_size=repeats)
+    texts = st.text(max_size=12)
+    return entry(
+        right,
+        draw(each),
+        draw(each),
+        attack=draw(texts),
+        threat=draw(texts),
+        seconds=draw(st.floats(0, 1e4).map(lambda value: round(value, 1))),
+    )

@@ -1,0 +1,17 @@
+"""Where two run records differ. pytest's own comparison of large ones takes minutes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def differences(left: Any, right: Any, path: str = "") -> list[str]:
+    """The paths at which two values of JSON differ, with both values in short."""
+    if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+        return [
+            each for key in left for each in differences(left[key], right[key], f"{path}/{key}")
+        ]
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        pairs = enumerate(zip(left, right, strict=True))
+        return [each for at, pair in pairs for each in differences(*pair, f"{path}/{at}")]
+    return [] if left == right else [f"{path}: {left!s:.100} is not {right!s:.100}"]

@@ -1,0 +1,162 @@
+"""Runs that compare with a kept one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+BASE = (
+    "--grb-only",
+    "--grb-dataset=./tiny",
+    "--grb-model=models:build",
+    "--grb-attack=rnd",
+    "--grb-scenario=injection",
+    "--grb-difficulty=easy,hard",
+    "--grb-repeats=2",
+)
+KEPT = "--grb-baseline=kept.json"
+WORSE = """
+import models
+def build(num_features, num_classes):
+    return models.Constant(num_features, num_classes)
+"""
+
+
+@pytest.fixture
+def kept(project: pytest.Pytester) -> pytest.Pytester:
+    """A project with a baseline that was written on purpose."""
+    result = project.runpytest(*BASE, KEPT, "--grb-update-baseline")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*kept.json, to be written*", "*2 entries written to *kept.json"])
+    return project
+
+
+def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Pytester) -> None:
+    """So that a person commits it; the next run compares with it, and is equal."""
+    first = project.runpytest(*BASE, KEPT, "--junitxml=out.xml")
+    assert first.ret == pytest.ExitCode.TESTS_FAILED
+    first.assert_outcomes(passed=2, failed=1)
+    first.stdout.fnmatch_lines(["*there was no baseline *kept.json: it was written*commit it*"])
+    assert 'name="test_baseline"' in (project.path / "out.xml").read_text()
+    second = project.runpytest(*BASE, KEPT, "-v")
+    assert second.ret == pytest.ExitCode.OK
+    second.assert_outcomes(passed=3)
+    second.stdout.fnmatch_lines(
+        [
+            "grb::tiny::test_baseline PASSED (equal)*",
+            "*loss (baseline)*",
+            "*easy *equal *pass",
+            "baseline *kept.json: 2 equal",
+            "baseline, all cases of tiny: equal*",
+        ]
+    )
+
+
+def test_the_default_number_of_repeats_is_the_baselines(kept: pytest.Pytester) -> None:
+    """And the header says so."""
+    args = [each for each in BASE if not each.startswith("--grb-repeats")]
+    result = kept.runpytest(*args, KEPT)
+    result.stdout.fnmatch_lines(["*2 cases of suite smoke (default) x 2 repeats (baseline)"])
+
+
+def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) -> None:
+    """In the message, the JUnit properties and the record; the joint test fails as well."""
+    project.runpytest(*BASE, KEPT, "--grb-update-baseline", "--grb-repeats=5")
+    project.makepyfile(worse=WORSE)
+    args = ["--grb-model=worse:build", "--grb-min-clean=0", "--junitxml=out.xml"]
+    base = [each for each in BASE if "repeats" not in each and "model" not in each]
+    result = project.runpytest(*base, KEPT, *args, "--grb-json=out.json", "--grb-margin=1")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["attacked * against the baseline's *: loss *margin 1 points*"])
+    written = (project.path / "out.xml").read_text()
+    for name in ("method", "n", "statistic", "p", "low", "margin", "alpha", "loss"):
+        assert f'name="grb.baseline.{name}"' in written
+    record = json.loads((project.path / "out.json").read_text())
+    assert record["baseline"]["tests"] == 2
+    assert record["baseline"]["together"][0]["name"] == "tiny"
+    compared = record["cases"][0]["verdict"]["comparison"]
+    assert compared["unit"] == "repeats"
+    assert compared["alpha"] == pytest.approx(0.05 * 0.2 / 2)
+
+
+def test_a_baseline_takes_the_place_of_the_default_limit_alone(kept: pytest.Pytester) -> None:
+    """A limit of the user's holds besides."""
+    result = kept.runpytest(*BASE, KEPT, "--grb-max-drop=-1")
+    result.assert_outcomes(failed=2, passed=1)
+    result.stdout.fnmatch_lines(["drop * > limit -100.0% *"])
+
+
+def test_what_the_baseline_has_not_or_has_too_much_is_said(kept: pytest.Pytester) -> None:
+    """A new case is held to the default limit; an entry that no case uses is named."""
+    args = [each for each in BASE if "difficulty" not in each]
+    result = kept.runpytest(*args, KEPT, "--grb-difficulty=hard,medium")
+    result.stdout.fnmatch_lines(
+        [
+            "*hard *equal *",
+            "*1 entry of the baseline without a case*tiny/easy/*",
+        ]
+    )
+    result.stdout.fnmatch_lines(["*medium *new *"])
+
+
+def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
+    """A version or budget that changed makes an entry incomparable, and that is said."""
+    path = kept.path / "kept.json"
+    path.write_text(path.read_text().replace("InjectionRnd v", "InjectionRnd v9"))
+    result = kept.runpytest(*BASE, KEPT)
+    result.stdout.fnmatch_lines(["*not comparable*", "baseline *: 2 not comparable"])
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytester) -> None:
+    """A run of some cases does not forget the others."""
+    args = [each for each in BASE if "difficulty" not in each]
+    result = kept.runpytest(*args, KEPT, "--grb-difficulty=hard", "--grb-update-baseline")
+    result.stdout.fnmatch_lines(["*1 entries written to *kept.json, 1 kept"])
+    record = json.loads((kept.path / "kept.json").read_text())
+    assert set(record["cases"]) == {"tiny/easy/injection/rnd", "tiny/hard/injection/rnd"}
+
+
+def test_tests_of_the_users_own_are_compared_too(project: pytest.Pytester) -> None:
+    """Under the id of the test, since its model may be another."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=2)
+        def test_mine(grb_verdict):
+            assert grb_verdict.passed
+        """
+    )
+    args = ["--grb-model=models:build", KEPT, "test_own.py"]
+    project.runpytest(*args, "--grb-update-baseline", "--grb-dataset=./tiny", "-k", "test_mine")
+    record = json.loads((project.path / "kept.json").read_text())
+    assert set(record["cases"]) == {"test_own.py::test_mine"}
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--grb-update-baseline"], "*--grb-update-baseline needs the file*--grb-baseline=FILE*"),
+        ([KEPT, "--grb-margin=much"], "*--grb-margin 'much' is no number of accuracy points*"),
+        (["--grb-baseline=models.py"], "*models.py' is damaged: no JSON*"),
+        ([KEPT, "--grb-shard=1/2"], "*would be written by part 1/2 of a run alone*"),
+        (["--grb-baseline=no/such", "--grb-shard=3/2"], "*--grb-shard '3/2' is no part*"),
+    ],
+    ids=["no-file", "margin", "damaged", "shard", "no-part"],
+)
+def test_wrong_input_ends_before_any_work(
+    project: pytest.Pytester, args: list[str], told: str
+) -> None:
+    """As a usage error."""
+    result = project.runpytest(*BASE, *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([told])
+
+
+def test_a_run_that_stops_early_writes_no_baseline(project: pytest.Pytester) -> None:
+    """It would be half of one."""
+    result = project.runpytest(*BASE, KEPT, "--grb-max-drop=-1", "-x")
+    assert not (project.path / "kept.json").exists()
+    result.stdout.fnmatch_lines(["*kept.json not written: the run ended before its end"])

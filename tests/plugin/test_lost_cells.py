@@ -1,0 +1,131 @@
+"""A case that was to run and got no verdict: exit code 3, and its name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from plugin_names import IDS, QUICK
+
+# Without models and torch in the workers: it is about what reaches the main process.
+CONFTEST = """
+import os, signal
+import numpy
+import pytest
+from grb_check.gates import Verdict
+
+def verdict(passed, message):
+    return Verdict(passed=passed, limit=0.1, width=0.0, floor=0.0, below_floor=False,
+                   rule="made", message=message)
+
+@pytest.fixture
+def grb_verdict(grb_case, request):
+    how = os.environ.get("HOW", "")
+    if grb_case.scenario == "modification":
+        return verdict("modification fails" not in how, "drop 20% > limit 10%")
+    if "exit" in how:
+        os._exit(1)
+    if "kill" in how:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if "numpy" in how:
+        request.node.user_properties.append(("mine", numpy.float64(1.5)))
+    if "interrupt" in how:
+        raise KeyboardInterrupt
+    return verdict("injection fails" not in how, "drop 30% > limit 10%")
+
+def pytest_collection_modifyitems(config):
+    if "no worker" in os.environ.get("HOW", "") and hasattr(config, "workerinput"):
+        os._exit(1)
+"""
+FEW = ("-n1", "--max-worker-restart=0", "--grb-json=out.json", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs the two cases with what goes wrong, and gives the result."""
+    project.makeconftest(CONFTEST)
+
+    def run(how: str, *args: str, **rest: Any) -> pytest.RunResult:
+        monkeypatch.setenv("HOW", how)
+        return project.runpytest(*QUICK, *args, **rest)
+
+    return run
+
+
+def missing(project: pytest.Pytester) -> list[str]:
+    names: list[str] = json.loads((project.path / "out.json").read_text())["missing"]
+    return names
+
+
+def named(result: pytest.RunResult) -> list[str]:
+    """The cases under the heading."""
+    lines = result.outlines
+    heading = next((at for at, line in enumerate(lines) if "without a verdict" in line), None)
+    return [] if heading is None else [each for each in lines[heading:] if each in IDS]
+
+
+@pytest.mark.slow
+def test_a_worker_that_died_loses_its_case_and_those_after_it(
+    project: pytest.Pytester, run: Any
+) -> None:
+    """Where it is not replaced: neither green nor merely failed."""
+    result = run("kill", *FEW)
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert named(result) == missing(project) == list(IDS)
+    (case,) = json.loads((project.path / "out.json").read_text())["cases"]
+    assert (case["node_id"], case["result"]) == (IDS[0], "error")
+
+
+@pytest.mark.slow
+def test_a_case_that_killed_its_worker_is_lost_beside_failures(
+    project: pytest.Pytester, run: Any
+) -> None:
+    """The next worker runs the others; a failure among them does not hide the loss."""
+    result = run("exit, modification fails", "-n1", "--grb-json=out.json")
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert named(result) == missing(project) == [IDS[0]]
+    result.stdout.fnmatch_lines(["not judged: 1 case; the run cannot be green. A worker died*"])
+    record = json.loads((project.path / "out.json").read_text())
+    assert {case["node_id"]: case["result"] for case in record["cases"]} == {
+        IDS[0]: "error",
+        IDS[1]: "fail",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["no worker", "numpy"])
+def test_all_are_lost_where_no_worker_or_no_report_comes_through(
+    project: pytest.Pytester, run: Any, how: str
+) -> None:
+    """pytest says "no tests ran", or shows its own traceback; the cases have names."""
+    result = run(how, *FEW)
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
+    assert named(result) == missing(project) == list(IDS)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_on_purpose_has_lost_nothing(
+    project: pytest.Pytester, run: Any
+) -> None:
+    """By the death of its worker here; the exit code is pytest's, and the record says it."""
+    assert run("exit", "-x", "-n1", "--grb-json=out.json").ret == pytest.ExitCode.TESTS_FAILED
+    assert IDS[0] in missing(project)
+
+
+def test_failures_alone_are_1_and_all_is_well_is_0(project: pytest.Pytester, run: Any) -> None:
+    """Nothing is lost there."""
+    for how, code in (("injection fails", 1), ("", 0)):
+        result = run(how, "--grb-json=out.json")
+        assert result.ret == code
+        assert missing(project) == named(result) == []
+    assert run("injection fails", "-x", "--grb-json=out.json").ret == 1
+    assert missing(project) == [IDS[1]]
+
+
+def test_an_interrupted_run_is_2(project: pytest.Pytester, run: Any) -> None:
+    """Ctrl-C is no loss; the record says what was not run."""
+    result = run("interrupt", "--grb-json=out.json", no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert missing(project) == list(IDS)
+    assert named(result) == []

@@ -1,0 +1,155 @@
+"""A run cut into parts, and put together again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from differences import differences
+from plugin_names import TINY
+
+from grb_check.__main__ import main
+
+ATTACKS = ("--grb-attack=rnd", "--grb-difficulty=easy,hard", "--grb-max-drop=1")
+MODEL = "--grb-model=build=attacks:untrained"
+RUN = (*TINY, MODEL, *ATTACKS, "--grb-min-clean=0", "--grb-only")
+ALL = [
+    f"tiny/{level}/{attack}"
+    for level in ("easy", "hard")
+    for attack in ("injection/rnd", "modification/rnd")
+]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all runs, so that surrogates and the reference are trained once."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture
+def shared(
+    project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """The project with that store."""
+    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+    monkeypatch.setenv("GRB_CHECK_DATA", str(project.path / "home"))
+    return project
+
+
+def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads((project.path / name).read_text())
+    return read
+
+
+def ids(project: pytest.Pytester, name: str) -> list[str]:
+    return [each["id"] for each in record(project, name)["cases"]]
+
+
+def timeless(value: Any) -> Any:
+    """Without what differs from run to run: how long it took, and what the store knew."""
+    if isinstance(value, dict):
+        left_out = {"seconds", "training_seconds", "from_store", "origins"}
+        return {key: timeless(each) for key, each in value.items() if key not in left_out}
+    return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:
+    """Of two models with limits on their ranks, which only the whole can judge."""
+    both = (*RUN, "--grb-model=other=attacks:untrained", "--grb-min-rank=tiny/*=2")
+    both = (*both, "--grb-case=tiny/easy/*")
+    shared.runpytest(*both, "--grb-json=whole.json").assert_outcomes(passed=6)
+    for index in (1, 2):
+        result = shared.runpytest(*both, f"--grb-shard={index}/2", f"--grb-json={index}.json")
+        assert result.ret == 0
+        assert len(ids(shared, f"{index}.json")) == 2
+        result.assert_outcomes(passed=2)
+        result.stdout.fnmatch_lines(
+            [
+                f"grb shard: {index}/2, 2 of 4 cases, taken as equally long",
+                "grb: rank on * not judged: part */2 of a run; python -m grb_check merge judges it",
+            ]
+        )
+    names = [str(shared.path / f"{index}.json") for index in (2, 1)]
+    assert main(["merge", *names, "--json", str(shared.path / "all.json")]) == 0
+    both = [timeless(record(shared, f"{name}.json")) for name in ("all", "whole")]
+    assert differences(*both) == []
+
+
+def test_a_part_without_cases_is_green(
+    shared: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipeline has as many parts as it has; the record is written, so that none is missing."""
+    one = (*RUN, "--grb-case=tiny/easy/injection/rnd")
+    shared.runpytest(*one, "--grb-shard=1/2", "--grb-json=1.json").assert_outcomes(passed=1)
+    result = shared.runpytest(*one, "--grb-shard=2/2", "--grb-json=2.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["grb shard: 2/2, 0 of 1 case, *"])
+    assert record(shared, "2.json")["shard"]["index"] == 2
+    names = [str(shared.path / f"{index}.json") for index in (1, 2)]
+    assert main(["merge", *names]) == 0
+    assert "grb merge: 2 parts, 1 of 1 case\n" in capsys.readouterr().out
+    # What selects no case at all is as wrong as it is in a run that is not cut.
+    nothing = shared.runpytest(*RUN, "--grb-shard=1/2", "-k", "nothing")
+    assert nothing.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_parts_are_balanced_by_what_a_run_took(shared: pytest.Pytester) -> None:
+    """By a run record; a case that it does not know has the median."""
+    shared.runpytest(*RUN, "--grb-json=run.json").assert_outcomes(passed=4)
+    made = record(shared, "run.json")
+    for case, seconds in zip(made["cases"], (90.0, 10.0, 30.0, 50.0), strict=True):
+        case["outcome"]["repeats"][0] |= {"seconds": seconds + 7.0, "training_seconds": 7.0}
+    (shared.path / "run.json").write_text(json.dumps(made))
+    by = "--grb-durations=run.json"
+    result = shared.runpytest(*RUN, "--grb-shard=1/2", by, "--collect-only", "-q")
+    assert [line for line in result.outlines if line.startswith("grb::")] == [
+        "grb::tiny::test_attack[easy/injection/rnd]"
+    ]
+    result = shared.runpytest(*RUN, "--grb-shard=2/2", by, "--grb-json=2.json")
+    result.stdout.fnmatch_lines(["grb shard: 2/2, 3 of 4 cases, by the times in run.json"])
+    assert ids(shared, "2.json") == ALL[1:]
+
+
+def test_node_ids_are_cut_like_any_selection(shared: pytest.Pytester) -> None:
+    """The plan is what the ids name."""
+    named = [f"grb::tiny::test_attack[{each.removeprefix('tiny/')}]" for each in ALL[:2]]
+    for index in (1, 2):
+        args = (*RUN, *named, f"--grb-shard={index}/2", f"--grb-json={index}.json")
+        shared.runpytest(*args).assert_outcomes(passed=1)
+    assert ids(shared, "1.json") + ids(shared, "2.json") == ALL[:2]
+    assert [each["id"] for each in record(shared, "1.json")["planned"]] == ALL[:2]
+
+
+def test_the_repositorys_own_tests_run_in_every_part(shared: pytest.Pytester) -> None:
+    """Which the header says, with what leaves them out."""
+    shared.makepyfile(test_own="def test_own(): pass")
+    own = [each for each in RUN if each != "--grb-only"]
+    result = shared.runpytest(*own, "--grb-case=tiny/easy/*", "--grb-shard=2/2")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["grb shard: the repository's own tests are not divided *"])
+    result = shared.runpytest(*RUN, "--grb-case=tiny/easy/*", "--grb-shard=2/2")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("grb shard: the repository's own tests*")
+
+
+def test_cases_left_out_by_pytest_are_told(shared: pytest.Pytester) -> None:
+    """So that they are not taken for lost when the parts are put together."""
+    args = (*RUN, "--grb-shard=1/1", "-k", "injection", "--grb-json=1.json")
+    shared.runpytest(*args).assert_outcomes(passed=2, deselected=2)
+    assert record(shared, "1.json")["deselected"] == [ALL[1], ALL[3]]
+    assert main(["merge", str(shared.path / "1.json")]) == 0
+
+
+def test_a_part_of_what_is_no_run_is_a_usage_error(shared: pytest.Pytester) -> None:
+    """Before any work."""
+    for args, message in (
+        (("--grb-shard=3/2",), "*'3/2' is no part of a whole*"),
+        (("--grb-durations=run.json",), "*needs --grb-shard*"),
+        (("--grb-shard=1/2", "--grb-durations=none.json"), "*none.json*"),
+        (("--grb-shard=1/2", "--grb-baseline=none.json"), "*part 1/2 of a run alone*merge*"),
+    ):
+        result = shared.runpytest(*RUN, *args)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([message])

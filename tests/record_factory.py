@@ -1,0 +1,265 @@
+"""Run records made of given figures, for tests of the reports that are made of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from outcome_factory import finding, outcome
+
+from grb_check.baselines.comparison import Comparison
+from grb_check.cases import Case, node_path
+from grb_check.gates import Gate, judge
+from grb_check.ledger import Ledger
+from grb_check.outcomes import Outcome
+from grb_check.reports.curves import curves
+from grb_check.reports.ranking import Ranked, by_effect
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"
+ATTACKS = (
+    ("injection", "rnd"),
+    ("injection", "fgsm"),
+    ("injection", "pgd"),
+    ("modification", "dice"),
+    ("modification", "prbcd"),
+)
+SMALLEST = {
+    "repeat": 1,
+    "units_before": 37,
+    "units_after": 3,
+    "clean": 0.8,
+    "attacked": 0.47,
+    "drop": 0.412,
+    "limit": 0.3,
+    "minimal": True,
+    "tests": 84,
+    "added_edges": [[3, 17], [4, 250]],
+    "removed_edges": [[1, 2]],
+    "injected": [{"node": 2708, "links": [3, 17, 44]}],
+    "modified_nodes": [],
+    "flipped": [{"target": 5, "class": 2, "before": 2, "after": 6}],
+}
+
+
+def compared(result: str, **rest: Any) -> Comparison:
+    """A comparison with the baseline with that verdict."""
+    values = {
+        "text": f"the comparison says {result}",
+        "method": "exact paired test",
+        "unit": "targets",
+        "n": 300,
+        "before": 0.62,
+        "after": 0.58,
+        "loss": 4.0,
+        "low": 2.4,
+        "margin": 2.0,
+        "statistic": 12.0,
+        "p": 0.0004,
+        "alpha": 0.0033,
+    }
+    return Comparison(result=result, **(values | rest))  # type: ignore[arg-type]
+
+
+def entry(
+    case: Case,
+    made: Outcome | None,
+    gate: Gate | None = None,
+    comparison: Comparison | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    """A case of a record, judged; `changes` go last."""
+    found: dict[str, Any] = {
+        "id": case.id,
+        "node_id": f"{node_path(case)}::test_attack[{case.cell}]",
+        "result": "error",
+        "message": "",
+        "verdict": None,
+        "outcome": None,
+        "evidence": None,
+        "standings": [],
+    }
+    if made is not None:
+        verdict = replace(
+            judge(made, gate or Gate(max_drop=0.3)),
+            method="Student's t over the repeats",
+            interval=(made.drop - 0.04, made.drop + 0.04),
+            comparison=comparison,
+        )
+        if comparison is not None and comparison.result == "fail":
+            verdict = replace(verdict, passed=False, message=comparison.text)
+        passed = verdict.passed
+        found |= {
+            "result": "pass" if passed else "fail",
+            "message": "" if passed else verdict.message,
+            "verdict": asdict(verdict),
+            "outcome": made.to_dict(),
+        }
+        if not passed:
+            found["evidence"] = {
+                "artifact": f".grb_check/evidence/{case.attack}.npz",
+                "replay": f"python -m grb_check replay .grb_check/evidence/{case.attack}.npz",
+                "smallest": None,
+            }
+    return found | changes
+
+
+def measured(case: Case, drop: float, model: str = "gcn", clean: float = 0.8) -> Outcome:
+    """An outcome of three repeats around that drop."""
+    own = [(clean, round(clean * (1 - each), 2)) for each in (drop - 0.02, drop, drop + 0.02)]
+    return outcome(own, [(0.8, 0.64)] * 3, case, model)
+
+
+def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
+    """A record of these cases; `changes` go last."""
+    ledger = Ledger()
+    for each in cases:
+        if each["outcome"] is not None:
+            about = {**each, "case": each["outcome"]["case"]}
+            ledger.enter(each["node_id"], about, each["result"], each["message"])
+    labels = dict.fromkeys(each["outcome"]["model"] for each in cases if each["outcome"]) or ["gcn"]
+    return {
+        "format": 1,
+        "grb_check": "0.1.0",
+        "environment": {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0"},
+        "settings": {
+            "models": [{"label": each, "target": f"mypkg:{each}", "args": "{}"} for each in labels],
+            "suite": "smoke",
+            "datasets": ["synthetic-cora"],
+            "repeats": 3,
+            "gate": {
+                "thresholds": [],
+                "max_drop": 0.3,
+                "min_clean": None,
+                "strict_diagnostics": False,
+            },
+            "delta_to": "the reference GCN",
+            "rank_limits": [],
+            "origins": {"grb_max_drop": "command line"},
+        },
+        "cases": list(cases),
+        "missing": [],
+        "lowest": [],
+        "delta": [],
+        "curves": [asdict(each) for each in curves(ledger.rows)],
+        "ranks": {
+            "attacks": {
+                f"{model}@{group}" if model else group: _order(ranked)
+                for (model, group), ranked in by_effect(ledger.rows).items()
+            },
+            "models": [],
+            "standings": [],
+            "comparisons": [],
+            "verdicts": [],
+            "notes": [],
+        },
+        **changes,
+    }
+
+
+def rich() -> dict[str, Any]:
+    """A run in which everything happens that a report has to tell."""
+    cases = [
+        Case("synthetic-cora", level, *attack)
+        for level in ("easy", "medium", "hard")
+        for attack in ATTACKS
+    ]
+    drops = [0.05, 0.42, 0.45, 0.16, 0.31, 0.03, 0.33, 0.28, 0.09, 0.2, 0.0, 0.18, 0.52, 0.02, 0.1]
+    entries = [
+        entry(case, measured(case, drop), comparison=compared("pass", loss=0.3, low=-0.8, p=0.41))
+        for case, drop in zip(cases, drops, strict=True)
+    ]
+    entries[2]["evidence"]["smallest"] = SMALLEST
+    entries[3] = entry(cases[3], measured(cases[3], 0.16), comparison=compared("fail"))
+    unsure = compared("inconclusive", repeats_needed=9, unit="repeats", n=3, p=0.08)
+    entries[8] = entry(cases[8], measured(cases[8], 0.09), comparison=unsure)
+    doubted = measured(cases[13], 0.02)
+    found = (finding("no-effect", 1.2), finding("transfer-stronger", 0.09))
+    doubted = replace(
+        doubted,
+        repeats=tuple(replace(each, diagnostics=found) for each in doubted.repeats),
+        warnings=("the model gives the same answer whatever the edges are",),
+    )
+    entries[13] = entry(
+        cases[13], doubted, comparison=compared("equal", loss=0.0, low=None, p=None)
+    )
+    trace = (
+        "def forward(self, x, edge_index):\nE   RuntimeError: the model's own fault\nmodels.py:7"
+    )
+    entries[14] = entry(cases[14], None, message=trace)
+    entries[11] = entry(cases[11], None, result="skip")
+    entries[10] = entry(cases[10], measured(cases[10], 0.0, clean=0.3))
+    gone = entries.pop(5)
+    return record(
+        entries,
+        missing=[gone["node_id"], "tests/test_own.py::test_mine[hard]"],
+        baseline={
+            "path": "robustness.json",
+            "margin": 2.0,
+            "alpha": 0.05,
+            "tests": 15,
+            "written": False,
+            "asked": False,
+            "unused": ["synthetic-cora/full/injection/rnd"],
+            "together": [{"name": "synthetic-cora", **asdict(compared("fail", loss=3.1, low=2.2))}],
+            "notes": ["the baseline was made with torch 2.12.0"],
+        },
+        shard=None,
+        planned=[{"id": each["id"], "node_id": each["node_id"]} for each in [*entries, gone]],
+        ranks=record(entries)["ranks"] | _ranks(),
+    )
+
+
+def many(count: int = 400) -> dict[str, Any]:
+    """A long run: five datasets, four levels, many attacks; every seventh case fails."""
+    draw = random.Random(0)
+    names = [("modification", f"attack-{number}") for number in range(count // 20)]
+    cases = [
+        Case(f"dataset-{number}", level, *name)
+        for number in range(5)
+        for level in ("easy", "medium", "hard", "full")
+        for name in names
+    ]
+    drops = [0.4 if at % 7 == 0 else 0.25 * draw.random() for at in range(len(cases))]
+    return record(
+        [
+            entry(case, measured(case, drop), comparison=compared("pass"))
+            for case, drop in zip(cases, drops, strict=True)
+        ]
+    )
+
+
+def _ranks() -> dict[str, Any]:
+    place = {
+        "model": "gcn",
+        "dataset": "synthetic-cora",
+        "difficulty": "easy",
+        "board": "zoo",
+        "attack": "",
+        "figure": 0.467,
+        "rank": 22,
+        "competitors": 27,
+        "better": {"name": "GAT", "figure": 0.469},
+        "worse": None,
+        "attacks": 5,
+        "missing": ["injection/tdgia"],
+    }
+    none = {"model": "gcn", "dataset": "synthetic-cora", "difficulty": "hard", "rank": None}
+    return {
+        "standings": [place, none | {"reason": "1 of 5 cases has no figures"}],
+        "verdicts": [
+            {
+                "group": "synthetic-cora/easy",
+                "limit": 10,
+                "rank": 22,
+                "passed": False,
+                "message": "rank 22 of 27 (zoo) > limit 10 on synthetic-cora/easy",
+            }
+        ],
+        "notes": ["the leaderboard lacks full"],
+    }
+
+
+def _order(ranked: Sequence[Ranked]) -> list[dict[str, Any]]:
+    return [{"rank": each.rank, "name": each.name, "drop": each.figure} for each in ranked]

@@ -1,0 +1,122 @@
+"""What all reports for people tell of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from outcome_factory import CASE
+from record_factory import HOSTILE, compared, entry, measured, record, rich
+
+from grb_check.reports.digest import Digest, digest, gate_lines, place_line
+from grb_check.reports.plain import SHOWN
+
+
+def of(*cases: dict[str, Any], **changes: Any) -> Digest:
+    return digest(record(cases, **changes))
+
+
+def test_the_headline_counts_every_case_once() -> None:
+    """Failed, in error, lost (of the user's own tests too), inconclusive, skipped, passed."""
+    found = digest(rich())
+    assert found.headline == (
+        "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 inconclusive, "
+        "1 skipped"
+    )
+    assert sum(found.counts.values()) == 16
+    assert not found.green
+
+
+def test_a_run_that_passed_is_green() -> None:
+    """And its headline has nothing else."""
+    other = entry(CASE, measured(CASE, 0.1), node_id="tests/test_own.py::test_mine")
+    found = of(entry(CASE, measured(CASE, 0.1)), other)
+    assert found.headline == "All 2 cases passed"
+    assert found.green
+
+
+def test_no_case_is_not_green() -> None:
+    """A gate that judged nothing has passed nothing."""
+    found = of()
+    assert (found.headline, found.green) == ("No case ran", False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"together": [{"name": "d", "result": "fail", "text": "worse"}]}, "all cases of d"),
+        ({"written": True, "asked": False, "path": "base.json"}, "there was no baseline"),
+    ],
+)
+def test_what_fails_beside_the_cases_is_told(changes: dict[str, Any], words: str) -> None:
+    """All cases together against the baseline; a baseline that was just written."""
+    found = of(entry(CASE, measured(CASE, 0.1)), baseline={"together": [], **changes})
+    assert [words in text for text in found.further] == [True]
+    assert not found.green
+
+
+def test_a_baseline_that_was_to_be_written_is_fine() -> None:
+    """`--grb-update-baseline` asked for it."""
+    written = {"together": [], "written": True, "asked": True, "path": "base.json"}
+    assert of(entry(CASE, measured(CASE, 0.1)), baseline=written).green
+
+
+def test_the_farthest_beyond_its_limit_comes_first() -> None:
+    """Then errors, then what was lost."""
+    found = digest(rich()).bad
+    excess = [line.excess for line in found if line.status == "fail"]
+    assert excess == sorted(excess, reverse=True)
+    assert [line.status for line in found[-2:]] == ["error", "missing"]
+
+
+def test_the_first_line_says_why() -> None:
+    """The gate's words, an exception's, the baseline's; nothing where all is well."""
+    lines = {line.row.case.id: line for line in digest(rich()).lines}
+    start = "synthetic-cora/"
+    assert lines[f"{start}easy/injection/fgsm"].first.startswith("drop 42.1% > limit 30.0%")
+    assert lines[f"{start}hard/modification/prbcd"].first == "RuntimeError: the model's own fault"
+    assert lines[f"{start}medium/modification/dice"].first == "the comparison says inconclusive"
+    assert lines[f"{start}easy/injection/rnd"].first == ""
+
+
+def test_an_inconclusive_case_has_not_passed_nor_failed() -> None:
+    """It keeps nothing from being green, and is not among those that passed."""
+    unsure = compared("inconclusive")
+    found = of(entry(CASE, measured(CASE, 0.1), comparison=unsure))
+    assert found.headline == "0 of 1 case passed; 1 inconclusive"
+    assert found.green
+
+
+def test_a_case_without_figures_has_the_model_of_the_others() -> None:
+    """Or of the settings, where no case has figures."""
+    broken = entry(CASE, None, node_id="tests/test_own.py::test_mine", message="boom")
+    assert {line.model for line in of(broken, entry(CASE, measured(CASE, 0.1))).lines} == {"gcn"}
+    assert [line.model for line in of(broken).lines] == ["gcn"]
+
+
+def test_no_text_can_break_a_report() -> None:
+    """Control characters, colours, half characters and marks that turn the direction are gone."""
+    found = of(entry(CASE, None, message=HOSTILE)).lines[0]
+    assert (
+        found.text
+        == f"<script>alert(1)</script>{SHOWN}{SHOWN} | `x` *y* @someone #12 ]]> & {SHOWN}"
+    )
+    found.text.encode("utf-8")
+
+
+def test_places_and_limits_in_words() -> None:
+    """As below the table on the terminal."""
+    made = rich()
+    first, second = made["ranks"]["standings"]
+    assert place_line(first, several=False).startswith("rank on synthetic-cora/easy: 22nd of 27")
+    assert place_line(second, several=True) == (
+        "no rank of gcn on synthetic-cora/hard: 1 of 5 cases has no figures"
+    )
+    assert gate_lines(made["settings"]) == [("drop at most 30.0%", "command line")]
+
+
+def test_a_case_whose_worker_died_is_lost_once() -> None:
+    """It has a row, which holds the crash, and is missing: its verdict never came."""
+    crashed = entry(CASE, None, result="error", message="worker 'gw0' crashed")
+    found = of(crashed, missing=[crashed["node_id"]])
+    assert [line.status for line in found.lines] == ["missing"]

@@ -1,0 +1,143 @@
+"""The summary for a step of CI or a merge request."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outcome_factory import CASE
+from record_factory import HOSTILE, compared, entry, many, measured, record, rich
+
+from grb_check.cases import Case
+from grb_check.reports.digest import digest
+from grb_check.reports.markdown import LIMIT, block, markdown_text, span
+
+CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+COMMENT = 65_536  # characters that a comment takes
+
+
+def test_a_run_that_passed_is_short() -> None:
+    """A headline, a table, and the rest folded away; compared whole."""
+    cases = [replace(CASE, difficulty=level) for level in ("easy", "hard")]
+    made = record(
+        [entry(case, measured(case, drop)) for case, drop in zip(cases, (0.1, 0.25), strict=True)]
+    )
+    assert (
+        markdown_text([digest(made)])
+        == """\
+## ✅ Graph robustness: All 2 cases passed
+
+Model: `gcn`
+
+### Drops on `synthetic-cora`
+
+| attack | easy | hard |
+| :-- | --: | --: |
+| `injection/pgd` | 10.0% | 25.0% |
+
+<details>
+<summary>Ranks and averages</summary>
+
+- `delta to the reference GCN over 2 difficulties of 1 dataset: -2.5 +- 2.5 points (no clear difference)`
+- `synthetic-cora/easy`: clean 80.0%, mean 76.0%, 3 lowest 76.0%, weighted 73.6%
+- `synthetic-cora/hard`: clean 80.0%, mean 70.0%, 3 lowest 70.0%, weighted 64.0%
+
+</details>
+
+<details>
+<summary>Settings and versions</summary>
+
+- models: `gcn=mypkg:gcn`
+- suite: `smoke`, repeats: 3
+- limit: `drop at most 30.0% (command line)`
+- `grb_check 0.1.0, python 3.11.7, platform Linux, torch 2.13.0`
+
+</details>
+"""  # noqa: E501
+    )
+
+
+def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
+    """Message, counter-example and replay in a block; then tables and the baseline."""
+    text = markdown_text([digest(rich())])
+    assert text.startswith("## ❌ Graph robustness: 4 of 16 cases passed; 7 failed")
+    assert text.index("What broke") < text.index("Drops on") < text.index("### Baseline")
+    assert (
+        "1 injected node, 3 links): drop 41.2% > 30.0%\n"
+        "python -m grb_check replay .grb_check/evidence/pgd.npz\n```" in text
+    )
+    assert "| `injection/pgd` | **45.0% ❌** | 27.9% | **52.1% ❌** |" in text
+    assert "Compared with `robustness.json`: 1 worse, 1 inconclusive, 8 not worse, 1 equal" in text
+    assert "22nd of 27 (zoo)" in text
+
+
+def test_a_long_run_fits_into_a_comment_and_says_what_was_cut() -> None:
+    """400 cases with long messages, all of which fail."""
+    cases = [Case("d", "easy", "injection", f"attack-{number}") for number in range(400)]
+    long = compared("inconclusive", text="x" * 400)
+    made = record([entry(case, measured(case, 0.5), comparison=long) for case in cases])
+    text = markdown_text([digest(made)])
+    assert LIMIT - 2_000 < len(text.encode()) <= LIMIT < COMMENT
+    assert re.search(r"\*\d+ (lines|attacks) more did not fit here\.\*", text)
+
+
+@pytest.mark.parametrize("limit", [300, 1_000, 3_000, 10_000])
+def test_whatever_the_limit_it_is_kept(limit: int) -> None:
+    """And what is cut is named."""
+    text = markdown_text([digest(rich())], limit)
+    assert len(text.encode()) <= limit
+    assert ("did not fit here" in text) == (limit < 10_000)
+
+
+def test_several_datasets_fold_their_tables() -> None:
+    """Each with how many cases failed."""
+    text = markdown_text([digest(many())])
+    assert text.count("<summary>80 cases, ") == 5
+    assert text.count("<details>") == text.count("</details>")
+    assert len(text.encode()) <= LIMIT
+
+
+def test_names_and_messages_of_others_stand_in_code_alone() -> None:
+    """No mention, no reference to an issue, no HTML and no cell too many."""
+    case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
+    made = record(
+        [
+            entry(case, measured(case, 0.5, HOSTILE), comparison=compared("new", text=HOSTILE)),
+            entry(CASE, None, message=f"{HOSTILE}\n```\n@someone"),
+        ]
+    )
+    lines = markdown_text([digest(made)]).splitlines()
+    fence = ""
+    for line in lines:
+        if fence or line.startswith("```"):
+            opened = re.match("`+", line)
+            if not fence and opened:
+                fence = opened[0]
+            elif line == fence:
+                fence = ""
+            continue
+        plain = CODE.sub("", line)
+        assert not re.search(r"@someone|#12|<script|\*y\*", plain), line
+    assert fence == ""
+
+
+@given(st.text(st.characters()))
+@settings(deadline=None)
+def test_code_in_a_line_ends_where_it_is_to_end(text: str) -> None:
+    """Whatever backticks it holds; and it stays one line."""
+    made = span(text)
+    assert "\n" not in made
+    made.encode()
+    found = re.match("(`+)(?!`)(.*?)(?<!`)\\1(?!`)", made)
+    assert (found[0] if found else "") == made
+
+
+@given(st.text(st.sampled_from("`\n x")))
+def test_a_block_ends_at_its_last_line(text: str) -> None:
+    """No line of the text closes it."""
+    first, *lines, last = block(text)
+    assert first == f"{last}text"
+    assert not [line for line in lines if line.strip().startswith(last)]

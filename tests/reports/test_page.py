@@ -1,0 +1,264 @@
+"""The report for people: complete, escaped, and readable by everyone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from html.parser import HTMLParser
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from outcome_factory import CASE
+from record_factory import HOSTILE, SMALLEST, compared, entry, many, measured, record, rich
+
+from grb_check.cases import Case
+from grb_check.reports.digest import digest
+from grb_check.reports.page import page_text
+
+VOID = ("meta", "wbr")
+AA = 4.5  # contrast that WCAG asks of text
+PAIRS = [
+    ("text", "page"),
+    ("text", "panel"),
+    ("muted", "page"),
+    ("muted", "panel"),
+    ("link", "page"),
+    *((kind, f"{kind}-bg") for kind in ("good", "bad", "warn")),
+    *((f"h{step}-text", f"h{step}") for step in range(9)),
+]
+
+
+class Reader(HTMLParser):
+    """Checks that tags match, and gathers ids, links, texts and attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.attributes: list[str] = []
+        self.headers: list[dict[str, str | None]] = []
+        self.text = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append(tag)
+        self.attributes += given
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [given["href"] or ""] if "href" in given else []
+        self.headers += [given] if tag == "th" else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+def read(made: dict[str, Any]) -> Reader:
+    return Reader(page_text([digest(made)]))
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    """Tags match, ids are unique, links lead somewhere, nothing is loaded and nothing runs."""
+    page = page_text([digest(rich())])
+    found = Reader(page)
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
+    assert not {"script", "link", "img", "iframe", "object", "form"} & set(found.tags)
+    assert not [name for name in found.attributes if name.startswith("on") or name == "src"]
+    assert not re.search(r"url\(|@import|https?:", page)
+    assert all(header.get("scope") in ("col", "row") for header in found.headers)
+    assert {"header", "nav", "main", "footer", "h1"} <= set(found.tags)
+
+
+def test_the_verdicts_come_first_then_figures_then_the_run() -> None:
+    """In the order in which people ask."""
+    found = read(rich())
+    assert [each for each in found.ids if not each.startswith("case-")] == [
+        "broke",
+        "drops",
+        "baseline",
+        "ranks",
+        "summary",
+        "diagnostics",
+        "run",
+        "cases",
+    ]
+    assert "4 of 16 cases passed; 7 failed" in found.text
+    lead = (
+        "Farthest beyond its limit: synthetic-cora/hard/injection/pgd loses 52.1% of its accuracy"
+    )
+    assert f"{lead}, 22.1 points more than the 30.0% that pass." in found.text
+    assert "python -m grb_check replay .grb_check/evidence/fgsm.npz" in found.text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "rank 22 of 27 (zoo) > limit 10",
+        "RuntimeError: the model's own fault",
+        "never came back",
+        "tests/test_own.py::test_mine[hard]",
+        "Smallest counter-example: 3 of 37 changes (2 edges added, 1 edge removed, 1 injected",
+        "edges added: 2\n  3 - 17\n  4 - 250",
+        "node 5 (class 2): 2 -> 6",
+        "Compared with robustness.json. A loss of up to 2 points is no regression.",
+        "1 entry that no case usedsynthetic-cora/full/injection/rnd",
+        "docs/diagnostics.md#no-effect",
+        "the model gives the same answer whatever the edges are",
+        "drop at most 30.0% (command line)",
+        "failed (clean)",
+    ],
+)
+def test_everything_that_happened_is_told(words: str) -> None:
+    """Beside the figures of the cases."""
+    assert words in read(rich()).text
+
+
+def test_text_of_others_is_text() -> None:
+    """In names, messages, evidence, settings: no element and no character that hides something."""
+    case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
+    smallest = {**SMALLEST, "flipped": [{**SMALLEST["flipped"][0], "class": HOSTILE}]}  # type: ignore[index]
+    kept = {"artifact": HOSTILE, "replay": HOSTILE, "smallest": smallest}
+    broken = compared("incomparable", text=HOSTILE, method=HOSTILE)
+    made = record(
+        [
+            entry(case, measured(case, 0.5, HOSTILE), comparison=broken, evidence=kept),
+            entry(CASE, None, message=f"{HOSTILE}\n{HOSTILE} again"),
+        ],
+        missing=[HOSTILE],
+        baseline={"path": HOSTILE, "unused": [HOSTILE], "notes": [HOSTILE], "together": []},
+    )
+    made["environment"]["python"] = HOSTILE
+    made["settings"]["data"] = [HOSTILE]
+    page = page_text([digest(made)])
+    page.encode("utf-8")
+    found = Reader(page)
+    assert "script" not in found.tags
+    assert found.text.count("<script>alert(1)") >= 12
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", page)
+
+
+def test_a_set_of_graphs_has_one_column() -> None:
+    """Its only difficulty is `full`."""
+    cases = [
+        Case("tu-mutag", "full", "modification", name)
+        for name in ("random-flips", "prbcd", "grbcd")
+    ]
+    found = read(record([entry(case, measured(case, 0.1)) for case in cases]))
+    assert "attackfullmodification/random-flips10.0%" in found.text
+    assert "broke" not in found.ids
+
+
+def test_budgets_make_curves_with_their_figures() -> None:
+    """A drawing with text, and a table for those who cannot see it."""
+    cases = [
+        Case("synthetic-cora", "easy", "injection", f"{name}+budget={budget}")
+        for name in ("pgd", "fgsm")
+        for budget in (0.02, 0.05, 0.1)
+    ]
+    drops = (0.1, 0.2, 0.3, 0.1, 0.25, 0.28)
+    made = record([entry(case, measured(case, at)) for case, at in zip(cases, drops, strict=True)])
+    found = read(made)
+    points = next(each for each in made["curves"] if each["attack"] == "fgsm")["points"]
+    assert "curves" in found.ids
+    assert found.text.count("drop over budget, figures in the table below") == 1
+    assert "injection/fgsm" + "".join(f"{each['drop']:.1%}" for each in points) in found.text
+
+
+def test_several_models_and_several_runs_stand_side_by_side() -> None:
+    """With ids of their own."""
+    cases = [Case("synthetic-cora", "easy", "injection", "pgd", name) for name in ("gat", "gcn")]
+    made = record([entry(case, measured(case, 0.4, case.model)) for case in cases])
+    found = Reader(page_text([digest(made, "monday"), digest(made, "tuesday")]))
+    assert found.open == []
+    assert len(found.ids) == len(set(found.ids))
+    assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
+    assert "gat on synthetic-cora" in found.text
+    assert "gat, gcn · grb_check 0.1.0 · monday" in found.text
+
+
+def test_a_run_without_cases_has_a_page() -> None:
+    """That says so."""
+    assert "No case ran" in read(record([])).text
+
+
+def test_a_part_of_a_run_says_so() -> None:
+    """And how many of its cases are elsewhere."""
+    here = entry(CASE, measured(CASE, 0.1))
+    planned = [{"id": str(number), "node_id": str(number)} for number in range(3)]
+    shard = {"index": 2, "count": 4, "plan": "abc"}
+    found = read(record([here], shard=shard, planned=planned))
+    assert "part 2 of 4 of a run" in found.text
+    assert "3 cases of the run not here: in other parts of it." in found.text
+
+
+def test_all_results_of_comparisons_are_shown() -> None:
+    """What is not fine stands open, the rest is folded away."""
+    results = ("equal", "pass", "fail", "inconclusive", "incomparable", "new")
+    cases = [Case("d", "easy", "injection", f"attack-{result}") for result in results]
+    made = record(
+        [
+            entry(case, measured(case, 0.1), comparison=compared(result))
+            for case, result in zip(cases, results, strict=True)
+        ]
+    )
+    text = read(made).text
+    for words in ("✕ worse", "? inconclusive", "≠ incomparable", "+ new", "2 cases not worse"):
+        assert words in text
+
+
+def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
+    """With every repeat of every case."""
+    made = many()
+    page = page_text([digest(made)])
+    assert len(page.encode()) < 2_000_000
+    assert len(set(re.findall(r'id="(case-\d+)"', page))) == 400
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_both_schemes(scheme: str) -> None:
+    """Contrasts of WCAG AA: text, verdicts and every shade of the heat map."""
+    style = files("grb_check.reports").joinpath("page.css").read_text(encoding="utf-8")
+    light, dark = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", light))
+    if scheme == "dark":
+        colors |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark))
+    low = {
+        pair: round(contrast(colors[pair[0]], colors[pair[1]]), 2)
+        for pair in PAIRS
+        if contrast(colors[pair[0]], colors[pair[1]]) < AA
+    }
+    assert low == {}
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.1, contrast ratio of two colours."""
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(color: str) -> float:
+    """WCAG 2.1, relative luminance."""
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_a_comparison_has_its_figures() -> None:
+    """Accuracies, loss, lower end, p and the share of alpha."""
+    comparison = compared("inconclusive", repeats_needed=9)
+    assert asdict(comparison)["loss"] == 4.0
+    text = read(record([entry(CASE, measured(CASE, 0.1), comparison=comparison)])).text
+    assert "62.0%58.0%4.02.40.00040.0033" in text

@@ -1,0 +1,52 @@
+"""The report for people in a real headless browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from browser import Seen, browser, look
+from record_factory import rich
+
+from grb_check.reports.digest import digest
+from grb_check.reports.page import page_text
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """The page on a phone, by day, with cases whose names do not fit."""
+    browser()
+    record = rich()
+    record["environment"]["hostile"] = "x" * 400
+    return look(page_text([digest(record)]), tmp_path_factory.mktemp("narrow"), width=360)
+
+
+def test_nothing_is_wider_than_a_phone_but_what_scrolls_in_its_box(narrow: Seen) -> None:
+    """No horizontal scrolling of the page; wide tables scroll."""
+    assert (narrow.width, narrow.overflow, narrow.beyond) == (360, 0, [])
+    assert narrow.scrolling >= 3
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(narrow: Seen) -> None:
+    """No request, no error and no warning in the console."""
+    assert narrow.requests == []
+    assert narrow.console == []
+    assert narrow.lang == "en"
+    assert narrow.title.startswith("failed: 4 of 16 cases passed")
+    assert narrow.sections[0] == "broke"
+    assert narrow.sections[-1] == "cases"
+
+
+def test_dark_is_dark_and_light_is_light(narrow: Seen, tmp_path: Path) -> None:
+    """The page follows the scheme that the reader prefers."""
+    dark = look(page_text([digest(rich())]), tmp_path, width=768, scheme="dark")
+    assert _light(narrow.background) > 0.9 > 0.3 > _light(narrow.color)
+    assert _light(dark.background) < 0.2 < 0.8 < _light(dark.color)
+    assert (dark.overflow, dark.beyond) == (0, [])
+
+
+def _light(color: str) -> float:
+    """The mean of red, green and blue, in [0, 1]."""
+    parts = [int(each) for each in re.findall(r"\d+", color)[:3]]
+    return sum(parts) / (3 * 255)

@@ -1,0 +1,83 @@
+"""`python -m grb_check report`: the reports of run records, made again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from junit_files import complaints, suites
+from record_factory import rich
+
+from grb_check.__main__ import main
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(rich()))
+    return path
+
+
+def test_the_summary_goes_to_the_standard_output(
+    run: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Where no path is given; the exit code says that it was made, not what it says."""
+    assert main(["report", str(run)]) == 0
+    out, err = capsysbinary.readouterr()
+    assert out.decode().startswith("## ❌ Graph robustness: 4 of 16 cases passed")
+    assert err == b""
+
+
+def test_the_paths_that_were_written_are_printed(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And folders are made."""
+    paths = [str(tmp_path / "out" / name) for name in ("a.xml", "a.html", "a.md")]
+    flags = ("--junit", "--html", "--markdown")
+    pairs = [each for pair in zip(flags, paths, strict=True) for each in pair]
+    assert main(["report", str(run), *pairs]) == 0
+    assert capsys.readouterr().out.split() == paths
+    assert complaints(Path(paths[0]).read_text()) == []
+
+
+def test_a_record_that_lacks_figures_deep_inside_is_wrong_input(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, no traceback."""
+    made = json.loads(run.read_text())
+    found = next(each for each in made["cases"] if (each["evidence"] or {}).get("smallest"))
+    del found["evidence"]["smallest"]["drop"]
+    run.write_text(json.dumps(made))
+    assert main(["report", str(run), "--html", str(run.parent / "a.html")]) == 4
+    assert "a report cannot be made of it (KeyError: 'drop')" in capsys.readouterr().err
+    assert not (run.parent / "a.html").exists()
+
+
+def test_several_runs_make_one_report(run: Path, tmp_path: Path) -> None:
+    """Each named after its file."""
+    other = tmp_path / "other.json"
+    other.write_text(run.read_text())
+    assert main(["report", str(run), str(other), "--junit", str(tmp_path / "a.xml")]) == 0
+    names = [each.name for each in suites((tmp_path / "a.xml").read_text())]
+    assert names == ["run: synthetic-cora", "other: synthetic-cora"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["none.json"], "No such file"),
+        (["{run}", "{run}"], "given twice"),
+        (["{run}", "--html", "{folder}"], "--html"),
+        (["{run}", "--junit", "{run}/a.xml"], "--junit"),
+    ],
+)
+def test_wrong_input_is_a_usage_error(
+    run: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    """One line, and pytest's exit code for it."""
+    filled = [each.format(run=run, folder=run.parent) for each in arguments]
+    assert main(["report", *filled]) == 4
+    err = capsys.readouterr().err
+    assert words in err
+    assert err.count("\n") == 1
