@@ -109,7 +109,8 @@ def _table(line: Line, outcome: Outcome) -> str:
         f"+- {100 * outcome.drop_deviation:.1f} ({WORDS[line.status]})"
     ]
     if verdict:
-        lines.append(f"limit {verdict['limit']:.1%}: {verdict['rule']}")
+        limit = f"limit {verdict['limit']:.1%}: " if verdict["limit"] is not None else "judged by: "
+        lines.append(f"{limit}{verdict['rule']}")
     if line.comparison:
         lines.append(f"baseline: {line.comparison['result']}: {line.comparison['text']}")
     if line.replay:

@@ -88,7 +88,17 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
         (lambda text: "[]", "no baseline"),
         (lambda text: f"<<<<<<< HEAD\n{text}", "merge"),
     ],
-    ids=str,
+    ids=[
+        "cut-off",
+        "edited-figure",
+        "later-format",
+        "no-bits",
+        "other-repeats",
+        "huge",
+        "no-number",
+        "another-file",
+        "merge-marks",
+    ],
 )
 def test_what_is_damaged_is_refused_with_the_way_out(path: Path, change, told: str) -> None:
     """A line that a person can act on, never a wrong comparison."""

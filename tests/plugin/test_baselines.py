@@ -39,7 +39,8 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
     first.assert_outcomes(passed=2, failed=1)
     first.stdout.fnmatch_lines(["*there was no baseline *kept.json: it was written*commit it*"])
     assert 'name="test_baseline"' in (project.path / "out.xml").read_text()
-    second = project.runpytest(*BASE, KEPT, "-v")
+    files = ["--grb-html=out.html", "--grb-markdown=out.md", "--grb-junit=view.xml"]
+    second = project.runpytest(*BASE, KEPT, "-v", *files)
     assert second.ret == pytest.ExitCode.OK
     second.assert_outcomes(passed=3)
     second.stdout.fnmatch_lines(
@@ -51,6 +52,8 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
             "baseline, all cases of tiny: equal*",
         ]
     )
+    for name in ("out.html", "out.md", "view.xml"):  # of cases that have no limit but the baseline
+        assert "equal to the baseline" in (project.path / name).read_text()
 
 
 def test_the_default_number_of_repeats_is_the_baselines(kept: pytest.Pytester) -> None:
