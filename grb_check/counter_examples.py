@@ -11,6 +11,7 @@ from torch import Tensor
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.effects import effects
+from grb_check.errors import ModelError
 from grb_check.evidence import Limits
 from grb_check.metrics import relative_drop
 from grb_check.scenes import Scene
@@ -77,7 +78,7 @@ def smallest(
         None where the whole perturbation breaks no limit in this repeat.
 
     Raises:
-        ModelError: the victim fails on one of the graphs.
+        ModelError: the victim fails on one of the graphs, or answers otherwise at the second time.
     """
     clean = scene.accuracy(scene.before)
     limits = replace(limits, clean=None)
@@ -92,6 +93,12 @@ def smallest(
     small, minimal = _settled(scene, perturbation, breaks, patience)
     after = scene.after(small)
     attacked = scene.accuracy(after)
+    if not limits.broken(clean, attacked):
+        raise ModelError(
+            f"model {scene.ready.victim.name}: asked again about the same graph it answers "
+            f"otherwise, so that it is not certain what can be left out; on a GPU, see "
+            f"torch.use_deterministic_algorithms"
+        )
     return Smallest(
         seed=scene.seed,
         perturbation=small,
@@ -130,8 +137,12 @@ def count_units(perturbation: Perturbation, num_nodes: int) -> int:
     return edges + links + alone + perturbation.modified_nodes.numel()
 
 
-def to_record(found: Smallest) -> dict[str, Any]:
-    """Builtin types, for reports: numbers of nodes are those of the attacked graph."""
+def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
+    """Builtin types, for reports.
+
+    Numbers of nodes are those of the attacked graph: injected ones follow the `num_nodes` of the
+    clean one. A link between two of them stands at the first.
+    """
     part = found.perturbation
     first = {"repeat": found.seed}
     figures = ("units_before", "units_after", "clean", "attacked", "drop", "limit", "minimal")
@@ -140,7 +151,7 @@ def to_record(found: Smallest) -> dict[str, Any]:
     record["added_edges"] = part.added_edges.T.tolist()
     record["removed_edges"] = part.removed_edges.T.tolist()
     record["injected"] = [
-        {"node": node, "links": sorted(other for new, other in links if new == node)}
+        {"node": num_nodes + node, "links": sorted(end for new, end in links if new == node)}
         for node in range(part.injected_x.shape[0])
     ]
     record["modified_nodes"] = part.modified_nodes.tolist()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import platform
+import ast
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import grb_check
 from grb_check.cases import Case
 from grb_check.errors import UsageError
 from grb_check.gates import Verdict
 from grb_check.metrics import relative_drop
 from grb_check.sealed import Unreadable, seal, unseal, write_whole
+from grb_check.versions import versions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,16 +68,13 @@ class Limits:
 def limits_of(verdict: Verdict | None) -> Limits:
     """What a verdict asked; nothing of a test that judges by itself.
 
-    A regression against the baseline that is real but smaller than the margin, as an exact test on
-    the same weights can show, is held to the baseline itself.
+    What failed against the baseline lost more than the margin.
     """
     if verdict is None:
         return Limits()
     compared, least = verdict.comparison, None
     if compared is not None and compared.result == "fail" and compared.before is not None:
         least = compared.before - compared.margin / 100
-        if compared.after is not None and compared.after >= least:
-            least = compared.before
     return Limits(drop=verdict.limit, attacked=least, clean=verdict.floor, rule=verdict.rule)
 
 
@@ -90,11 +86,13 @@ class KeptModel:
         name: for reports.
         target: `pkg.module:attr`; empty where a fixture or a call gave an object.
         args: keyword arguments for the factory, as literals.
+        folders: of the repository, from which the run imported.
     """
 
     name: str
     target: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,25 +167,18 @@ class Evidence:
     message: str
     device: str
     repeats: tuple[KeptRepeat, ...]
-    versions: Mapping[str, str] = field(default_factory=lambda: versions())
-
-
-def versions() -> dict[str, str]:
-    """Of this package and of what it computes with."""
-    packages = {name: version(name) for name in ("torch", "torch-geometric", "numpy")}
-    return {"grb_check": grb_check.__version__, "python": platform.python_version(), **packages}
+    versions: Mapping[str, str] = field(default_factory=versions)
 
 
 def write(path: Path, evidence: Evidence) -> None:
-    """Write it in one step; the folder is made, and kept out of version control.
+    """Write it in one step; a folder that is made for it is kept out of version control.
 
     Raises:
         OSError: it cannot be written.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ignored = path.parent / ".gitignore"
-    if not ignored.exists():
-        write_whole(ignored, b"*\n")
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path.parent / ".gitignore", b"*\n")
     write_whole(path, encode(evidence))
 
 
@@ -199,11 +190,13 @@ def encode(evidence: Evidence) -> bytes:
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     heads = []
     for place, repeat in enumerate(evidence.repeats):
-        arrays |= {f"{place}/{name}": getattr(repeat.perturbation, name).numpy() for name in names}
+        faced = repeat.perturbation
+        arrays |= {f"{place}/{name}": getattr(faced, name).detach().numpy() for name in names}
         kept = {each.name: getattr(repeat, each.name) for each in fields(repeat)}
         heads.append({**kept, "perturbation": list(repeat.perturbation.notes)})
     head = {each.name: getattr(evidence, each.name) for each in fields(evidence)}
     parts = {name: asdict(head[name]) for name in ("case", "model", "data", "limits")}
+    parts["model"]["args"] = repr(dict(evidence.model.args))  # JSON has no tuples and no sets
     return seal({"format": FORMAT, "kind": KIND, **head, **parts, "repeats": heads}, arrays)
 
 
@@ -223,7 +216,7 @@ def read(path: Path) -> Evidence:
         raise UsageError(f"evidence {str(path)!r}: {error.strerror}") from None
     except Unreadable as error:
         raise UsageError(f"evidence {str(path)!r} {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, SyntaxError) as error:
         raise UsageError(f"evidence {str(path)!r} cannot be read: {error!r}") from None
 
 
@@ -232,13 +225,10 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
 
     from grb_check.attacks.threat import Perturbation
 
+    names = [each.name for each in fields(Perturbation) if each.name != "notes"]
+
     def tensors(place: int) -> dict[str, torch.Tensor]:
-        prefix = f"{place}/"
-        return {
-            name.removeprefix(prefix): torch.from_numpy(array)
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }
+        return {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in names}
 
     repeats = [
         KeptRepeat(
@@ -249,10 +239,13 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
         )
         for place, each in enumerate(head["repeats"])
     ]
+    if not repeats:
+        raise ValueError("it has no repeats")
+    model = {**head["model"], "args": ast.literal_eval(head["model"]["args"])}
     data = {**head["data"], "folders": tuple(head["data"]["folders"])}
     return Evidence(
         case=Case(**head["case"]),
-        model=KeptModel(**head["model"]),
+        model=KeptModel(**{**model, "folders": tuple(model["folders"])}),
         data=KeptData(**data),
         limits=Limits(**head["limits"]),
         message=head["message"],

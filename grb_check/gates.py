@@ -135,9 +135,10 @@ def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) ->
     limit is the drop of the reference GCN under the same perturbations (under the same attack on
     itself where that is white-box), plus `MARGIN`, plus the half-width of the one-sided 95 %
     interval of the excess over the reference: a case fails only when the repeats show that the
-    model is worse than the reference by more than the margin. Where a baseline has an entry for
-    the case, that takes the place of the default limit: a model is then held to what it was, not to
-    a GCN. Absolute limits and the clean floor hold besides.
+    model is worse than the reference by more than the margin. Where a case was tested against a
+    baseline, that takes the place of the default limit: a model is then held to what it was, not to
+    a GCN. One repeat of a retrained model is no test. Absolute limits and the clean floor hold
+    besides.
     The clean floor comes first: a constant predictor has no drop and is not robust. With
     `strict_diagnostics` a case that would pass fails where a diagnostic says that its attack may
     have been too weak.
@@ -216,7 +217,7 @@ def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None) -> _Limi
         return _Limit(value=matching[-1].limit, rule=rule, absolute=True)
     if gate.max_drop is not None:
         return _Limit(value=gate.max_drop, rule="max drop", absolute=True)
-    if comparison is not None and comparison.result not in ("incomparable", "new"):
+    if comparison is not None and comparison.judges:
         return _Limit(value=None, rule="baseline")
     width = _half_width(outcome)
     rule = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from grb_check.evaluation import Evaluator
 from grb_check.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
 from grb_check.gates import Verdict
 from grb_check.outcomes import Outcome
+from grb_check.outputs import shown
 from grb_check.reports import counter_example
 from grb_check.subjects import Subject
 
@@ -144,10 +146,10 @@ def save_smallest(
     repeat = found.repeats[place]
     with evaluator.scene(subject, source, found.case, repeat.seed) as scene:
         small = smallest(scene, repeat.perturbation, found.limits)
-        weights = scene.ready.weights
+        weights, num_nodes = scene.ready.weights, scene.graph.num_nodes
     if small is None:
         return None
-    record = to_record(small)
+    record = to_record(small, num_nodes)
     part = replace(
         repeat,
         clean=small.clean,
@@ -190,9 +192,15 @@ def replay_command(path: Path, found: Evidence, here: Path) -> str:
     return shlex.join(words)
 
 
-def shown(path: Path, here: Path) -> str:
-    """Relative to the working folder where it lies below that."""
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+def import_folders(root: Path) -> tuple[str, ...]:
+    """The folders below the root from which this process imports; an environment there is none."""
+    environments = [Path(each) for each in (sys.prefix, sys.base_prefix)]
+    inner = [each for each in environments if each.is_relative_to(root)]
+    return tuple(
+        each
+        for each in dict.fromkeys(sys.path)
+        if Path(each).is_relative_to(root) and not any(map(Path(each).is_relative_to, inner))
+    )
 
 
 def sizes(dataset: AnyDataset) -> dict[str, int]:
@@ -214,7 +222,12 @@ def _evidence(failure: Failure, evaluator: Evaluator, places: Places) -> Evidenc
     asked = source.places
     return Evidence(
         case=outcome.case,
-        model=KeptModel(name=subject.name, target=subject.target, args=dict(subject.args)),
+        model=KeptModel(
+            name=subject.name,
+            target=subject.target,
+            args=dict(subject.args),
+            folders=import_folders(places.root),
+        ),
         data=KeptData(
             spec=source.asked or source.name,
             split=asked.split,

@@ -125,6 +125,11 @@ def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Base
             f"the baseline {str(file)!r} has {len(kept.entries)} entries, and the parts were "
             f"compared with one of {before['tests']}; give the same file"
         )
+    if not update and before.get("digest", kept.digest) != kept.digest:
+        raise UsageError(
+            f"the baseline {str(file)!r} has other figures than the one that the parts were "
+            f"compared with; give the same file"
+        )
     return kept
 
 

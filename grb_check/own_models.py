@@ -10,13 +10,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.datasets.dataset import digest
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.randomness import derive_seed, isolated_randomness
 from grb_check.store import Store
 from grb_check.surrogates import from_arrays, recipe, surrogate, to_arrays
 from grb_check.victims import Victim
+from grb_check.visible_state import Unseen, digest_of, tensors_of
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,14 @@ class Ready:
 
     @cached_property
     def weights(self) -> str:
-        """Digest of its parameters and buffers, those outside of the state dict too."""
-        module = self.victim.module
-        tensors = [*module.named_parameters(), *module.named_buffers()]
-        return digest([tensor.detach() for _, tensor in sorted(tensors, key=lambda it: it[0])])[:16]
+        """Digest of its parameters and buffers, those outside of the state dict too.
+
+        Empty where one of them, as a sparse one, is not in plain memory.
+        """
+        try:
+            return digest_of(tensors_of(self.victim.module))[:16]
+        except Unseen:
+            return ""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from grb_check.raw_values import split_at_commas
 from grb_check.reports.records import rows_of
 from grb_check.sharding import Plan
 
+_COMPARED: Final = ("margin", "alpha", "tests", "digest")  # with what, and how
 # Where it ran, which may differ from machine to machine.
 ELSEWHERE: Final = ("device", "data", "download", "origins")
 
@@ -141,7 +142,7 @@ def _told(record: Mapping[str, Any]) -> dict[str, Any]:
     settings["rank_against"] = [PurePath(each.replace("\\", "/")).name for each in boards]
     kept = record.get("baseline") or {}
     told = {"grb_check": record["grb_check"], "format": record["format"], **settings}
-    return told | {f"baseline {key}": kept.get(key) for key in ("margin", "alpha", "tests")}
+    return told | {f"baseline {key}": kept.get(key) for key in _COMPARED}
 
 
 def _check_cut(first: Part, other: Part) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
-from grb_check.options import COMMAND_LINE, MISSING, OPTIONS, Option
+from grb_check.option_table import OPTIONS, Option
+from grb_check.options import COMMAND_LINE, MISSING
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
     # From here on the bytes are those that were sealed, perhaps by another version.
     try:
         with zipfile.ZipFile(io.BytesIO(plain)) as archive:
+            if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
+                raise Unreadable("is compressed, which no file of grb_check is")
             header = json.loads(archive.read(_HEADER))
             if not isinstance(header, dict):
                 raise Unreadable(f"has a {type(header).__name__} as its head")
@@ -79,7 +81,15 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
                 for name in archive.namelist()
                 if name != _HEADER
             }
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+    # The last two: an array that says it is larger than memory, and a head nested without end.
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        TypeError,
+        ValueError,
+        MemoryError,
+        RecursionError,
+    ) as error:
         raise Unreadable(f"cannot be read: {error}") from error
     return header, arrays
 

@@ -35,7 +35,8 @@ from grb_check.errors import UsageError
 from grb_check.gates import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.model_specs import ModelSpec, read_models
 from grb_check.opponents import NOBODY, Against, read_against
-from grb_check.options import COMMAND_LINE, DEFAULT, INI, UPDATE_FLAG, Option
+from grb_check.option_table import Option
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, UPDATE_FLAG
 from grb_check.outputs import Outputs, check_writable, read_outputs
 from grb_check.rank_gate import RankLimit, parse_rank_limit
 from grb_check.raw_values import RawValues, read_raw
@@ -333,6 +334,7 @@ def _baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Baseline 
         if update:
             raise UsageError(f"{UPDATE_FLAG} needs the file to write; add --grb-baseline=FILE")
         return None
+    read_outputs(raw).refuse(path, "--grb-")
     baseline = open_baseline(path, margin, update=update)
     if baseline.writes:
         check_writable("--grb-baseline", path)

@@ -163,5 +163,5 @@ def _of_function(function: FunctionType) -> list[object]:
             cells.append([cell.cell_contents])
         except ValueError:  # still empty
             cells.append([])
-    code = hashlib.sha256(function.__code__.co_code).hexdigest()
+    code = id(function.__code__)  # the same instructions may have other constants
     return [code, cells, function.__defaults__, function.__kwdefaults__, vars(function)]

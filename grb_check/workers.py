@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from grb_check import options
+from grb_check.option_table import OPTIONS
 
 FOLDER: Final = "grb_check_folder"  # in what the controller tells a worker
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
@@ -62,7 +62,7 @@ def take_gpu(config: pytest.Config) -> str | None:
 def device_asked(config: pytest.Config) -> str | None:
     """The value of `--grb-device` before options are parsed; None where the plugin has no work."""
     given = vars(config.known_args_namespace)
-    named = any(given.get(each.dest) not in (None, False) for each in options.OPTIONS)
+    named = any(given.get(each.dest) not in (None, False) for each in OPTIONS)
     flags = any(given.get(flag) for flag in ("grb_only", "grb_update_baseline"))
     pasted = any(str(each).startswith("grb::") for each in given.get("file_or_dir") or ())
     if not (named or flags or pasted or config.getini("grb_model")):

@@ -27,6 +27,7 @@ from grb_check.counter_examples import (
 )
 from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset
 from grb_check.effects import effects
+from grb_check.errors import ModelError
 from grb_check.evidence import Limits
 from grb_check.metrics import relative_drop
 from grb_check.own_models import Ready, predict
@@ -141,9 +142,6 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
 ) -> None:
     """Nor any node; and what is left was in the whole one, under other numbers."""
     whole = injection(seed=seed)
-    if drop_of(scene(), whole) <= limit:
-        assert smallest(scene(), whole, Limits(drop=limit)) is None
-        return
     found = checked(scene(), whole, limit)
     part = found.perturbation
     generous = Threat(
@@ -165,7 +163,7 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
 
 
 @few
-@given(st.integers(0, 99), st.sampled_from([0.05, 0.15]))
+@given(st.integers(0, 99), st.sampled_from([0.03, 0.07]))
 def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
     seed: int, limit: float
 ) -> None:
@@ -211,6 +209,20 @@ def test_what_keeps_its_limits_has_no_counter_example() -> None:
     assert smallest(scene(), injection(), Limits(drop=0.99)) is None
     assert smallest(scene(), injection(), Limits(clean=1.0)) is None
     assert smallest(scene(), injection(), Limits(drop=0.99, clean=1.0)) is None
+
+
+def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
+    """As scattered sums on a GPU may: what is shown has to break the limit."""
+    whole, times = injection(), iter([True])
+
+    class Forgetful(Scene):
+        def after(self, perturbation: Perturbation) -> Tensor:
+            return super().after(perturbation) if next(times, False) else self.before
+
+    sure = scene()
+    stage = Forgetful(sure.ready, sure.graph, sure.threat, sure.seed)
+    with pytest.raises(ModelError, match="asked again about the same graph it answers"):
+        smallest(stage, whole, Limits(drop=0.02), Patience(0, 60.0))
 
 
 def test_a_regression_is_shrunk_to_the_accuracy_that_the_baseline_leaves() -> None:
@@ -299,9 +311,10 @@ def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
 def test_a_record_is_of_builtin_types_and_holds_all_of_it() -> None:
     """Injected nodes have their numbers in the attacked graph, and all of their links."""
     found = checked(scene(), injection(), 0.1)
-    record = to_record(found)
+    record = to_record(found, NODES)
     part = found.perturbation
-    assert [each["node"] for each in record["injected"]] == list(range(part.injected_x.shape[0]))
+    numbers = [NODES + place for place in range(part.injected_x.shape[0])]
+    assert [each["node"] for each in record["injected"]] == numbers
     links = sum(len(each["links"]) for each in record["injected"])
     assert links == part.injected_edges.shape[1] == record["units_after"]
     lost = [each for each in record["flipped"] if each["before"] == each["class"]]

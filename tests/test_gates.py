@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from outcome_factory import finding, outcome
 
+from grb_check.baselines.comparison import Comparison
 from grb_check.cases import Case
 from grb_check.errors import UsageError
 from grb_check.gates import (
@@ -28,6 +29,18 @@ def test_an_absolute_limit_is_compared_with_the_mean_drop() -> None:
     made = outcome([(0.8, 0.6)], [(0.8, 0.8)])
     assert judge(made, Gate(max_drop=0.2500001)).passed
     assert not judge(made, Gate(max_drop=0.24)).passed
+
+
+@pytest.mark.parametrize(("method", "passed"), [("", False), ("a test", True)], ids=str)
+def test_a_baseline_that_tested_nothing_does_not_lift_the_default_limit(
+    method: str, passed: bool
+) -> None:
+    """One repeat of a retrained model: a collapse would pass whatever it is."""
+    made = outcome([(0.8, 0.1)], [(0.8, 0.8)])
+    open_ = Comparison(result="inconclusive", text="nothing is known", method=method)
+    verdict = judge(made, Gate(), open_)
+    assert verdict.passed == passed
+    assert (verdict.limit is None) == passed
 
 
 def test_the_last_matching_threshold_wins_over_earlier_ones_and_over_max_drop() -> None:

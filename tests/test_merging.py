@@ -25,7 +25,8 @@ from grb_check.gates import Gate, Threshold, judge
 from grb_check.ledger import Ledger, Row
 from grb_check.merging import merge
 from grb_check.model_specs import ModelSpec
-from grb_check.options import COMMAND_LINE, DEFAULT, OPTIONS
+from grb_check.option_table import OPTIONS
+from grb_check.options import COMMAND_LINE, DEFAULT
 from grb_check.outputs import Outputs
 from grb_check.parts import Part
 from grb_check.rank_gate import RankLimit
@@ -341,8 +342,13 @@ def test_the_baseline_is_judged_once_or_written(
     assert main(["merge", *names, "--baseline", str(kept), "--json", "all.json"]) == 0
     together = json.loads((folder / "all.json").read_text())["baseline"]["together"]
     assert [each["result"] for each in together] == ["equal"] * 4
-    other = [changed(each, _set("baseline", "tests", value=3)) for each in against]
-    assert main(["merge", *written(other), "--baseline", str(kept)]) == 4
+    for what, value in (("tests", 3), ("digest", "another")):
+        other = [changed(each, _set("baseline", what, value=value)) for each in against]
+        assert main(["merge", *written(other), "--baseline", str(kept)]) == 4
+        assert "give the same file" in capsys.readouterr().err
+        if what == "digest":
+            assert main(["merge", *written([other[0], against[1]])]) == 4
+            assert "baseline digest is 'another' and None" in capsys.readouterr().err
 
 
 def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:

@@ -15,7 +15,8 @@ from grb_check.leaderboards.board import NO_ATTACK
 from grb_check.leaderboards.files import write_board
 from grb_check.model_specs import ModelSpec
 from grb_check.opponents import Against
-from grb_check.options import COMMAND_LINE, DEFAULT, INI, OPTIONS
+from grb_check.option_table import OPTIONS
+from grb_check.options import COMMAND_LINE, DEFAULT, INI
 from grb_check.outputs import Outputs
 from grb_check.rank_gate import Group, RankLimit
 from grb_check.rankings import prepare

@@ -13,6 +13,7 @@ import torch
 from tiny import write_dataset
 from torch import Tensor
 
+import grb_check
 from grb_check import datasets
 from grb_check.__main__ import main
 from grb_check.attacks.threat import Perturbation
@@ -163,6 +164,46 @@ def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
     assert lines[5].startswith("fails: drop ")
     assert lines[5].endswith("> limit 1.0% (max drop)")
     assert len(lines) == 6
+
+
+def test_what_the_run_imported_from_is_searched(home: Path, replay) -> None:
+    """As pytest's `pythonpath` named it; it may have moved with the folder of the run."""
+    (home / "src").mkdir()
+    (home / "src" / "models_in_src.py").write_text(textwrap.dedent(MODELS))
+    kept = read(home / "kept.npz")
+    model = KeptModel(name="m", target="models_in_src:build", folders=("/builds/7/project/src",))
+    write(home / "src.npz", replace(kept, model=model))
+    assert replay("src.npz")[0] == 125
+    write(
+        home / "src.npz",
+        replace(read(home / "src.npz"), data=replace(kept.data, base="/builds/7/project")),
+    )
+    code, lines = replay("src.npz")
+    assert code == 1
+    assert lines[2].endswith("as recorded")
+
+
+def test_another_device_is_said(home: Path, replay) -> None:
+    """Beside other versions."""
+    versions = {"grb_check": "0.0.1"}
+    write(home / "gpu.npz", replace(read(home / "kept.npz"), device="cuda", versions=versions))
+    assert replay("gpu.npz")[1][2] == (
+        f"recorded with grb_check 0.0.1, now {grb_check.__version__}; device cuda, now cpu"
+    )
+
+
+def test_an_error_of_another_kind_is_no_failure_of_the_model(
+    home: Path, replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`git bisect run` would take Python's own exit code for a bad commit."""
+
+    def fails(*_: object) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(Scene, "after", fails)
+    code, lines = replay("kept.npz")
+    assert code == 125
+    assert lines[-1] == "MemoryError: no memory"
 
 
 def test_a_better_model_passes(replay) -> None:

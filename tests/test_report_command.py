@@ -70,6 +70,7 @@ def test_several_runs_make_one_report(run: Path, tmp_path: Path) -> None:
         (["{run}", "{run}"], "given twice"),
         (["{run}", "--html", "{folder}"], "--html"),
         (["{run}", "--junit", "{run}/a.xml"], "--junit"),
+        (["{run}", "--html={folder}/a", "--junit={folder}/./a"], "are the same file"),
     ],
 )
 def test_wrong_input_is_a_usage_error(

@@ -10,7 +10,8 @@ import pytest
 from grb_check.cases import parse_node_id
 from grb_check.errors import UsageError
 from grb_check.opponents import Against
-from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING, Option
+from grb_check.option_table import Option
+from grb_check.options import COMMAND_LINE, DEFAULT, INI, MISSING
 from grb_check.roster import Roster
 from grb_check.settings import STORE_VARIABLE, Settings, check_thresholds, read
 

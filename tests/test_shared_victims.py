@@ -191,9 +191,14 @@ SHARED: dict[str, tuple[Callable[[], object], AnyDataset]] = {
 
 @pytest.mark.parametrize(("make", "dataset"), SHARED.values(), ids=SHARED)
 def test_the_second_worker_has_what_the_first_has_learnt(
-    make: Callable[[], object], dataset: AnyDataset, tmp_path: Path
+    make: Callable[[], object],
+    dataset: AnyDataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """To the bit what it would have learnt itself, frozen, and without a training."""
+    monkeypatch.setattr("grb_check.victim_building.TrainingSettings", lambda: QUICK)
+    monkeypatch.setattr("grb_check.probing.STRENGTHS", (1.0,))
     first, second = Worker(tmp_path, dataset), Worker(tmp_path, dataset)
     taught, recalled = first.victim(make), second.victim(make)
     assert (len(first.trainings), len(second.trainings)) == (1, 0)
@@ -284,6 +289,20 @@ def test_what_may_have_stayed_behind_is_trained_again(
     victim = second.victim(make)
     assert len(second.trainings) == (0 if make is MadeByFit else 1)  # which no lesson is given
     assert same(alone(make), victim)
+
+
+def test_what_cannot_be_asked_for_want_of_memory_is_trained_by_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The training is done, so that the victim is not lost for it."""
+
+    def no_memory(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("grb_check.shared_victims._disturbed", no_memory)
+    first, second = Worker(tmp_path), Worker(tmp_path)
+    assert same(first.victim(Fits), second.victim(Fits))
+    assert (len(first.trainings), len(second.trainings)) == (1, 1)
 
 
 def test_a_training_that_failed_is_the_same_error_without_another(tmp_path: Path) -> None:

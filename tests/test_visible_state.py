@@ -26,10 +26,16 @@ class Net(nn.Module):
         self.outside = torch.zeros(2)
         self.parts = [nn.Linear(2, 2)]
         self.function = _closure([0])
+        self.scale = _times(2.0)
 
 
 def _closure(count: list[int]) -> Callable[[], int]:
     return lambda: count[0]
+
+
+def _times(factor: float) -> Callable[[float], float]:
+    """Functions of the same instructions."""
+    return eval(f"lambda x: x * {factor}")  # type: ignore[no-any-return]
 
 
 def _set(name: str, value: object) -> Callable[[Net], object]:
@@ -49,6 +55,7 @@ CHANGES: dict[str, Callable[[Net], object]] = {
     "tensor outside": lambda net: net.outside.add_(1),
     "module outside": lambda net: nn.init.ones_(net.parts[0].weight),
     "closure": lambda net: net.function.__closure__[0].cell_contents.append(1),
+    "constant": _set("scale", _times(3.0)),
     "hook": lambda net: net.register_forward_hook(print),
     "method": _set("forward", print),
     "part": lambda net: net.add_module("more", nn.Linear(2, 2)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,8 +70,16 @@ class Baseline:
 
     @property
     def repeats(self) -> int:
-        """That a run has by default: as many as the baseline."""
-        return max((each.repeats for each in self.entries.values()), default=REPEATS)
+        """That a run has by default: as many as the baseline's cases, whose tests by the user may
+        have others."""
+        built_in = [each.repeats for key, each in self.entries.items() if not is_own_test(key)]
+        every = [each.repeats for each in self.entries.values()]
+        return max(built_in or every, default=REPEATS)
+
+    @property
+    def digest(self) -> str:
+        """Of the entries: parts of a run have to be compared with the same ones."""
+        return hashlib.sha256(repr(sorted(self.entries.items())).encode()).hexdigest()[:16]
 
     @property
     def alpha(self) -> float:
@@ -152,7 +161,8 @@ def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
     except UsageError:
         if not update:
             raise
-        return baseline  # what is damaged is written anew
+        lost = "the file was damaged and is written anew: what this run has not made is lost"
+        return replace(baseline, notes=(lost,))
     was, now = versions_of(path), versions()
     others = [name for name in now if was.get(name, now[name]) != now[name]]
     changed = ", ".join(f"{name} {was[name]}, now {now[name]}" for name in others)
@@ -163,3 +173,8 @@ def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
 def key_of(node_id: str, case: Case) -> str:
     """What a case is kept under: its id; a test of the user's own is kept under the test's id."""
     return case.id if is_node_id(node_id) else node_id
+
+
+def is_own_test(key: str) -> bool:
+    """Whether an entry is of a test of the user's own, which not every run has."""
+    return "::" in key and not is_node_id(key)

@@ -6,6 +6,7 @@ by repeat, since the targets of one training share that training's luck.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grb_check.baselines.comparison import Comparison
 from grb_check.baselines.files import Entry
 from grb_check.baselines.paired import paired_test, sign_test
-from grb_check.cases import WHOLE
+from grb_check.cases import DIFFICULTIES, WHOLE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,6 +77,11 @@ class Pair:
         """Whether targets are what is counted."""
         return self.same_model or self.finished
 
+    @property
+    def step(self) -> float:
+        """What one target is worth, in points of accuracy."""
+        return 100.0 / self.before.targets
+
     def balance(self) -> Numbers:
         """For each target in how many repeats more it was right before than it is now: [t]."""
         was, now = (_right(side, self.repeats) for side in (self.before, self.after))
@@ -109,16 +115,15 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
         return judge.equal(pair.repeats)
     if pair.on_targets:
         return judge.targets(pair.balance())
-    return judge.repeats(pair.losses)
+    return judge.repeats(pair.losses, pair.step)
 
 
 def compare_together(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
     """The verdict on all comparable cases of a model and dataset as one; None where there is none.
 
     Repeats: the loss of a repeat is the mean over the cases, each weighted by the inverse of its
-    spread over the repeats (plus `SPREAD_FLOOR`): cases that vary less say more. Targets: a target
-    of a difficulty counts once, by the sum over its cases; those of `full` are the others' again
-    and count only where `full` is alone.
+    spread over the repeats (plus `SPREAD_FLOOR`): cases that vary less say more. Targets: each
+    counts once, by the sum over its cases; those of `full` are the three difficulties' again.
     """
     pairs = [each for each in pairs if not why_incomparable(each.before, each.after)]
     if not pairs:
@@ -135,7 +140,8 @@ def compare_together(pairs: Sequence[Pair], margin: float, alpha: float) -> Comp
         return judge.equal(n)
     if on_targets:
         return judge.targets(_joint_balance(pairs))
-    return judge.repeats([_weighted(each, weights) for each in zip(*losses, strict=True)])
+    step = min(each.step for each in pairs) / len(pairs)
+    return judge.repeats([_weighted(each, weights) for each in zip(*losses, strict=True)], step)
 
 
 @dataclass(frozen=True)
@@ -160,33 +166,44 @@ class _Judge:
         )
 
     def targets(self, balance: Numbers) -> Comparison:
-        """A loss is shown where p is under alpha, and minded where it is beyond the margin."""
+        """A loss is shown where p is under alpha, and minded where it is beyond the margin.
+
+        The signs of the balance are what is tested, the loss of accuracy is what is minded: a
+        target that is lost in one of twenty repeats is a twentieth of one.
+        """
+        loss = round(100.0 * (self.before - self.after), 9)  # 2 is not beyond 2
         test = sign_test(int((balance > 0).sum()), int((balance < 0).sum()))
-        loss = 100.0 * (test.lost - test.won) / len(balance)
+        net = 100.0 * (test.lost - test.won) / len(balance)
         shown, beyond = test.p < self.alpha, loss > self.margin
         found = f"{test.lost} of {len(balance)} targets lost and {test.won} won"
         p = f"{ON_TARGETS}: p {_p(test.p)} {'<' if shown else '>='} {_p(self.alpha)}"
         return Comparison(
             result=("fail" if shown else "inconclusive") if beyond else "pass",
-            text=f"{self._against()}: {found} ({p}; margin {self.margin:g} points)",
+            text=f"{self._against()}: loss {loss:.1f} points, {found} "
+            f"({p}; margin {self.margin:g} points)",
             method=ON_TARGETS,
             unit="targets",
             n=len(balance),
             before=self.before,
             after=self.after,
             loss=loss,
-            low=test.low(len(balance), 1.0 - self.alpha),
+            low=test.low(len(balance), 1.0 - self.alpha) if math.isclose(loss, net) else None,
             margin=self.margin,
             statistic=float(test.lost),
             p=test.p,
             alpha=self.alpha,
         )
 
-    def repeats(self, losses: Sequence[float]) -> Comparison:
-        """A loss beyond the margin is shown, or excluded, or neither."""
+    def repeats(self, losses: Sequence[float], step: float) -> Comparison:
+        """A loss beyond the margin is shown, or excluded, or neither.
+
+        Args:
+            losses: of the repeats, in points.
+            step: by which a loss can differ from another.
+        """
         if len(losses) < 2:
             return self._one_repeat(losses[0])
-        test = paired_test(losses, self.margin)
+        test = paired_test(losses, self.margin, step)
         low = test.low(1.0 - self.alpha)
         shown = low > self.margin
         excluded = test.high(CONFIDENCE) <= self.margin
@@ -220,7 +237,7 @@ class _Judge:
         return Comparison(
             result="inconclusive",
             text=f"{self._against()}: loss {loss:.1f} points; one repeat of a retrained model "
-            f"tells nothing about the next, give --grb-repeats=2 or more on both sides",
+            f"tells nothing about the next, give more --grb-repeats on both sides",
             unit="repeats",
             n=1,
             before=self.before,
@@ -228,7 +245,6 @@ class _Judge:
             loss=loss,
             margin=self.margin,
             alpha=self.alpha,
-            repeats_needed=2,
         )
 
     def _against(self) -> str:
@@ -246,9 +262,10 @@ def _right(side: Entry, repeats: int) -> Numbers:
 def _joint_balance(pairs: Sequence[Pair]) -> Numbers:
     import numpy as np
 
-    levels = dict.fromkeys(each.level for each in pairs)
-    if len(levels) > 1:
-        levels.pop(WHOLE, None)
+    found = {each.level for each in pairs}
+    levels = [each for each in DIFFICULTIES if each in found]
+    if WHOLE in found:  # all others together, if they are all there
+        levels = levels[:-1] if len(found) == len(DIFFICULTIES) else [WHOLE]
     return np.concatenate(
         [
             np.sum([each.balance() for each in pairs if each.level == level], axis=0)

@@ -23,12 +23,14 @@ class Comparison:
         before: attacked accuracy of the baseline, in [0, 1].
         after: attacked accuracy of this run.
         loss: `before - after` in accuracy points; positive is worse.
-        low: lower end of the one-sided interval of the loss, in points.
+        low: lower end of the one-sided interval of the loss, in points; None of targets that
+            changed in some of the repeats or cases alone.
         margin: loss in points that nobody minds.
         statistic: of the test.
         p: probability of a loss like this where none (beyond the margin, for repeats) is.
         alpha: p has to be under it; the share of this test in the error of the whole run.
-        repeats_needed: where it is inconclusive: repeats with which a loss like this would show.
+        repeats_needed: where it is inconclusive: repeats with which a loss like this would show;
+            None where it would take very many, or where one repeat tells nothing of the spread.
     """
 
     result: Result
@@ -45,3 +47,8 @@ class Comparison:
     p: float | None = None
     alpha: float | None = None
     repeats_needed: int | None = None
+
+    @property
+    def judges(self) -> bool:
+        """Whether it can take the place of another limit: nothing changed, or it was tested."""
+        return self.result == "equal" or self.method != ""

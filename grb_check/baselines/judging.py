@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from grb_check.baselines.baseline import ALPHA, Baseline, Together, key_of
-from grb_check.cases import Case, is_node_id
+from grb_check.baselines.baseline import ALPHA, Baseline, Together, is_own_test, key_of
+from grb_check.baselines.compare import why_incomparable
+from grb_check.baselines.files import entry_of
+from grb_check.cases import Case
 from grb_check.ledger import Row
+from grb_check.outputs import shown
 from grb_check.sharding import Shard
 
 
@@ -35,13 +38,19 @@ class BaselineEnd:
         """Whether a file was written because there was none: a person has to commit it."""
         return self.written is not None and not self.baseline.asked
 
+    @property
+    def where(self) -> str:
+        """The file, from the working folder on where it lies below that."""
+        return shown(self.baseline.path)
+
     def record(self) -> dict[str, Any]:
         """Builtin types, for the run record."""
         return {
-            "path": str(self.baseline.path),
+            "path": self.where,
             "margin": self.baseline.margin,
             "alpha": ALPHA,
             "tests": len(self.baseline.entries),
+            "digest": self.baseline.digest,
             "written": self.written is not None,
             "asked": self.baseline.asked,
             "unused": list(self.unused),
@@ -75,12 +84,12 @@ def end_of(
         return _written(baseline, rows, cut_short=cut_short)
     keys = {each.id for each in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(each for each in baseline.unused(keys) if not is_own_test(each))
-    notes = [*baseline.notes]
+    notes = [*_uncompared(rows), *_other_perturbations(baseline, rows), *baseline.notes]
     if unused:
-        shown = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
+        some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
         notes.append(
             f"{len(unused)} {'entry' if len(unused) == 1 else 'entries'} of the baseline without a "
-            f"case in this run ({shown}); if they are to go, delete the file and write it anew"
+            f"case in this run ({some}); if they are to go, delete the file and write it anew"
         )
     if shard is not None:
         notes.append(f"all cases together not judged: part {shard}; python -m grb_check merge does")
@@ -89,17 +98,52 @@ def end_of(
     return BaselineEnd(baseline=baseline, together=together, unused=unused, notes=tuple(notes))
 
 
-def is_own_test(key: str) -> bool:
-    """Whether an entry is of a test of the user's own, which not every run has."""
-    return "::" in key and not is_node_id(key)
+def _uncompared(rows: Sequence[Row]) -> list[str]:
+    """That the file said nothing about any case: a run may be green for that alone."""
+    found = [row.verdict["comparison"] for row in rows if row.verdict is not None]
+    results = [each["result"] for each in found if each is not None]
+    if not results:
+        return ["nothing was compared with the baseline: no case of this run has a verdict"]
+    if set(results) - {"new", "incomparable"}:
+        return []
+    cases = f"all {len(results)} cases are" if len(results) > 1 else "the only case is"
+    return [
+        f"nothing was compared with the baseline: {cases} new or not comparable, and held to other "
+        f"limits; --grb-update-baseline accepts them"
+    ]
+
+
+def _other_perturbations(baseline: Baseline, rows: Sequence[Row]) -> list[str]:
+    """That what a model has no part in was not the same: the tests take it to be."""
+    found = []
+    for row in rows:
+        before = baseline.entries.get(key_of(row.node_id, row.case))
+        if row.outcome is None or before is None or why_incomparable(before, entry_of(row.outcome)):
+            continue
+        pairs = zip(before.perturbations, row.outcome.repeats, strict=False)
+        if any(
+            each.perturbation != was and each.method == "black-box" and not each.member
+            for was, each in pairs
+        ):
+            found.append(row.case.id)
+    if not found:
+        return []
+    cases = "1 case" if len(found) == 1 else f"{len(found)} cases"
+    return [
+        f"in {cases} ({found[0]}{', ...' if found[1:] else ''}) the perturbations are others than "
+        f"the baseline's, though they do not depend on the model: on another machine, or with "
+        f"other libraries, the attacker's surrogate is another, and its luck is in all repeats; "
+        f"write the baseline where it is compared"
+    ]
 
 
 def _written(baseline: Baseline, rows: Sequence[Row], *, cut_short: bool) -> BaselineEnd:
-    made = [row for row in rows if row.outcome is not None]
+    # A test of the user's that never asks for the verdict is never compared either.
+    made = [row for row in rows if row.outcome is not None and row.verdict is not None]
     if cut_short or not made:
         why = "the run ended before its end" if cut_short else "no case has figures"
-        return BaselineEnd(baseline=baseline, notes=(f"{baseline.path} not written: {why}",))
+        return BaselineEnd(baseline=baseline, notes=(f"{shown(baseline.path)} not written: {why}",))
     count = baseline.write(made)
     kept = len(set(baseline.entries) - {key_of(row.node_id, row.case) for row in made})
-    text = f"{count} entries written to {baseline.path}" + (f", {kept} kept" if kept else "")
-    return BaselineEnd(baseline=baseline, written=count, notes=(text,))
+    text = f"{count} entries written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
+    return BaselineEnd(baseline=baseline, written=count, notes=(text, *baseline.notes))

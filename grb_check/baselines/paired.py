@@ -60,7 +60,7 @@ class PairedTest:
 
     Attributes:
         mean: of the losses, in points.
-        deviation: sample standard deviation of the losses.
+        deviation: sample standard deviation of the losses, or a floor of it, see `paired_test`.
         n: number of losses, at least 2.
         margin: in points.
     """
@@ -106,11 +106,19 @@ class PairedTest:
         )
 
 
-def paired_test(losses: Sequence[float], margin: float) -> PairedTest:
-    """Of the losses of two or more repeats, in points."""
+def paired_test(losses: Sequence[float], margin: float, step: float = 0.0) -> PairedTest:
+    """Of the losses of two or more repeats, in points.
+
+    Args:
+        losses: of the repeats.
+        margin: that nobody minds.
+        step: by which a loss can differ from another. Accuracies are rounded to whole targets, so
+            that a few losses may be alike by chance: the deviation is at least that of two
+            roundings, step / sqrt(6).
+    """
     return PairedTest(
         mean=statistics.fmean(losses),
-        deviation=statistics.stdev(losses),
+        deviation=max(statistics.stdev(losses), step / math.sqrt(6.0)),
         n=len(losses),
         margin=margin,
     )

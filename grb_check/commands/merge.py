@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from grb_check.datasets.places import expanded
 from grb_check.errors import GrbCheckError
 from grb_check.merging import Whole, merge
-from grb_check.outputs import Outputs, check_writable
+from grb_check.outputs import Outputs, check_all
 from grb_check.parts import Part
 from grb_check.reports import terminal, written
 from grb_check.reports.baseline_report import baseline_reports
@@ -73,10 +73,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _outputs(options: argparse.Namespace) -> Outputs:
     paths = {kind: _path(getattr(options, kind)) for kind in KINDS}
-    for kind, path in paths.items():
-        if path is not None:
-            check_writable(f"--{kind}", path)
-    return Outputs(**paths)
+    check_all("--", {kind: path for kind, path in paths.items() if path is not None})
+    outputs = Outputs(**paths)
+    if options.baseline is not None:
+        outputs.refuse(expanded(options.baseline), "--")
+    return outputs
 
 
 def _path(text: str | None) -> Path | None:

@@ -4,6 +4,9 @@ Ends with 0 where the model keeps the recorded limits, with 1 where it still bre
 where the command is wrong or the file is no evidence, and with 125 where nothing can be said: the
 model cannot be had, or the data are not those of the failure. `git bisect run` takes 125 for a
 commit to pass over.
+
+A file names the model and, where a function makes it, the dataset; what it names is imported and
+called. Replay the files of people whose code you would run.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import argparse
 import os
 import statistics
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +29,7 @@ from grb_check.errors import BudgetError, DataError, GrbCheckError, UsageError, 
 from grb_check.evidence import Evidence, KeptModel, KeptRepeat
 from grb_check.model_specs import read_models
 from grb_check.reports import counter_example
+from grb_check.versions import versions
 
 if TYPE_CHECKING:
     from grb_check.evaluation import Evaluator
@@ -93,6 +98,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Replay, and return the exit code, see above."""
+    try:
+        return _replay(options)
+    except Exception:  # Python's own exit code for it is that of a case that fails
+        traceback.print_exc()
+        return CANNOT_TELL
+
+
+def _replay(options: argparse.Namespace) -> int:
     path = expanded(options.artifact)
     try:
         kept = evidence.read(path)
@@ -101,11 +114,11 @@ def run(options: argparse.Namespace) -> int:
         evaluator = _evaluator(options.grb_device)
     except GrbCheckError as error:
         return _complain(error, WRONG_INPUT)
-    sys.path[:0] = [str(Path.cwd())]
+    sys.path[:0] = dict.fromkeys([str(Path.cwd()), *_import_folders(kept)])
     try:
         _check_data(evaluator, source, kept)
         subject = _subject(model)
-        _say(*_opening(kept, model))
+        _say(*_opening(kept, model, evaluator.device.type))
         measured = []
         for repeat in kept.repeats:
             measured.append(_measure(evaluator, subject, source, kept, repeat))
@@ -141,6 +154,7 @@ def _model(options: argparse.Namespace, kept: Evidence) -> KeptModel:
         name=kept.model.name if spec.target == kept.model.target else spec.label,
         target=spec.target,
         args=kept.model.args if as_recorded else spec.args,
+        folders=kept.model.folders,
     )
 
 
@@ -175,6 +189,12 @@ def _moved(path: str, base: str) -> str:
     if not below or os.path.exists(path):
         return path
     return str(Path.cwd() / Path(path).relative_to(base))
+
+
+def _import_folders(kept: Evidence) -> list[str]:
+    """Those from which the run imported, as far as they are there."""
+    folders = (_moved(each, kept.data.base) for each in kept.model.folders)
+    return [each for each in folders if Path(each).is_dir()]
 
 
 def _evaluator(device: str) -> Evaluator:
@@ -233,16 +253,18 @@ def _check_perturbation(scene: Scene, repeat: KeptRepeat) -> None:
     verify(repeat.perturbation, scene.graph, scene.threat)
 
 
-def _opening(kept: Evidence, model: KeptModel) -> Iterator[str]:
+def _opening(kept: Evidence, model: KeptModel, device: str) -> Iterator[str]:
     count = len(kept.repeats)
     yield f"{kept.case.id} of {model.name}, {count} repeat{'' if count == 1 else 's'}"
     yield f"recorded: {kept.message}"
-    now = evidence.versions()
+    now = versions()
     differing = [
         f"{name} {then}, now {now.get(name, 'none')}"
         for name, then in kept.versions.items()
         if now.get(name) != then
     ]
+    if device != kept.device:
+        differing.append(f"device {kept.device}, now {device}")
     if differing:
         yield f"recorded with {'; '.join(differing)}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from grb_check.errors import UsageError, one_line
-from grb_check.outputs import Outputs, check_writable
+from grb_check.outputs import Outputs, check_all
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.records import read
@@ -78,7 +78,7 @@ def _outputs(options: argparse.Namespace) -> Outputs:
         text = getattr(options, name)
         if text is not None:
             paths[name] = Path(text)
-            check_writable(f"--{name}", paths[name])
+    check_all("--", paths)
     return Outputs(**paths)
 
 

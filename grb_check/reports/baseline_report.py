@@ -17,6 +17,7 @@ from grb_check.reports.junit import comparison_properties
 if TYPE_CHECKING:
     import pytest
 
+SHOWN: Final = 3
 ORDER: Final = ("fail", "inconclusive", "pass", "equal", "new", "incomparable")
 WORDS: Final = {
     "fail": "worse",
@@ -34,7 +35,7 @@ def baseline_reports(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.
         return [_together(each) for each in end.together]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
-        f"there was no baseline {end.baseline.path}: it was written from this run, {end.written} "
+        f"there was no baseline {end.where}: it was written from this run, {end.written} "
         f"cases; look at it and commit it, and the next run compares with it"
     )
     record = {"baseline": "written"}
@@ -51,14 +52,25 @@ def baseline_lines(end: BaselineEnd, rows: Sequence[Row]) -> list[str]:
     found = [row.verdict["comparison"] for row in rows if row.verdict is not None]
     results = Counter(each["result"] for each in found if each is not None)
     counted = ", ".join(f"{results[each]} {WORDS[each]}" for each in ORDER if results[each])
-    lines = [f"baseline {end.baseline.path}: {counted}"] if counted else []
+    lines = [f"baseline {end.where}: {counted}"] if counted else []
     lines += [
         f"baseline, all cases of {each.name}: {each.comparison.text}" for each in end.together
     ]
-    needed = [each["repeats_needed"] for each in found if each and each["repeats_needed"]]
-    if needed:
-        lines.append(f"baseline: {max(needed)} repeats on both sides would settle what is open")
-    return lines
+    return lines + _needed(rows)
+
+
+def _needed(rows: Sequence[Row]) -> list[str]:
+    """With how many repeats the inconclusive cases would be settled, the nearest first."""
+    found = sorted(
+        (compared["repeats_needed"], row.case.id)
+        for row in rows
+        if (compared := (row.verdict or {}).get("comparison")) and compared["repeats_needed"]
+    )
+    if not found:
+        return []
+    told = ", ".join(f"{repeats} ({case})" for repeats, case in found[:SHOWN])
+    more = f" and {len(found) - SHOWN} more cases" if found[SHOWN:] else ""
+    return [f"baseline: repeats on both sides that would settle it: {told}{more}"]
 
 
 def loss(verdict: Any) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from grb_check.cases import is_node_id
 from grb_check.leaderboards.standing import Neighbour, Standing
-from grb_check.ledger import Row
+from grb_check.ledger import Ledger, Row
 from grb_check.opponents import PUBLISHED
 from grb_check.reports.plain import count, fit
 from grb_check.reports.rank_words import sentence
@@ -75,6 +76,11 @@ class Line:
         return max(0.0, self.row.outcome.drop - self.limit)
 
     @property
+    def severity(self) -> float:
+        """By which failures are ordered: the excess, else the accuracy lost to the baseline."""
+        return self.excess or ((self.comparison or {}).get("loss") or 0.0) / 100
+
+    @property
     def comparison(self) -> Mapping[str, Any] | None:
         """With the baseline."""
         return (self.row.verdict or {}).get("comparison")
@@ -127,7 +133,12 @@ class Digest:
     def bad(self) -> list[Line]:
         """What keeps the run from being green, the farthest beyond its limit first."""
         found = [line for line in self.lines if line.status in BAD]
-        return sorted(found, key=lambda line: (STATUSES.index(line.status), -line.excess))
+        return sorted(found, key=lambda line: (STATUSES.index(line.status), -line.severity))
+
+    @property
+    def trouble(self) -> str:
+        """Title of what wants to be looked at first."""
+        return "What broke" if self.bad or self.unknown else "What cannot be told"
 
     @property
     def several_models(self) -> bool:
@@ -155,14 +166,22 @@ class Digest:
         )
 
     @cached_property
+    def torn(self) -> dict[str, str]:
+        """Datasets that were another graph in some cases -> what is to be said of it."""
+        told = "its cases saw different graphs and cannot be compared; seed the function that makes"
+        entries = {row.node_id: row for row in self.rows}
+        return {name: f"dataset {name}: {told} it" for name in Ledger(entries=entries).torn}
+
+    @cached_property
     def further(self) -> list[str]:
-        """What else failed: limits on ranks, and all cases together against the baseline."""
+        """What else failed: limits on ranks, all cases together against the baseline, data."""
         ranks = self.record["ranks"].get("verdicts", ())
         found = [str(each["message"]) for each in ranks if each["passed"] is False]
         for each in (self.baseline or {}).get("together", ()):
             if each["result"] == FAIL:
                 found.append(f"all cases of {each['name']} together: {each['text']}")
         found += [self.unasked] if self.unasked else []
+        found += self.torn.values()
         return [fit(text) for text in found]
 
     @property
@@ -194,10 +213,19 @@ class Digest:
         return fit(f"{model} on {dataset}" if self.several_models else dataset)
 
     def ids_of(self, group: tuple[str, str]) -> set[str]:
-        """What stands before the difficulty in ids of the group, with its model and without."""
+        """What stands before the difficulty in ids of the group, with its model and without.
+
+        Without, it is the group of the built-in cases, where users' own tests have other models.
+        """
         model, dataset = group
         labels = {line.row.case.model for line in self.groups.get(group, ())} | {model}
-        return {dataset, *(f"{label}@{dataset}" for label in labels if label)}
+        built_in = {
+            line.group
+            for line in self.lines
+            if line.row.case.dataset == dataset and is_node_id(line.row.node_id)
+        }
+        plain = {dataset} if group in built_in or not built_in else set()
+        return plain | {f"{label}@{dataset}" for label in labels if label}
 
 
 def digest(record: Record, name: str = "") -> Digest:
@@ -258,8 +286,9 @@ def place_line(record: Mapping[str, Any], several: bool) -> str:
     return fit(f"{told}{of} on {where}: {sentence(place)}")
 
 
-def gate_lines(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+def gate_lines(record: Record) -> list[tuple[str, str]]:
     """The limits in force, and where each came from."""
+    settings, kept = record["settings"], record.get("baseline") or {}
     gate, origins = settings.get("gate") or {}, settings.get("origins") or {}
     rows = [
         (f"drop at most {each['limit']:.1%} for {each['pattern']}", origins.get("grb_threshold"))
@@ -268,10 +297,15 @@ def gate_lines(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     if gate.get("max_drop") is not None:
         rows.append((f"drop at most {gate['max_drop']:.1%}", origins.get("grb_max_drop")))
     else:
-        rows.append(("drop of the reference GCN, a margin and the interval", "default"))
+        judged = ", where no baseline judges" if kept else ""
+        told = f"drop of the reference GCN, a margin and the interval{judged}"
+        rows.append((told, "default"))
     if gate.get("min_clean") is not None:
         least = f"clean accuracy at least {gate['min_clean']:.1%}"
         rows.append((least, origins.get("grb_min_clean")))
+    if kept.get("margin") is not None and not kept.get("written"):
+        least = f"loss of at most {kept['margin']:g} points, where the baseline has the case"
+        rows.append((least, origins.get("grb_margin")))
     for each in settings.get("rank_limits") or ():
         limit = f"rank at most {each['rank']} for {each['pattern']}"
         rows.append((limit, origins.get("grb_min_rank")))

@@ -136,6 +136,8 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
             found.append(_judged(made, group, "baseline", passed, told))
     if made.unasked:
         found.append(_judged(made, group, "baseline", False, made.unasked))
+    if group[1] in made.torn:
+        found.append(_judged(made, group, "dataset", False, made.torn[group[1]]))
     return found
 
 
@@ -154,7 +156,8 @@ def _lost(made: Digest) -> list[Any]:
     """Tests that never came back and whose dataset is not known."""
     found = []
     for node_id in made.unknown:
-        case = junit_xml.TestCase(node_id, f"{PREFIX}.{made.name}" if made.name else PREFIX)
+        class_name = fit(f"{PREFIX}.{made.name}" if made.name else PREFIX)
+        case = junit_xml.TestCase(node_id, class_name)
         case.add_error_info(WORDS["missing"], WORDS["missing"], "missing")
         found.append(case)
     return found
@@ -181,7 +184,7 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     if outcome is not None:
         found |= {"grb.dataset_origin": outcome.origin, "grb.dataset_fingerprint": outcome.dataset}
     found |= {f"grb.environment.{name}": text for name, text in record["environment"].items()}
-    for name, value in _gate(settings):
+    for name, value in _gate(record):
         found[f"grb.gate.{name}"] = value
     for each in averages(rows):
         found |= _average_properties(each)
@@ -197,11 +200,11 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     return found | suite_properties(mine, [each for each in rivals if each.model == model])
 
 
-def _gate(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _gate(record: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Each limit in force with its origin."""
     return [
         (str(number), f"{text} ({origin})" if origin else text)
-        for number, (text, origin) in enumerate(gate_lines(settings), 1)
+        for number, (text, origin) in enumerate(gate_lines(record), 1)
     ]
 
 

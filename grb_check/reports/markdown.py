@@ -135,7 +135,7 @@ def _failed(digest: Digest) -> Part:
     rows = ["\n".join(_entry(digest, line)) for line in shown[:FAILED]]
     rows += [f"- {span(digest.name_of(line))} {WORDS[line.status]}" for line in shown[FAILED:]]
     rows += [f"- {span(node_id)} never came back" for node_id in digest.unknown]
-    return Part(("### What broke", ""), tuple(rows), ("",), "case")
+    return Part((f"### {digest.trouble}", ""), tuple(rows), ("",), "case")
 
 
 def _entry(digest: Digest, line: Line) -> list[str]:
@@ -246,7 +246,10 @@ def _settings(digest: Digest) -> Part:
     rows = [
         f"- models: {span(', '.join(models))}",
         f"- suite: {span(str(settings.get('suite', '')))}, repeats: {settings.get('repeats', '')}",
-        *(f"- limit: {span(f'{text} ({origin})')}" for text, origin in gate_lines(settings)),
+        *(
+            f"- limit: {span(f'{text} ({origin})' if origin else text)}"
+            for text, origin in gate_lines(record)
+        ),
         f"- {span(', '.join(versions))}",
     ]
     opened = ("<details>", "<summary>Settings and versions</summary>", "")

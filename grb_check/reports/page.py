@@ -38,7 +38,7 @@ def page_text(digests: Sequence[Digest]) -> str:
 
 def _run(digest: Digest, prefix: str) -> Html:
     sections = [
-        ("What broke", "broke", page_verdicts.verdicts(digest, prefix)),
+        (digest.trouble, "broke", page_verdicts.verdicts(digest, prefix)),
         ("Drops", "drops", page_figures.heat_maps(digest, prefix)),
         ("Budget curves", "curves", page_figures.curve_charts(digest, prefix)),
         ("Baseline", "baseline", page_tables.baseline(digest, prefix)),

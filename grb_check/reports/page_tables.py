@@ -88,7 +88,7 @@ def environment(digest: Digest, prefix: str) -> Html:
     record = digest.record
     settings = record["settings"]
     origins = settings.get("origins") or {}
-    limits = [(text, f"({origin})" if origin else "") for text, origin in gate_lines(settings)]
+    limits = [(text, f"({origin})" if origin else "") for text, origin in gate_lines(record)]
     facts: list[tuple[str, Content]] = [
         ("models", [tag("div", code(_model(each))) for each in settings.get("models") or ()]),
         ("limits", [tag("div", text, " ", tag("span", of, class_="muted")) for text, of in limits]),
@@ -240,7 +240,8 @@ def _about(about: Mapping[str, Any]) -> str:
     if about.get("margin") is not None:
         parts.append(f"A loss of up to {about['margin']:g} points is no regression.")
     if about.get("alpha") is not None:
-        shared = f", shared by {about['tests']} tests" if about.get("tests") else ""
+        tests = (about.get("tests") or 0) + len(about.get("together") or ())
+        shared = f", shared by {count(tests, 'test')}" if about.get("tests") else ""
         parts.append(f"False alarms of the whole run: {about['alpha']:.0%} at most{shared}.")
     parts.append("Losses of accuracy under attack are in points, positive is worse; at least: the")
     parts.append("lower end of the one-sided interval.")

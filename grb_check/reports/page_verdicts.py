@@ -65,7 +65,7 @@ def verdicts(digest: Digest, prefix: str) -> Html | None:
         return None
     return tag(
         "section",
-        tag("h2", "What broke" if digest.bad or digest.unknown else "What cannot be told"),
+        tag("h2", digest.trouble),
         tag("p", _about(digest), class_="about"),
         [_box(digest, line, prefix) for line in shown[:SHOWN]],
         _others(digest, shown[SHOWN:], prefix),
@@ -100,7 +100,8 @@ def _lead(digest: Digest) -> Html | None:
         )
     if digest.bad:
         line = digest.bad[0]
-        first = clipped(line.first or WORDS[line.status], 300)
+        told = line.first.removesuffix(f". {line.row.case.id}")
+        first = clipped(told or WORDS[line.status], 300)
         return tag("p", code(digest.name_of(line)), f": {first}", class_="lead")
     measured = [line for line in digest.lines if line.row.outcome is not None]
     if not measured:
@@ -124,9 +125,10 @@ def _tiles(digest: Digest) -> Html | None:
     least = min(measured, key=lambda line: line.row.outcome.attacked if line.row.outcome else 1.0)
     assert least.row.outcome is not None
     repeats = sorted({len(line.row.outcome.repeats) for line in measured if line.row.outcome})
-    several = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"
+    several = f"{repeats[0]} to {repeats[-1]} repeats"
+    several = count(repeats[0], "repeat") if len(repeats) == 1 else several
     tiles: list[tuple[str, str, str]] = [
-        ("Cases", str(sum(digest.counts.values())), f"{several} repeats each"),
+        ("Cases", str(sum(digest.counts.values())), f"{several} each"),
         ("Largest drop", percent(_drop(worst)), digest.name_of(worst)),
         ("Lowest accuracy", percent(least.row.outcome.attacked), digest.name_of(least)),
     ]

@@ -110,6 +110,7 @@ def _baseline(settings: Settings) -> list[str]:
     what = f"{len(baseline.entries)} entries, margin {baseline.margin:g} points"
     if baseline.writes:
         what = "to be written" if baseline.asked else "not there yet: to be written"
+        what += ", nothing is compared"
     where = os.path.relpath(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
 

@@ -11,6 +11,7 @@ from baseline_factory import accuracies, entries, entry
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grb_check.baselines.baseline import open_baseline
 from grb_check.baselines.files import Entry, read_baseline, versions_of, write_baseline
 from grb_check.errors import UsageError
 
@@ -117,3 +118,20 @@ def test_bits_of_a_case_without_figures_are_refused(path: Path) -> None:
     path.write_text(json.dumps(record))
     with pytest.raises(UsageError, match="'y/easy/injection/pgd' has no figures"):
         read_baseline(path)
+
+
+def test_what_is_damaged_may_be_written_anew_and_that_is_said(path: Path) -> None:
+    """Entries that the run does not make are gone then, for once."""
+    path.write_text("<<<<<<< HEAD\n")
+    found = open_baseline(path, 2.0, update=True)
+    assert found.entries == {}
+    assert "is lost" in found.notes[0]
+
+
+def test_tests_of_the_users_own_do_not_set_the_repeats_of_the_cases(path: Path) -> None:
+    """A marker may ask for many."""
+    kept = {"x/easy/injection/pgd": accuracies([0.5, 0.7]), "t.py::test": accuracies([0.5] * 9)}
+    write_baseline(path, kept, VERSIONS)
+    assert open_baseline(path, 2.0, update=False).repeats == 2
+    write_baseline(path, {"t.py::test": kept["t.py::test"]}, VERSIONS)
+    assert open_baseline(path, 2.0, update=False).repeats == 9

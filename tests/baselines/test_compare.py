@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -80,9 +81,37 @@ def test_a_loss_within_the_margin_passes_where_more_is_excluded() -> None:
 
 
 def test_one_repeat_of_a_retrained_model_tells_nothing() -> None:
-    """Whatever the loss is, it is no pass and no failure."""
+    """Whatever the loss is, it is no pass and no failure, and takes no limit's place."""
     found = compare(pair(accuracies([0.9]), accuracies([0.1], name="v")), 2.0, 0.01)
-    assert (found.result, found.repeats_needed) == ("inconclusive", 2)
+    assert (found.result, found.repeats_needed, found.judges) == ("inconclusive", None, False)
+
+
+def test_two_losses_that_are_alike_by_chance_show_nothing() -> None:
+    """Accuracies are whole targets: no spread among two is no certainty."""
+    before, after = accuracies([0.50, 0.52]), accuracies([0.46, 0.48], name="v")
+    found = compare(pair(before, after), 2.0, 0.001)
+    assert found.result == "inconclusive"
+    assert found.statistic is not None
+    assert math.isfinite(found.statistic)
+    many = [0.50 + number / 100 for number in range(20)]
+    after = accuracies([each - 0.04 for each in many], name="v")
+    assert compare(pair(accuracies(many), after), 2.0, 0.001).result == "fail"
+
+
+def test_a_target_that_is_lost_in_one_repeat_of_many_is_a_small_loss() -> None:
+    """The sign test counts it as lost; the loss that is held against the margin is of accuracy."""
+    ranks = np.arange(100)
+    before = entry([ranks < 60] * 20, weights=["a"] * 20)
+    after = entry([(ranks < 60) & (ranks != number) for number in range(20)], weights=["b"] * 20)
+    for found in (
+        compare(pair(before, after), 2.0, 0.01),
+        compare_together([pair(before, after), pair(before, before)], 2.0, 0.01),
+    ):
+        assert found is not None
+        assert (found.result, found.unit, found.low) == ("pass", "targets", None)
+        assert found.p is not None
+        assert found.p < 0.01
+        assert found.loss == pytest.approx(100 * (found.before - found.after))  # type: ignore[operator]
 
 
 def test_only_repeats_that_both_have_are_compared() -> None:
@@ -99,7 +128,8 @@ def test_a_finished_model_is_compared_target_by_target_too() -> None:
     before = entry([ranks < 60, ranks < 58], weights=["a", "a"])
     after = entry([ranks < 40, ranks < 42], weights=["b", "b"])
     found = compare(pair(before, after), 2.0, 0.01)
-    assert (found.result, found.unit, found.loss) == ("fail", "targets", 20.0)
+    assert (found.result, found.unit) == ("fail", "targets")
+    assert found.loss == pytest.approx(18.0)
 
 
 @pytest.mark.parametrize("what", ["dataset", "attack", "threat", "targets"])
@@ -166,11 +196,10 @@ def test_a_case_that_varies_wildly_does_not_hide_the_others() -> None:
     assert found.result == "fail"
 
 
-def test_targets_of_full_count_once_where_levels_are_there() -> None:
-    """They are the targets of the levels again."""
-    easy, full = pair(*lost(100, 60, 12)), pair(*lost(300, 200, 12), level="full")
-    together = compare_together([easy, full], 2.0, 0.04)
-    alone = compare_together([full], 2.0, 0.04)
-    assert together is not None
-    assert alone is not None
-    assert (together.n, alone.n) == (100, 300)
+def test_targets_of_full_count_once() -> None:
+    """They are the targets of the three levels again, and of each of them a part."""
+    parts = [pair(*lost(100, 60, 12), level=level) for level in ("easy", "medium", "hard")]
+    full = pair(*lost(300, 200, 36), level="full")
+    chosen = ([full], [parts[0], full], [*parts, full], parts[:2])
+    found = [compare_together(each, 2.0, 0.04) for each in chosen]
+    assert [each and each.n for each in found] == [300, 300, 300, 200]

@@ -10,9 +10,11 @@ from tiny import write_dataset
 from grb_check.attacks import attack_names, load_attack
 
 # In-process runs forget the modules that they import, and torch cannot be imported twice;
-# hypothesis takes seconds.
+# hypothesis takes seconds. A package keeps its first modules as attributes, so that of a room
+# that is imported again parts are the old ones.
 _PRELOADED = ("scipy.special", "torch_geometric.nn", "hypothesis.internal.observability")
-for _name in (*_PRELOADED, "grb_check.evaluation", "grb_check.models", "grb_check.session"):
+_OURS = ("evaluation", "models", "session", "keeping", "reports.page", "reports.junit_view")
+for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):
     importlib.import_module(_name)
 for _pair in attack_names():
     load_attack(*_pair)

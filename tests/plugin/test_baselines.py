@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 BASE = (
     "--grb-only",
     "--grb-dataset=./tiny",
-    "--grb-model=models:build",
+    "--grb-model=attacks:untrained",  # which costs no training
+    "--grb-min-clean=0",
     "--grb-attack=rnd",
     "--grb-scenario=injection",
     "--grb-difficulty=easy,hard",
@@ -21,6 +23,18 @@ import models
 def build(num_features, num_classes):
     return models.Constant(num_features, num_classes)
 """
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all runs, so that surrogates and the reference are trained once."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run has it."""
+    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
 
 
 @pytest.fixture
@@ -43,6 +57,7 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
     second = project.runpytest(*BASE, KEPT, "-v", *files)
     assert second.ret == pytest.ExitCode.OK
     second.assert_outcomes(passed=3)
+    second.stdout.no_fnmatch_line("*the perturbations are others*")
     second.stdout.fnmatch_lines(
         [
             "grb::tiny::test_baseline PASSED (equal)*",
@@ -65,10 +80,11 @@ def test_the_default_number_of_repeats_is_the_baselines(kept: pytest.Pytester) -
 
 def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) -> None:
     """In the message, the JUnit properties and the record; the joint test fails as well."""
-    project.runpytest(*BASE, KEPT, "--grb-update-baseline", "--grb-repeats=5")
-    project.makepyfile(worse=WORSE)
-    args = ["--grb-model=worse:build", "--grb-min-clean=0", "--junitxml=out.xml"]
     base = [each for each in BASE if "repeats" not in each and "model" not in each]
+    trained = [*base, "--grb-model=models:build", "--grb-repeats=5"]
+    project.runpytest(*trained, KEPT, "--grb-update-baseline")
+    project.makepyfile(worse=WORSE)
+    args = ["--grb-model=worse:build", "--junitxml=out.xml"]
     result = project.runpytest(*base, KEPT, *args, "--grb-json=out.json", "--grb-margin=1")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["attacked * against the baseline's *: loss *margin 1 points*"])
@@ -108,8 +124,25 @@ def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
     path = kept.path / "kept.json"
     path.write_text(path.read_text().replace("InjectionRnd v", "InjectionRnd v9"))
     result = kept.runpytest(*BASE, KEPT)
-    result.stdout.fnmatch_lines(["*not comparable*", "baseline *: 2 not comparable"])
+    result.stdout.fnmatch_lines(
+        [
+            "*not comparable*",
+            "baseline *: 2 not comparable",
+            "note: nothing was compared with the baseline: all 2 cases are new or not comparable*",
+        ]
+    )
     assert result.ret == pytest.ExitCode.OK
+
+
+def test_perturbations_of_another_machine_are_told(kept: pytest.Pytester) -> None:
+    """No test knows the luck of its surrogate."""
+    path = kept.path / "kept.json"
+    record = json.loads(path.read_text())
+    head = record["cases"]["tiny/easy/injection/rnd"]
+    path.write_text(path.read_text().replace(head["perturbations"], "0123456789abcdef 0", 1))
+    result = kept.runpytest(*BASE, KEPT)
+    told = "note: in 1 case (tiny/easy/injection/rnd) the perturbations are others*"
+    result.stdout.fnmatch_lines([told])
 
 
 def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytester) -> None:
@@ -122,7 +155,8 @@ def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytest
 
 
 def test_tests_of_the_users_own_are_compared_too(project: pytest.Pytester) -> None:
-    """Under the id of the test, since its model may be another."""
+    """Under the id of the test, since its model may be another; one that asks for no verdict is
+    not compared, and not kept."""
     project.makepyfile(
         test_own="""
         import pytest
@@ -130,10 +164,15 @@ def test_tests_of_the_users_own_are_compared_too(project: pytest.Pytester) -> No
         @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=2)
         def test_mine(grb_verdict):
             assert grb_verdict.passed
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=2)
+        def test_without_a_verdict(grb_outcome):
+            assert grb_outcome.drop <= 1
         """
     )
     args = ["--grb-model=models:build", KEPT, "test_own.py"]
-    project.runpytest(*args, "--grb-update-baseline", "--grb-dataset=./tiny", "-k", "test_mine")
+    both = ["--grb-dataset=./tiny", "-k", "mine or without"]
+    project.runpytest(*args, "--grb-update-baseline", *both)
     record = json.loads((project.path / "kept.json").read_text())
     assert set(record["cases"]) == {"test_own.py::test_mine"}
 
@@ -143,11 +182,12 @@ def test_tests_of_the_users_own_are_compared_too(project: pytest.Pytester) -> No
     [
         (["--grb-update-baseline"], "*--grb-update-baseline needs the file*--grb-baseline=FILE*"),
         ([KEPT, "--grb-margin=much"], "*--grb-margin 'much' is no number of accuracy points*"),
+        ([KEPT, "--grb-json=./kept.json"], "*--grb-json *would be written over the baseline*"),
         (["--grb-baseline=models.py"], "*models.py' is damaged: no JSON*"),
         ([KEPT, "--grb-shard=1/2"], "*would be written by part 1/2 of a run alone*"),
         (["--grb-baseline=no/such", "--grb-shard=3/2"], "*--grb-shard '3/2' is no part*"),
     ],
-    ids=["no-file", "margin", "damaged", "shard", "no-part"],
+    ids=["no-file", "margin", "over-it", "damaged", "shard", "no-part"],
 )
 def test_wrong_input_ends_before_any_work(
     project: pytest.Pytester, args: list[str], told: str
@@ -156,6 +196,33 @@ def test_wrong_input_ends_before_any_work(
     result = project.runpytest(*BASE, *args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([told])
+
+
+def test_a_model_of_a_fixture_has_a_baseline_too(project: pytest.Pytester) -> None:
+    """Without --grb-model; where no test asked for a verdict, the run is not green."""
+    project.makepyfile(
+        test_fixed="""
+        import pytest
+
+        @pytest.fixture
+        def grb_model():
+            return "models:build"
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=1)
+        def test_mine(grb_verdict):
+            assert grb_verdict.comparison is None or grb_verdict.comparison.result == "equal"
+
+        def test_other():
+            pass
+        """
+    )
+    args = [KEPT, "--grb-min-clean=0", "--grb-max-drop=1", "test_fixed.py"]
+    none = project.runpytest(*args, "-k", "other")
+    assert none.ret == pytest.ExitCode.TESTS_FAILED
+    none.stdout.fnmatch_lines(["*kept.json not written: no case has figures"])
+    written = project.runpytest(*args, "--grb-update-baseline", "-k", "mine")
+    assert written.ret == pytest.ExitCode.OK
+    assert '"test_fixed.py::test_mine"' in (project.path / "kept.json").read_text()
 
 
 def test_a_run_that_stops_early_writes_no_baseline(project: pytest.Pytester) -> None:

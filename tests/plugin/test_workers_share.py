@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from plugin_names import TINY
 
 from grb_check import workers
+from grb_check.session import Run
 
 MODELS = """
 import os
@@ -114,6 +116,21 @@ def test_a_gpu_that_cannot_be_chosen_is_a_warning(
     result.stdout.fnmatch_lines(["*WorkerWarning: worker gw0 sees every GPU*"])
 
 
+def test_workers_go_without_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine where nothing can be written, each trains for itself."""
+
+    def read_only(*_: object, **__: object) -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("grb_check.session.TemporaryDirectory", read_only)
+    told: dict[str, Any] = {}
+    run = object.__new__(Run)
+    run._folder = None
+    run.hand_over(told)
+    assert not told
+    assert workers.folder_of_run(SimpleNamespace(workerinput=told)) is None
+
+
 @pytest.mark.slow
 def test_workers_train_each_victim_once_and_find_the_same(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
@@ -126,7 +143,7 @@ def test_workers_train_each_victim_once_and_find_the_same(
     alone = sorted(log.read_text().split())
     log.unlink()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-5c89852c")
-    shared = project.runpytest_subprocess(*ARGS, "-n", "2", "--grb-json=shared.json")
+    shared = project.runpytest(*ARGS, "-n", "2", "--grb-json=shared.json")
     shared.assert_outcomes(passed=4, errors=4)
     assert sorted(log.read_text().split()) == alone == ["0", "0", "1"]
     own = (project.path / "own").read_text().split()

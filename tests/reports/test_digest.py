@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from junit_files import suites
 from outcome_factory import CASE
 from record_factory import HOSTILE, compared, entry, measured, record, rich
 
 from grb_check.reports.digest import Digest, digest, gate_lines, place_line
+from grb_check.reports.junit_view import junit_text
+from grb_check.reports.markdown import markdown_text
+from grb_check.reports.page import page_text
 from grb_check.reports.plain import SHOWN
 
 
@@ -55,6 +60,38 @@ def test_what_fails_beside_the_cases_is_told(changes: dict[str, Any], words: str
     assert not found.green
 
 
+def test_cases_that_saw_different_graphs_are_not_green() -> None:
+    """Nor is the run, whose exit status says so."""
+    other = entry(replace(CASE, difficulty="hard"), measured(replace(CASE, difficulty="hard"), 0.1))
+    same = of(entry(CASE, measured(CASE, 0.1)), other)
+    assert same.green
+    other["outcome"]["dataset"] = "e" * 64
+    torn = of(entry(CASE, measured(CASE, 0.1)), other)
+    assert not torn.green
+    assert "saw different graphs" in torn.further[0]
+    (suite,) = suites(junit_text([torn]))
+    assert (suite.tests, suite.failures) == (3, 1)
+
+
+def test_what_is_open_has_not_broken() -> None:
+    """A green run with inconclusive cases says so in its titles."""
+    unsure = entry(CASE, measured(CASE, 0.1), comparison=compared("inconclusive"))
+    found = of(unsure)
+    assert found.green
+    for text in (markdown_text([found]), page_text([found])):
+        assert "What cannot be told" in text
+        assert "What broke" not in text
+
+
+def test_a_verdict_on_all_cases_stands_in_one_suite() -> None:
+    """That of the built-in cases, where a test of the user's has another model."""
+    mine = entry(CASE, measured(CASE, 0.1, model="mine"), node_id="tests/test_own.py::test_mine")
+    together = {"together": [{"name": CASE.dataset, "result": "pass", "text": "fine"}]}
+    found = of(entry(CASE, measured(CASE, 0.1)), mine, baseline=together)
+    counts = {each.name: each.tests for each in suites(junit_text([found]))}
+    assert counts == {f"gcn on {CASE.dataset}": 2, f"mine on {CASE.dataset}": 1}
+
+
 def test_a_baseline_that_was_to_be_written_is_fine() -> None:
     """`--grb-update-baseline` asked for it."""
     written = {"together": [], "written": True, "asked": True, "path": "base.json"}
@@ -64,8 +101,9 @@ def test_a_baseline_that_was_to_be_written_is_fine() -> None:
 def test_the_farthest_beyond_its_limit_comes_first() -> None:
     """Then errors, then what was lost."""
     found = digest(rich()).bad
-    excess = [line.excess for line in found if line.status == "fail"]
-    assert excess == sorted(excess, reverse=True)
+    severity = [line.severity for line in found if line.status == "fail"]
+    assert severity == sorted(severity, reverse=True)
+    assert found[0].excess > 0
     assert [line.status for line in found[-2:]] == ["error", "missing"]
 
 
@@ -112,7 +150,11 @@ def test_places_and_limits_in_words() -> None:
     assert place_line(second, several=True) == (
         "no rank of gcn on synthetic-cora/hard: 1 of 5 cases has no figures"
     )
-    assert gate_lines(made["settings"]) == [("drop at most 30.0%", "command line")]
+    limits = [("drop at most 30.0%", "command line")]
+    assert gate_lines({**made, "baseline": None}) == limits
+    held = ("loss of at most 2 points, where the baseline has the case", "")
+    assert gate_lines(made) == [*limits, held]
+    assert gate_lines({**made, "baseline": {"margin": 2.0, "written": True}}) == limits
 
 
 def test_a_case_whose_worker_died_is_lost_once() -> None:

@@ -1,0 +1,332 @@
+"""Every option and its twin in the ini file: one definition for both. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+IniType = Literal["string", "linelist", "int", "float", "bool"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One setting: its flag, its twin in the ini file, and its help."""
+
+    flag: str
+    ini: str
+    help: str
+    metavar: str
+    type: IniType = "string"
+    repeatable: bool = False
+
+    @property
+    def dest(self) -> str:
+        return self.flag.lstrip("-").replace("-", "_")
+
+
+def _options(*rows: tuple[str, str, str, IniType, bool, str]) -> tuple[Option, ...]:
+    return tuple(
+        Option(flag=flag, ini=ini, metavar=metavar, type=type_, repeatable=many, help=text)
+        for flag, ini, metavar, type_, many, text in rows
+    )
+
+
+OPTIONS: Final = _options(
+    (
+        "--grb-model",
+        "grb_model",
+        "[LABEL=]PKG.MODULE:ATTR",
+        "string",
+        True,
+        "factory of the model to attack; repeat it to compare several",
+    ),
+    (
+        "--grb-model-args",
+        "grb_model_args",
+        "NAME=VALUE,...",
+        "string",
+        True,
+        "keyword arguments for the factory; once for all models, or once for each in their order",
+    ),
+    (
+        "--grb-suite",
+        "grb_suite",
+        "smoke|standard|paper",
+        "string",
+        False,
+        "what runs where nothing else is selected (default: smoke)",
+    ),
+    (
+        "--grb-dataset",
+        "grb_datasets",
+        "NAME|PATH|pyg:CLASS/NAME|PKG.MODULE:FUNCTION",
+        "linelist",
+        True,
+        "dataset to run on: a known name (python -m grb_check datasets), a folder or zip in GRB's "
+        "four-file format, an npz file, a class of PyG, or a function of yours; NAME=... names it",
+    ),
+    (
+        "--grb-difficulty",
+        "grb_difficulties",
+        "easy|medium|hard|full",
+        "linelist",
+        True,
+        "test nodes to attack, by degree",
+    ),
+    (
+        "--grb-scenario",
+        "grb_scenarios",
+        "injection|modification",
+        "linelist",
+        True,
+        "kind of attack",
+    ),
+    (
+        "--grb-attack",
+        "grb_attacks",
+        "[SCENARIO/]NAME[+MODIFIER...]|PKG.MODULE:ATTR",
+        "linelist",
+        True,
+        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE or "
+        "SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the strongest of the others "
+        "of its scenario; PKG.MODULE:ATTR is an attack of yours",
+    ),
+    (
+        "--grb-budget",
+        "grb_budgets",
+        "SHARE",
+        "linelist",
+        True,
+        "run each case at each of these budgets, as 0.01,0.05,0.1 or 5%%: the share of edges and "
+        "of targets' features that may change, or injected nodes for each target (default: GRB's)",
+    ),
+    (
+        "--grb-case",
+        "grb_cases",
+        "PATTERN",
+        "linelist",
+        True,
+        "keep the cases whose id (dataset/difficulty/scenario/attack) matches the shell pattern",
+    ),
+    (
+        "--grb-repeats",
+        "grb_repeats",
+        "N",
+        "int",
+        False,
+        "repeats of a case, each with its own training and attack seed (default: the suite's)",
+    ),
+    (
+        "--grb-max-drop",
+        "grb_max_drop",
+        "FRACTION",
+        "float",
+        False,
+        "largest relative accuracy drop that passes, as 0.2 or 20%% (default: not clearly more "
+        "than the reference GCN's)",
+    ),
+    (
+        "--grb-min-clean",
+        "grb_min_clean",
+        "FRACTION",
+        "float",
+        False,
+        "smallest clean accuracy that passes (default: 75%% of the reference GCN's)",
+    ),
+    (
+        "--grb-threshold",
+        "grb_thresholds",
+        "PATTERN=FRACTION",
+        "linelist",
+        True,
+        "largest drop for the cases that match; the last match wins",
+    ),
+    (
+        "--grb-strict-diagnostics",
+        "grb_strict_diagnostics",
+        "",
+        "bool",
+        False,
+        "fail a case whose attack may have been too weak to tell anything (docs/diagnostics.md); "
+        "without it this is only reported",
+    ),
+    (
+        "--grb-rank-against",
+        "grb_rank_against",
+        "published|zoo|BOARD.json|DEFENCE,...",
+        "linelist",
+        True,
+        "tell where each model stands by weighted accuracy: on GRB's printed leaderboard, on the "
+        "measured one of the reference models (python -m grb_check leaderboard), on one in a file, "
+        "or among these defences of the measured one",
+    ),
+    (
+        "--grb-min-rank",
+        "grb_min_rank",
+        "[MODEL@]DATASET/DIFFICULTY=RANK",
+        "linelist",
+        True,
+        "fail where a model is not at least of that rank; shell wildcards are allowed and the last "
+        "match wins; without --grb-rank-against it is the rank among the run's models",
+    ),
+    (
+        "--grb-delta-to",
+        "grb_delta_to",
+        "LABEL",
+        "string",
+        False,
+        "model of the run that the others' largest drops are compared with, over the datasets "
+        "(default: reference, the reference GCN)",
+    ),
+    (
+        "--grb-data",
+        "grb_data",
+        "DIR",
+        "linelist",
+        True,
+        "folder to look for datasets in, before the one of downloads ($GRB_CHECK_DATA, else in "
+        "the user's cache)",
+    ),
+    (
+        "--grb-download",
+        "grb_download",
+        "",
+        "bool",
+        False,
+        "download datasets that are in none of the folders",
+    ),
+    (
+        "--grb-sources",
+        "grb_sources",
+        "[NAME=]URL",
+        "linelist",
+        True,
+        "where to download from, in this order; {name} in it is replaced, 'default' stands for the "
+        "built-in list (also: $GRB_CHECK_SOURCES)",
+    ),
+    (
+        "--grb-split",
+        "grb_split",
+        "grb|given",
+        "string",
+        False,
+        "GRB's split by degree (default), or the one that a dataset brings along",
+    ),
+    (
+        "--grb-training",
+        "grb_training",
+        "inductive|transductive",
+        "string",
+        False,
+        "whether models of nodes learn on the graph of the training nodes (default), or on the "
+        "whole graph with the labels of these (the suites contrastive and contrastive-smoke)",
+    ),
+    (
+        "--grb-features",
+        "grb_features",
+        "grb|rows",
+        "string",
+        False,
+        "features of nodes: GRB's normalisation (default), or the raw ones with rows that sum to "
+        "1 (the suites contrastive and contrastive-smoke)",
+    ),
+    (
+        "--grb-store",
+        "grb_store",
+        "DIR|off",
+        "string",
+        False,
+        "where perturbations are kept (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
+    ),
+    (
+        "--grb-device",
+        "grb_device",
+        "DEVICE",
+        "string",
+        False,
+        "torch device (default: auto, the first GPU or else the CPU)",
+    ),
+    (
+        "--grb-baseline",
+        "grb_baseline",
+        "FILE",
+        "string",
+        False,
+        "compare with the run that is kept there, and fail what is clearly worse; where there is "
+        "no such file it is written, and the run fails so that a person commits it",
+    ),
+    (
+        "--grb-margin",
+        "grb_margin",
+        "POINTS",
+        "float",
+        False,
+        "loss of attacked accuracy against the baseline, in points, that nobody minds (default: 2)",
+    ),
+    (
+        "--grb-evidence",
+        "grb_evidence",
+        "DIR|off",
+        "string",
+        False,
+        "where the perturbations of failed cases are kept, for python -m grb_check replay "
+        "(default: evidence in .grb_check of rootdir)",
+    ),
+    (
+        "--grb-shrink",
+        "grb_shrink",
+        "",
+        "bool",
+        False,
+        "reduce the perturbation of a failed case to a small one that still fails, and show it",
+    ),
+    (
+        "--grb-shard",
+        "grb_shard",
+        "I/N",
+        "string",
+        False,
+        "run the I-th of N parts of the cases; python -m grb_check merge judges them together",
+    ),
+    (
+        "--grb-durations",
+        "grb_durations",
+        "RUN.json",
+        "string",
+        False,
+        "balance shards by how long the cases took in that run (default: the baseline's times)",
+    ),
+    (
+        "--grb-json",
+        "grb_json",
+        "PATH",
+        "string",
+        False,
+        "write everything about every outcome there",
+    ),
+    (
+        "--grb-junit",
+        "grb_junit",
+        "PATH",
+        "string",
+        False,
+        "write the leaderboard view as JUnit XML there: a suite for each dataset, with its ranks",
+    ),
+    (
+        "--grb-html",
+        "grb_html",
+        "PATH",
+        "string",
+        False,
+        "write a report for people there, one file that needs no other",
+    ),
+    (
+        "--grb-markdown",
+        "grb_markdown",
+        "PATH",
+        "string",
+        False,
+        "write a summary there, as for a comment on a merge request; under GitHub Actions it goes "
+        "to the step's summary besides",
+    ),
+)
