@@ -38,7 +38,7 @@ def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
     limit = "--grb-threshold=*/fgsm+iterations=3+step_size=5e-1=-100%"
     result = project.runpytest(*args, limit, "--grb-json=a.json")
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*easy*injection/fgsm+iterations=2*pass", f"*/{variant}*fail"])
+    result.stdout.fnmatch_lines(["*easy*injection/fgsm+iterations=2*pass*", f"*/{variant}*fail*"])
     node_id = f"grb::tiny::test_attack[easy/injection/{variant}]"
     result = project.runpytest(*BASE, "--grb-attack=rnd", node_id, "--grb-json=b.json", "-v")
     result.assert_outcomes(passed=1)
@@ -72,13 +72,13 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     named = "--grb-attack=injection/rnd,average,attacks:Stored"
     limit = "--grb-threshold=*/injection/average=-100%"
     chosen = ["--grb-case=*/rnd", "--grb-case=*/average", "--grb-case=*/stored"]
-    result = installed.runpytest_subprocess(*BASE, "-n", "1", named, limit, *chosen)
+    result = installed.runpytest(*BASE, "-n", "1", named, limit, *chosen)
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*easy*injection/rnd*pass",
-            "*easy*injection/average*fail ?",  # it uses one link of many
-            "*easy*injection/stored*pass ?",
+            "*easy*injection/rnd*pass*",
+            "*easy*injection/average*fail* ?",  # it uses one link of many
+            "*easy*injection/stored*pass* ?",
         ]
     )
 
