@@ -83,7 +83,7 @@ def test_the_paper_s_suite_probes_an_encoder_on_cora(tmp_path: Path, real_data: 
         "--grb-model=enc:build",
         "--grb-suite=contrastive",
         "--grb-dataset=planetoid-cora",
-        "--grb-attack=prbcd+iterations=10",
+        "--grb-attack=prbcd+iterations=5",
     )
     (outcome,) = found.values()
     assert outcome["targets"] == 1000

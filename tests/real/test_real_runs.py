@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-MODELS = ("GCN", "GAT", "GIN")
+MODELS = ("GCN", "GIN")
 FOUR_FILES = "grb-format/planetoid-cora"
 CASES_A_MODEL = 2 * 5  # difficulties x attacks
 
@@ -30,7 +30,7 @@ def run(folder: Path, data: Path, name: str, *args: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> dict[str, Any]:
-    """Three models on a real graph, easy and hard, all attacks."""
+    """Two models on a real graph, easy and hard, all attacks."""
     models = [f"--grb-model=torch_geometric.nn.models:{name}" for name in MODELS]
     return run(
         tmp_path_factory.mktemp("real"),
