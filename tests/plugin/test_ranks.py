@@ -95,8 +95,8 @@ def test_a_limit_on_the_rank_is_a_test_of_its_own(
     ranked: pytest.Pytester, workers: list[str]
 ) -> None:
     """The cases pass, and the run fails, in every report; also with workers."""
-    run = ranked.runpytest_subprocess if workers else ranked.runpytest
-    result = run(*ZOO, *workers, "--grb-min-rank=tiny/easy=1", "--junitxml=out.xml", "-v")
+    limit = "--grb-min-rank=tiny/easy=1"
+    result = ranked.runpytest(*ZOO, *workers, limit, "--junitxml=out.xml", "-v")
     result.assert_outcomes(passed=2, failed=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(

@@ -82,37 +82,3 @@ def test_gradient_attacks_hurt_more_than_random_injection(record: dict[str, Any]
         for attack in ("rnd", "fgsm", "pgd")
     }
     assert min(means["fgsm"], means["pgd"]) > means["rnd"] + 0.05
-
-
-def test_the_same_case_has_the_same_figures_with_workers(
-    record: dict[str, Any], tmp_path: Path, real_data: Path
-) -> None:
-    """Whatever else ran, and with two workers and no store; tests/plugin has the warm one."""
-
-    def figures(cases: list[dict[str, Any]]) -> dict[str, list[float]]:
-        return {
-            case["id"].rpartition("@")[2]: [
-                repeat[side][figure]
-                for repeat in case["outcome"]["repeats"]
-                for side in ("victim", "reference")
-                for figure in ("clean", "attacked", "right_before", "right_after")
-            ]
-            for case in cases
-        }
-
-    again = run(
-        tmp_path,
-        real_data,
-        "workers",
-        "--grb-model=torch_geometric.nn.models:GCN",
-        f"--grb-dataset=four-files={real_data / FOUR_FILES}",
-        "--grb-difficulty=hard",
-        "--grb-attack=injection/fgsm,modification/dice",
-        "--grb-store=off",
-        "-n",
-        "2",
-    )
-    first = figures([case for case in record["cases"] if case["id"].startswith("GCN@")])
-    found = figures(again["cases"])
-    assert len(found) == 2
-    assert found == {name: first[name] for name in found}
