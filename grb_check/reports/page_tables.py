@@ -33,28 +33,18 @@ def baseline(digest: Digest, prefix: str) -> Html | None:
     fine = [line for line in lines if line not in seen]
     together = [_compared_row(each["name"], each) for each in about.get("together") or ()]
     told = about.get("notes") or ()
+
+    def judged(title: str, members: Sequence[Line]) -> Html:
+        rows = [_compared_line(digest, each, prefix) for each in members]
+        return table(title, _COMPARED, rows, "compared")
+
     return tag(
         "section",
         tag("h2", "Against the baseline"),
         tag("p", _about(about), class_="about"),
         table("All cases together", _COMPARED, together, "compared") if together else None,
-        table(
-            "Case by case",
-            _COMPARED,
-            [_compared_line(digest, each, prefix) for each in seen],
-            "compared",
-        )
-        if seen
-        else None,
-        _folded(
-            f"{count(len(fine), 'case')} not worse",
-            table(
-                "Not worse",
-                _COMPARED,
-                [_compared_line(digest, each, prefix) for each in fine],
-                "compared",
-            ),
-        )
+        judged("Case by case", seen) if seen else None,
+        _folded(f"{count(len(fine), 'case')} not worse", judged("Not worse", fine))
         if fine
         else None,
         tag("ul", _items(told)) if told else None,
