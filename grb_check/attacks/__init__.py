@@ -118,7 +118,12 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
 
 
 def describe(attack: Attack) -> str | None:
-    """Class, version and settings in one line: the attack's part of the store's key.
+    """Name, version and settings in one line, for whatever is written to disk.
+
+    A built-in attack is called as in case ids, wherever its code lies, and its settings are those
+    that differ from the defaults, which its version stands for:
+    `injection/pgd v2 (iterations=200)`. A user's is called by the user's own module and class, with
+    all its settings.
 
     None for a user's attack that has no `version`, is no dataclass, or has settings that are no
     numbers, texts, truth values or tuples of them: nothing tells for certain when its output
@@ -128,21 +133,33 @@ def describe(attack: Attack) -> str | None:
     version = getattr(plain, "version", None)
     if version is None or not is_dataclass(plain):
         return None
-    if not all(_is_plain(getattr(plain, each.name)) for each in fields(plain)):
+    values = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    if not all(map(_is_plain, values.values())):
         return None
     kind = type(plain)
-    settings = ", ".join(f"{f.name}={getattr(plain, f.name)!r}" for f in fields(plain))
-    return f"{kind.__module__}:{kind.__qualname__} v{version} ({settings})"
+    pair = (plain.scenario, plain.name)
+    if pair in _CATALOGUE and kind is _class_of(*pair):
+        name, usual = "/".join(pair), {each.name: each.default for each in fields(plain)}
+        values = {key: value for key, value in values.items() if value != usual[key]}
+    else:
+        name = f"{kind.__module__}:{kind.__qualname__}"
+    settings = ", ".join(f"{key}={value!r}" for key, value in values.items())
+    return f"{name} v{version} ({settings})" if settings else f"{name} v{version}"
 
 
 def _built_in(scenario: str, name: str) -> Attack:
+    attack: Attack = _class_of(scenario, name)()
+    return attack
+
+
+def _class_of(scenario: str, name: str) -> type[Attack]:
     path = _CATALOGUE.get((scenario, name))
     if path is None:
         known = ", ".join("/".join(pair) for pair in _CATALOGUE)
         raise UsageError(f"unknown attack {scenario}/{name}; there are {known}")
     module, attribute = path.split(":")
-    attack: Attack = getattr(importlib.import_module(module), attribute)()
-    return attack
+    kind: type[Attack] = getattr(importlib.import_module(module), attribute)
+    return kind
 
 
 def _is_plain(value: object) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,14 @@ from typing import Final, TypeAlias
 
 from grb_check.baselines.compare import Pair, compare, compare_together
 from grb_check.baselines.comparison import Comparison
-from grb_check.baselines.files import Entry, entry_of, read_baseline, versions_of, write_baseline
+from grb_check.baselines.files import (
+    Entry,
+    digest_of,
+    entry_of,
+    read_baseline,
+    versions_of,
+    write_baseline,
+)
 from grb_check.cases import Case, is_node_id
 from grb_check.errors import UsageError
 from grb_check.ledger import Row
@@ -79,7 +85,7 @@ class Baseline:
     @property
     def digest(self) -> str:
         """Of the entries: parts of a run have to be compared with the same ones."""
-        return hashlib.sha256(repr(sorted(self.entries.items())).encode()).hexdigest()[:16]
+        return digest_of(self.entries)
 
     @property
     def alpha(self) -> float:
@@ -161,7 +167,7 @@ def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
     except UsageError:
         if not update:
             raise
-        lost = "the file was damaged and is written anew: what this run has not made is lost"
+        lost = "the file could not be read and is written anew: what this run has not made is lost"
         return replace(baseline, notes=(lost,))
     was, now = versions_of(path), versions()
     others = [name for name in now if was.get(name, now[name]) != now[name]]

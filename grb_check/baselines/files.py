@@ -1,6 +1,6 @@
 """The baseline file: figures that people review, and which targets were right in each repeat.
 
-Format 1 is JSON of three objects. `about` says what it is and with which versions it was made.
+Format 2 is JSON of three objects. `about` says what it is and with which versions it was made.
 `cases` has, for each case, the figures and what they depend on, one field a line and cases in
 order, so that a change of one case touches its lines alone and branches merge. `bits` has, for each
 case, the base64 of the zlib-compressed packed bits: for each repeat the targets that were right
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import statistics
 import zlib
@@ -24,7 +25,7 @@ from grb_check.metrics import relative_drop
 from grb_check.outcomes import Outcome
 from grb_check.outputs import write_whole
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 WHAT: Final = (
     "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
 )
@@ -114,7 +115,7 @@ def read_baseline(path: Path) -> dict[str, Entry]:
     """The entries by the id of their case.
 
     Raises:
-        UsageError: the file is none of these, of a later format, or its bits and figures differ.
+        UsageError: the file is none of these, of another format, or its bits and figures differ.
     """
     record = _read(path)
     cases, bits = record["cases"], record["bits"]
@@ -122,6 +123,15 @@ def read_baseline(path: Path) -> dict[str, Entry]:
         odd = min(set(cases) ^ set(bits))
         raise _damaged(path, f"{odd!r} has no figures, or no bits")
     return {name: _entry(path, name, cases[name], bits[name]) for name in cases}
+
+
+def digest_of(entries: Mapping[str, Entry]) -> str:
+    """Hex digest of all that the entries hold, whoever packed them: 16 digits."""
+    content = {
+        name: {**_head(entry), "before": _hex(entry.before), "after": _hex(entry.after)}
+        for name, entry in entries.items()
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def versions_of(path: Path) -> dict[str, str]:
@@ -228,6 +238,10 @@ def _unpacked(text: str, repeats: int, targets: int) -> tuple[tuple[bytes, ...],
         raise ValueError(f"bits of another size than {repeats} repeats of {targets} targets")
     parts = [content[start : start + width] for start in range(0, len(content), width)]
     return tuple(parts[::2]), tuple(parts[1::2])
+
+
+def _hex(repeats: Iterable[bytes]) -> list[str]:
+    return [bits.hex() for bits in repeats]
 
 
 def _count(bits: bytes) -> int:

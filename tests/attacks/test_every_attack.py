@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from itertools import combinations
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -19,6 +23,7 @@ from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.naming import has_setting
+from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
@@ -352,15 +357,44 @@ def test_attack_says_who_it_is(scenario, name) -> None:
     assert attack.knowledge in ("black-box", "white-box")
 
 
-def test_description_names_class_version_and_settings() -> None:
-    """The store's key changes with every setting."""
-    expected = (
-        "grb_check.attacks.injection.fgsm:InjectionFgsm v2 (step_size=0.01, iterations=7, "
-        "patience=None, objective='tanh_margin', harmony=0.0, surrogates=('gcn',), "
-        "knowledge='black-box')"
-    )
+def test_description_names_attack_version_and_what_is_not_the_default() -> None:
+    """The store's key changes with every setting, and not with where code lies."""
+    assert describe(InjectionFgsm()) == "injection/fgsm v2"
+    expected = "injection/fgsm v2 (iterations=7, patience=None)"
     assert expected == describe(InjectionFgsm(iterations=7, patience=None))
+    assert describe(load_attack("injection", "fgsm", {"iterations": 7})) == (
+        "injection/fgsm v2 (iterations=7)"
+    )
     assert describe(ModificationDice()) != describe(ModificationDice(removal_share=0.4))
+
+
+def test_a_built_in_attack_that_a_user_names_keeps_its_name() -> None:
+    """It may come by a path too; a class of the user's under a name of ours does not get ours."""
+
+    @dataclass(frozen=True)
+    class Mine(InjectionFgsm):
+        version: ClassVar[int] = 9
+
+    assert describe(OwnAttack(InjectionFgsm(iterations=7))) == "injection/fgsm v2 (iterations=7)"
+    described = describe(OwnAttack(Mine()))
+    assert described is not None
+    assert described.startswith(f"{__name__}:")
+    assert "Mine v9 (step_size=0.01, iterations=" in described
+
+
+DEFAULTS = Path(__file__).with_name("defaults.json")
+
+
+@every_attack
+def test_a_version_stands_for_its_defaults(scenario, name) -> None:
+    """Names on disk do not spell defaults out, so that one may not change under its version."""
+    attack = load_attack(scenario, name)
+    here = {each.name: getattr(attack, each.name) for each in fields(attack)}
+    known = json.loads(DEFAULTS.read_text())
+    assert json.loads(json.dumps(here)) == known.get(describe(attack)), (
+        f"{DEFAULTS.name} has other defaults for {describe(attack)}: whoever changes a default of "
+        f"an attack, or what it does, raises its `version` and adds a row; rows never change"
+    )
 
 
 def test_unknown_attack_lists_the_known_and_the_nearest() -> None:

@@ -81,7 +81,8 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
     [
         (lambda text: text[:-40], "no JSON"),
         (lambda text: text.replace("50.0, 70.0", "50.0, 71.0"), "figures and bits"),
-        (lambda text: text.replace('"format": 1', '"format": 9'), "format 9"),
+        (lambda text: text.replace('"format": 2', '"format": 9'), "format 9"),
+        (lambda text: text.replace('"format": 2', '"format": 1'), "format 1, this version"),
         (lambda text: text.replace('"bits"', '"bit"'), "cases or bits"),
         (lambda text: text.replace('"repeats": 2', '"repeats": 3'), "another size"),
         (lambda text: text.replace('"repeats": 2', '"repeats": 1000000000'), "repeats of"),
@@ -93,6 +94,7 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
         "cut-off",
         "edited-figure",
         "later-format",
+        "earlier-format",
         "no-bits",
         "other-repeats",
         "huge",

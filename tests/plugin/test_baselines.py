@@ -122,7 +122,7 @@ def test_what_the_baseline_has_not_or_has_too_much_is_said(kept: pytest.Pytester
 def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
     """A version or budget that changed makes an entry incomparable, and that is said."""
     path = kept.path / "kept.json"
-    path.write_text(path.read_text().replace("InjectionRnd v", "InjectionRnd v9"))
+    path.write_text(path.read_text().replace("/rnd v", "/rnd v9"))
     result = kept.runpytest(*BASE, KEPT)
     result.stdout.fnmatch_lines(
         [
