@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.cases import Case
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, one_line
 from grb_check.gates import Verdict
 from grb_check.metrics import relative_drop
 from grb_check.sealed import Unreadable, seal, unseal, write_whole
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 KIND: Final = "evidence"
+_ANEW: Final = "run the failed case again, which writes it anew"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,14 +211,15 @@ def read(path: Path) -> Evidence:
         head, arrays = unseal(path.read_bytes())
         if head.get("format") != FORMAT or head.get("kind") != KIND:
             found = f"{head.get('kind')!r} of format {head.get('format')!r}"
-            raise Unreadable(f"holds {found}, expected {KIND!r} of format {FORMAT}")
+            raise Unreadable(f"holds {found}, expected {KIND!r} of format {FORMAT}; {_ANEW}")
         return _decoded(head, arrays)
     except OSError as error:
         raise UsageError(f"evidence {str(path)!r}: {error.strerror}") from None
     except Unreadable as error:
         raise UsageError(f"evidence {str(path)!r} {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, SyntaxError) as error:
-        raise UsageError(f"evidence {str(path)!r} cannot be read: {error!r}") from None
+        why = f"{type(error).__name__}: {one_line(error)}"
+        raise UsageError(f"evidence {str(path)!r} cannot be read ({why}); {_ANEW}") from None
 
 
 def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Evidence:

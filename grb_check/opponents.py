@@ -24,6 +24,7 @@ ZOO: Final = "zoo"
 RUN: Final = "run"  # the models of the run, beside names of leaderboards
 MAKE: Final = "python -m grb_check leaderboard --dataset"
 SHOWN: Final = 12  # digits of a fingerprint
+NAMED: Final = 5  # models that a note names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +135,7 @@ def find_opponents(
             board = measured[name]
             only = tuple(dict.fromkeys(_title(word, board) for word in against.defences))
             boards.append(Opponents(board=board, only=only))
+            notes += _lacking(board) if against.zoo else []
         boards += [Opponents(board=board) for board in given if board.dataset == name]
         _check_boards(boards, places)
         found[name] = tuple(boards)
@@ -272,10 +274,22 @@ def _title(word: str, board: Board) -> str:
         title = word
     if title not in board.defences:
         raise UsageError(
-            f"{FLAG}: {title} is not on the measured leaderboard of {board.dataset}, which has "
-            f"{', '.join(board.defences)}"
+            f"{FLAG}: {title} is not measured on the leaderboard of {board.dataset}, which has "
+            f"{', '.join(board.defences)}; measure it with {MAKE} {board.dataset}"
         )
     return title
+
+
+def _lacking(board: Board) -> list[str]:
+    """A note on the reference models that a measured leaderboard has not."""
+    from grb_check.leaderboards.board import not_measured
+
+    titles = not_measured(board)
+    if not titles:
+        return []
+    more = f" and {len(titles) - NAMED} more" if len(titles) > NAMED else ""
+    told = f"{', '.join(titles[:NAMED])}{more}"
+    return [f"not measured on the leaderboard {board.name} of {board.dataset}: {told}"]
 
 
 def _nothing_measured(sources: Sequence[Source]) -> UsageError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -25,15 +25,17 @@ from grb_check.models.set_settings import SetModel, set_settings
 from grb_check.pair_gradients import PairGradients, mean_of
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import SelfTrained
-from grb_check.training import TrainingSettings, train
+from grb_check.training import PROTOCOL, TrainingSettings, train
 from grb_check.victims import Victim, freeze
-
-VERSION: Final = 1  # raised whenever the same recipe comes to give another model
+from grb_check.zoo import known
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """The name that tables give a model, and what makes it, for nodes and for graphs."""
+    """The name that tables give a model, and what makes it, for nodes and for graphs.
+
+    The factories are of `zoo`, which knows their versions.
+    """
 
     title: str
     factory: Callable[[int, int, str], nn.Module]
@@ -175,12 +177,17 @@ def recipe(dataset: AnyDataset, kind: str) -> str:
     if isinstance(dataset, GraphDataset):
         _factory_of_graphs(dataset, kind)
         settings = set_settings(cast(SetModel, title), dataset.name)
-        return f"{title} of graphs {VERSION}: {settings}, torch {torch.__version__}"
+        return _told(f"graph_{kind}", asdict(settings))
     row = hyper_parameters(title, dataset.name)
-    return (
-        f"{title} {VERSION}: hidden_sizes={row['hidden_sizes']}, dropout={row['dropout']}, "
-        f"{_settings(dataset, kind)}, torch {torch.__version__}"
-    )
+    shape = {name: row[name] for name in ("hidden_sizes", "dropout")}
+    return _told(kind, shape | asdict(_settings(dataset, kind)))
+
+
+def _told(factory: str, settings: Mapping[str, object]) -> str:
+    found = known(f"grb_check.models:{factory}")
+    assert found is not None  # a test looks at all kinds
+    words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{found.described} ({words}), training v{PROTOCOL}, torch {torch.__version__}"
 
 
 def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:

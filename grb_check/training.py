@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,10 @@ from grb_check.model_checks import check_nothing_cached, check_output
 from grb_check.randomness import isolated_randomness
 from grb_check.returned import Wrapped
 from grb_check.view_checks import check_view
+
+# Raised whenever the same model, data and seed come to give other weights: by the loops, probing,
+# adversarial training, or what the harness wraps models in. It is part of names on disk.
+PROTOCOL: Final = 1
 
 
 class Fit(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import torch
@@ -26,6 +26,11 @@ from grb_check.randomness import derive_seed, isolated_randomness
 from grb_check.surrogates import Ensemble, kinds_for
 
 Right: TypeAlias = NDArray[np.bool_]
+
+# Raised whenever the same models, attack, data and seed come to give other figures: by what attacks
+# differentiate through (edge weights, message masks, factors of pairs), the search by a model's
+# answers, the threat, seeds, or the measuring. It is part of names on disk.
+PROTOCOL: Final = 1
 
 
 @dataclass(frozen=True)
@@ -109,6 +114,7 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
         return _attack_surrogates(trial), False
     key = own.store.key(
         kind="perturbation",
+        protocol=PROTOCOL,
         dataset=own.fingerprint,
         surrogate="; ".join(own.recipe(kind) for kind in kinds_for(trial.attack)),
         surrogate_seed=surrogate_seed(),
@@ -204,6 +210,7 @@ def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) 
     own = trial.own
     key = own.store.key(
         kind="reference",
+        protocol=PROTOCOL,
         dataset=own.fingerprint,
         recipe=own.recipe("gcn"),
         perturbation=digest([*perturbation.tensors(), trial.threat.targets]),

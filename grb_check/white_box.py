@@ -24,6 +24,7 @@ from grb_check.own_models import Ready, predict, surrogate_seed
 from grb_check.stand_ins import Made, random_ones, searched, transferred_variant
 from grb_check.surrogates import kinds_for
 from grb_check.trials import (
+    PROTOCOL,
     Measured,
     Right,
     Trial,
@@ -265,6 +266,7 @@ def _reference_scores(trial: Trial, transferred: Made | None, methods: Sequence[
         return scores(*_attack_reference(trial, transferred, methods))
     key = own.store.key(
         kind="white-box reference, or transferred",
+        protocol=PROTOCOL,
         methods=" and ".join(methods),
         dataset=own.fingerprint,
         recipe=own.recipe("gcn"),

@@ -21,11 +21,19 @@ class Entry:
         name: of its factory in `grb_check.models`.
         title: in GRB's tables.
         about: one line for a list.
+        version: raised whenever it comes to be another model: its layers, its hyper-parameters,
+            how it is trained, or the version of the attack that it is trained under.
     """
 
     name: str
     title: str
     about: str
+    version: int = 1
+
+    @property
+    def described(self) -> str:
+        """Name and version, for whatever is written to disk."""
+        return f"{self.name} v{self.version}"
 
     @property
     def target(self) -> str:
@@ -84,6 +92,12 @@ CONTRASTIVE: Final = (
 )
 
 
+def known(target: str) -> Entry | None:
+    """The model of ours that a target names, contrastive ones included; None for any other."""
+    every = (*ZOO.values(), *CONTRASTIVE)
+    return next((each for each in every if each.target == target.strip()), None)
+
+
 def entry(text: str) -> Entry:
     """The reference model of a name, a title or a target, in any case.
 
@@ -91,7 +105,7 @@ def entry(text: str) -> Entry:
         UsageError: there is none; names the nearest and all that there are.
     """
     wanted = text.strip().lower()
-    for each in _ENTRIES:
+    for each in ZOO.values():
         if wanted in (each.name, each.title.lower(), each.target.lower()):
             return each
     raise unknown("reference model", wanted.rpartition(":")[2], tuple(ZOO))

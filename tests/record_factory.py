@@ -120,7 +120,7 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
             ledger.enter(each["node_id"], about, each["result"], each["message"])
     labels = dict.fromkeys(each["outcome"]["model"] for each in cases if each["outcome"]) or ["gcn"]
     return {
-        "format": 1,
+        "format": 2,
         "grb_check": "0.1.0",
         "environment": {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0"},
         "settings": {

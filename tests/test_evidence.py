@@ -117,7 +117,7 @@ def test_what_is_no_evidence_is_refused_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="holds 'arrays' of format 1, expected 'evidence'"):
         read(path)
     path.write_bytes(seal({"format": 1, "kind": "evidence", "case": {}}, {}))
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot be read \(KeyError: .*run the failed case again"):
         read(path)
 
 

@@ -71,7 +71,10 @@ def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
     assert [each.board.name for each in boards["grb-cora"]] == ["published"]
     assert [each.board.name for each in boards["tiny"]] == ["zoo", "mine"]
     assert boards["other"] == ()
-    assert notes == ("no rank on other: --grb-rank-against names no leaderboard of it",)
+    assert notes == (
+        "not measured on the leaderboard zoo of tiny: GCN, GCN+LN, GCN+AT, GAT, GAT+LN and 21 more",
+        "no rank on other: --grb-rank-against names no leaderboard of it",
+    )
 
 
 @pytest.mark.parametrize("word", ["gat_ln", "GAT+LN", "gat+ln", "grb_check.models:gat_ln"])
@@ -88,7 +91,7 @@ def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -
         ("zoo,gat", "zoo is all defences of the measured leaderboard, and gat would be some"),
         ("gat_nl", r"unknown leaderboard or defence 'gat_nl' \(did you mean 'gat_ln'\?\)"),
         ("pubilshed", r"did you mean 'published'\?"),
-        ("sage", "SAGE is not on the measured leaderboard of tiny, which has GCN, GAT"),
+        ("sage", "SAGE is not measured on the leaderboard of tiny, which has GCN, GAT"),
         ("published", "no leaderboard of tiny; there are those of grb-cora, .* measure one with"),
         ("nowhere.json", "there is no file '.*nowhere.json'; make one with python -m"),
         ("other.json", "is a leaderboard of cora, which is not among the datasets .*: tiny"),

@@ -106,8 +106,8 @@ def test_the_recipe_names_what_determines_the_surrogate() -> None:
         for part in ("[64, 64, 64]", "lr=0.01", "patience=50", torch.__version__):
             assert part in text
     flickr = replace(DATASET, name="grb-flickr")
-    assert "GCN 1: hidden_sizes=[256, 128, 64]" in recipe(flickr, "gcn")
-    assert "GIN 1: hidden_sizes=[128, 128, 128]" in recipe(flickr, "gin")
+    assert "gcn v1 (hidden_sizes=[256, 128, 64], dropout=" in recipe(flickr, "gcn")
+    assert "gin v1 (hidden_sizes=[128, 128, 128], dropout=" in recipe(flickr, "gin")
 
 
 def _injected(seed: int) -> tuple[Tensor, Tensor]:

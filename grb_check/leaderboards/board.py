@@ -18,6 +18,7 @@ from grb_check.metrics import (
     weighted_highest,
     weighted_lowest,
 )
+from grb_check.zoo import ZOO
 
 NO_ATTACK: Final = "no attack"
 
@@ -65,6 +66,8 @@ class Board:
         defences: titles of models.
         cells: (attack or `NO_ATTACK`, defence, difficulty) -> accuracy; every one of them.
         printed: (measure, defence, difficulty) -> the summary that is published with it.
+        models: defence -> name and version of a model of ours, `pkg.module:attr` of another; empty
+            for published ones.
         fingerprint: of the data it was measured on; empty for published ones.
         split: the rule of the split, `grb` or `given`; empty for published ones.
         about: where it is from, a line each.
@@ -77,6 +80,7 @@ class Board:
     defences: tuple[str, ...]
     cells: Mapping[tuple[str, str, str], Cell]
     printed: Mapping[tuple[str, str, str], Figure] = field(default_factory=dict)
+    models: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     split: str = ""
     about: tuple[str, ...] = ()
@@ -85,6 +89,15 @@ class Board:
     def rows(self) -> tuple[str, ...]:
         """The attacks and the row without attack."""
         return (*self.attacks, NO_ATTACK)
+
+
+def not_measured(board: Board) -> tuple[str, ...]:
+    """Titles of the reference models that the board lacks, or has of another version.
+
+    The board stays what it is when a model is added, and says that this one is not on it.
+    """
+    measured = set(board.models.values())
+    return tuple(each.title for each in ZOO.values() if each.described not in measured)
 
 
 def defence_summary(

@@ -1,9 +1,10 @@
 """Leaderboards as JSON files. Loads no torch.
 
-File format 1: an object with `format`, `dataset`, `fingerprint`, `split`, `about` (lines),
-`difficulties`, `attacks`, `defences`, `cells` (attack or "no attack" -> defence -> difficulty ->
-`mean`, `deviation`, `repeats`), `printed` (measure -> defence -> difficulty -> mean, deviation) and
-`summaries`, which are formed from the cells and not read back. Accuracies are fractions.
+File format 2: an object with `format`, `dataset`, `fingerprint`, `split`, `about` (lines),
+`difficulties`, `attacks`, `defences`, `models` (defence -> name and version), `cells` (attack or
+"no attack" -> defence -> difficulty -> `mean`, `deviation`, `repeats`), `printed` (measure ->
+defence -> difficulty -> mean, deviation) and `summaries`, which are formed from the cells and not
+read back. Accuracies are fractions.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from grb_check.leaderboards.published import NAME as PUBLISHED
 from grb_check.leaderboards.published import published_board
 from grb_check.metrics import Figure
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 ZOO: Final = "zoo"
 FOLDER: Final = "leaderboards"  # in the data home
 TOLERANCE: Final = 1e-9  # of means and deviations against the repeats
@@ -103,6 +104,7 @@ def board_to_dict(board: Board) -> dict[str, Any]:
         "difficulties": list(board.difficulties),
         "attacks": list(board.attacks),
         "defences": list(board.defences),
+        "models": dict(board.models),
         "cells": _nested(
             {
                 key: {
@@ -216,6 +218,7 @@ def _board(record: object, name: str) -> Board:
         defences=defences,
         cells=cells,
         printed=_printed(content.get("printed") or {}, defences, levels),
+        models=_models(content, defences),
         fingerprint=_text(content, "fingerprint"),
         split=_text(content, "split"),
         about=_texts(content, "about", may_be_empty=True),
@@ -293,6 +296,14 @@ def _texts(content: Mapping[str, Any], key: str, *, may_be_empty: bool = False) 
     if len(set(value)) < len(value) and not may_be_empty:
         raise _Malformed(f"{key} lists something twice")
     return tuple(value)
+
+
+def _models(content: Mapping[str, Any], defences: tuple[str, ...]) -> dict[str, str]:
+    models = _mapping(content.get("models"), "models")
+    wrong = [name for name in models if name not in defences or not isinstance(models[name], str)]
+    if wrong:
+        raise _Malformed(f"models has {reprlib.repr(wrong[0])}, which is no defence with a text")
+    return dict(models)
 
 
 def _names(content: Mapping[str, Any], key: str) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import platform
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from sys import modules
@@ -17,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import grb_check
+from grb_check import training, trials
 from grb_check.attacks import Pair, describe, load_attack
-from grb_check.attacks.budgets import settings_for
+from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.naming import split_budget
 from grb_check.attacks.protocol import Attack
 from grb_check.cases import Case
 from grb_check.datasets.dataset import Dataset
@@ -27,23 +28,10 @@ from grb_check.outcomes import Outcome
 from grb_check.own_models import OwnModels
 from grb_check.store import StoreWarning
 from grb_check.surrogates import kinds_for
+from grb_check.trials import describe_threat
+from grb_check.zoo import known
 
 LIBRARIES: Final = ("torch", "torch_geometric", "numpy", "scipy")
-HARNESS: Final = (  # what makes and trains models, whosever they are
-    "models/*.py",
-    "attacks/**/*.py",  # adversarial training makes use of them
-    "published/models.json",
-    "published/injection_budgets.json",
-    "training.py",
-    "adversarial*.py",
-    "probing.py",
-    "returned.py",
-    "conventions.py",
-    "victim*.py",
-    "evaluation.py",
-    "trials.py",
-    "white_box.py",
-)
 
 
 @dataclass(frozen=True)
@@ -65,9 +53,10 @@ class Measured:
 class Kept:
     """The results of one plan in the store.
 
-    A result is found again if nothing has changed that it depends on: data, the model's name and
-    the code of its package, attack with its version, number of repeats, versions of libraries,
-    device. What a user's attack without a version did is not kept.
+    A result is found again if nothing has changed that it depends on: data, threat, versions of
+    the model, the attack, training and evaluation, number of repeats, libraries, device. A user's
+    model has no version: the sources of its package stand for it. What a user's attack without a
+    version did is not kept.
 
     Args:
         plan: whose results.
@@ -77,36 +66,44 @@ class Kept:
 
     Attributes:
         store: where results are.
-        described: case -> class, version and settings of its attack; None where nothing tells them.
+        attacks: case -> name, version and settings of its attack; None where nothing tells them.
+        models: target -> name and version of a model of ours, the target of a user's.
     """
 
     def __init__(
         self, plan: Plan, dataset: Dataset, own: OwnModels, attacks: Mapping[Pair, Attack]
     ) -> None:
         self.store = own.store
-        self.described: dict[Case, str | None] = {}
+        self.attacks: dict[Case, str | None] = {}
+        self.models = {each.target: model_name(each.target) for each in plan.candidates}
         self._repeats = plan.repeats
         self._keys: dict[tuple[str, Case], str | None] = {}
+        codes = {target: code_of(target) for target in self.models}
         for case in plan.cases():
             defaults = settings_for(dataset, case.scenario)
             attack = load_attack(case.scenario, case.attack, defaults, attacks)
-            self.described[case] = describe(attack)
+            self.attacks[case] = describe(attack)
             surrogates = "; ".join(map(own.recipe, kinds_for(attack)))
-            for candidate in plan.candidates:
+            budget = split_budget(case.attack)[1]
+            threat = threat_for(dataset, case.difficulty, attack.scenario, budget)
+            for target, code in codes.items():
                 key = self.store.key(
                     kind="leaderboard",
                     dataset=own.fingerprint,
-                    name=dataset.name,  # decides on published hyper-parameters and budgets
-                    model=candidate.target,
-                    code=code_of(candidate.target.partition(":")[0]),
+                    name=dataset.name,  # decides on published hyper-parameters
+                    model=self.models[target],
+                    code=str(code),
                     case=case.cell,
-                    attack=str(self.described[case]),
+                    attack=str(self.attacks[case]),
+                    threat=describe_threat(threat),
                     surrogates=surrogates,
+                    training=training.PROTOCOL,
+                    evaluation=trials.PROTOCOL,
                     repeats=plan.repeats,
-                    versions=versions(),
+                    libraries=libraries(),
                 )
-                known = self.described[case] is not None
-                self._keys[candidate.target, case] = key if known else None
+                is_known = self.attacks[case] is not None and code is not None
+                self._keys[target, case] = key if is_known else None
 
     def load(self, target: str, case: Case) -> Measured | None:
         """The result of a model in a case, if it is there."""
@@ -133,28 +130,34 @@ class Kept:
                 self.store.discard(key, "not wanted any more")
 
 
-def versions() -> str:
-    """Of this package, what it computes with, and Python."""
-    libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
-    python = platform.python_version()
-    return f"grb_check {grb_check.__version__}, {libraries}, Python {python}"
+def libraries() -> str:
+    """Versions of what this package computes with, and Python's."""
+    return ", ".join(
+        [*(f"{name} {version(name)}" for name in LIBRARIES), f"Python {platform.python_version()}"]
+    )
 
 
-@cache
-def code_of(module: str) -> str:
-    """Hex digest of the Python files that a model is made and trained by.
+def model_name(target: str) -> str:
+    """Name and version of a model of ours; of any other what the user wrote."""
+    ours = known(target)
+    return target if ours is None else ours.described
 
-    Those of the imported module's whole package, or of the module itself where it is in none, and
-    the harness's own models and training.
+
+def code_of(target: str) -> str | None:
+    """Hex digest of the Python files of the user's package that a model is of.
+
+    Those of the imported module's whole package, or of the module itself where it is in none. Empty
+    for a model of ours, which has a version; None for what else of ours a target may name.
     """
-    top = modules[module.partition(".")[0]]
-    own = Path(grb_check.__file__).parent
+    if known(target) is not None:
+        return ""
+    top = modules[target.partition(":")[0].strip().partition(".")[0]]
+    if top is grb_check:
+        return None
     folders = [Path(each) for each in getattr(top, "__path__", ())]
-    files = {path for folder in folders if folder != own for path in folder.rglob("*.py")}
+    files = {path for folder in folders for path in folder.rglob("*.py")}
     if not folders and getattr(top, "__file__", None):
         files.add(Path(str(top.__file__)))
-    for pattern in HARNESS:
-        files |= set(own.glob(pattern))
     sha = hashlib.sha256()
     for path in sorted(files):
         sha.update(hashlib.sha256(path.read_bytes()).digest())

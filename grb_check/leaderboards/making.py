@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Final, NamedTuple, TypeAlias
 
+import grb_check
 from grb_check import datasets
 from grb_check.arena import our_warnings
 from grb_check.attacks.protocol import Attack
@@ -18,19 +19,17 @@ from grb_check.devices import resolve_device, threads_for
 from grb_check.errors import ModelError, UsageError, one_line
 from grb_check.evaluation import Evaluator
 from grb_check.leaderboards.board import NO_ATTACK, Board, Cell
-from grb_check.leaderboards.kept import Kept, Measured, versions
+from grb_check.leaderboards.kept import Kept, Measured, libraries
 from grb_check.leaderboards.plan import Candidate, Plan
 from grb_check.own_models import OwnModels
 from grb_check.store import Store
 from grb_check.subjects import as_subject
-from grb_check.zoo import ZOO
+from grb_check.zoo import known
 
 Say: TypeAlias = Callable[[str], object]
 
 MINUTE: Final = 60
 HOUR: Final = 3600
-
-_ZOO: Final = frozenset(each.target for each in ZOO.values())
 
 
 class Made(NamedTuple):
@@ -175,6 +174,11 @@ class Maker:
             attacks=tuple(map("/".join, plan.attacks)),
             defences=titles,
             cells=cells,
+            models={
+                each.title: self._kept.models[each.target]
+                for each in plan.candidates
+                if each.title not in failed
+            },
             fingerprint=self._fingerprint,
             split=plan.source.places.split,
             about=self._about(failed),
@@ -186,16 +190,16 @@ class Maker:
         seeds = ", ".join(map(str, range(plan.repeats)))
         return (
             f"made {datetime.now(timezone.utc).date().isoformat()} on {self._device.type} with "
-            f"{versions()}",
+            f"grb_check {grb_check.__version__}, {libraries()}",
             f"dataset {self._described}, fingerprint {self._fingerprint}",
             f"repeats: {plan.repeats}, each with its own training and attack (seeds {seeds})",
             *(
                 f"model {each.title}: {each.target}"
                 for each in plan.candidates
-                if each.title not in failed and each.target not in _ZOO
+                if each.title not in failed and known(each.target) is None
             ),
             *(
-                f"attack {name}: {self._kept.described[case] or 'of unknown version'}"
+                f"attack {name}: {self._kept.attacks[case] or 'of unknown version'}"
                 for name, case in attacks.items()
             ),
             *(f"left out {title}: {reason}" for title, reason in failed.items()),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from grb_check.leaderboards.standing import Standing
     from grb_check.rankings import RankVerdict
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def record(

@@ -111,10 +111,13 @@ def leaderboard_lines(places: Places) -> list[str]:
             rows.append(_board_row("published", board))
     wrong = []
     shipped = set()
+    lacking = []
     with as_file(files("grb_check").joinpath("leaderboards/shipped")) as folder:
         for path in _json_files(folder):
             shipped.add(path.stem)
-            rows.append(_board_row("zoo", _read(path)))
+            board = _read(path)
+            rows.append(_board_row("zoo", board))
+            lacking += _lacking(board)
     for path in _json_files(places.home / FOLDER):
         try:
             board = _read(path)
@@ -123,13 +126,22 @@ def leaderboard_lines(places: Places) -> list[str]:
             continue
         is_zoo = board.dataset == path.stem and path.stem not in shipped
         rows.append(_board_row("zoo" if is_zoo else str(path), board))
+        lacking += _lacking(board) if is_zoo else []
     return [
         *columns(rows, right=(2, 3)),
+        *lacking,
         *wrong,
         "",
         f"looked in {places.home / FOLDER}; python -m grb_check leaderboard --dataset NAME makes "
         f"more",
     ]
+
+
+def _lacking(board: Board) -> list[str]:
+    from grb_check.leaderboards.board import not_measured
+
+    titles = ", ".join(not_measured(board))
+    return [f"not measured on zoo of {board.dataset}: {titles}"] if titles else []
 
 
 def _board_row(name: str, board: Board) -> tuple[str, ...]:

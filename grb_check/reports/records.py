@@ -53,15 +53,20 @@ def check(record: Any, name: str) -> Record:
     """The record, if it is one.
 
     Raises:
-        UsageError: it is something else, of a later version, or damaged.
+        UsageError: it is something else, of another version, or damaged.
     """
     if not isinstance(record, dict) or not {"format", "cases"} <= record.keys():
         raise UsageError(f"{name} is no run record of grb_check; {_WANTED}")
     if isinstance(record["format"], int) and record["format"] > FORMAT:
         raise UsageError(
             f"{name} has format {record['format']}, made by grb_check "
-            f"{record.get('grb_check', 'of a later version')}; this version reads formats up to "
-            f"{FORMAT}: install a later one"
+            f"{record.get('grb_check', 'of a later version')}; this version reads {FORMAT}: "
+            f"install a later one"
+        )
+    if isinstance(record["format"], int) and record["format"] < FORMAT:
+        raise UsageError(
+            f"{name} has format {record['format']}, this version reads {FORMAT}: make it anew, "
+            f"with the same command"
         )
     for key, kind in _PARTS.items():
         if not isinstance(record.get(key), kind):

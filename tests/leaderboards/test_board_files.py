@@ -63,7 +63,10 @@ def cell(record: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.update(format=2), "format 2 is not 1"),
+        (lambda r: r.update(format=1), "format 1 is not 2"),
+        (lambda r: r.pop("models"), "models is missing"),
+        (lambda r: r.update(models={"GAT": "gat v1"}), "models has 'GAT', which is no defence"),
+        (lambda r: r.update(models={"GCN": 1}), "models has 'GCN', which is no defence with a"),
         (lambda r: r.pop("dataset"), "dataset is missing"),
         (lambda r: r.update(dataset=3), "dataset is no text"),
         (lambda r: r.update(attacks=[]), "attacks is empty"),

@@ -16,7 +16,7 @@ from board_bench import GOOD, POOR, Bench
 from numpy.typing import NDArray
 from strategies import LinearModel
 
-from grb_check import datasets
+from grb_check import datasets, zoo
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases import Case
 from grb_check.errors import ModelError, UsageError
@@ -143,14 +143,16 @@ def test_another_title_is_the_same_model(bench: Bench, measured: list[tuple[str,
     assert sorted(cells(first).values()) == sorted(cells(second).values())
 
 
-@pytest.mark.parametrize("change", ["repeats", "fresh", "code", "version"])
+@pytest.mark.parametrize(
+    "change", ["repeats", "fresh", "code", "libraries", "training", "evaluation"]
+)
 def test_what_depends_on_something_else_is_measured_anew(
     bench: Bench,
     measured: list[tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
     change: str,
 ) -> None:
-    """More repeats, a wish, another code, another library."""
+    """More repeats, a wish, another code, another library, another protocol."""
     bench.maker(GOOD).make()
     measured.clear()
     rest: dict[str, Any] = {}
@@ -159,9 +161,13 @@ def test_what_depends_on_something_else_is_measured_anew(
     if change == "fresh":
         bench.maker(GOOD, **rest).forget()
     if change == "code":
-        monkeypatch.setattr(kept, "code_of", lambda module: "another")
-    if change == "version":
-        monkeypatch.setattr(kept, "versions", lambda: "another")
+        monkeypatch.setattr(kept, "code_of", lambda target: "another")
+    if change == "libraries":
+        monkeypatch.setattr(kept, "libraries", lambda: "another")
+    if change == "training":
+        monkeypatch.setattr("grb_check.training.PROTOCOL", 99)
+    if change == "evaluation":
+        monkeypatch.setattr("grb_check.trials.PROTOCOL", 99)
     bench.maker(GOOD, **rest).make()
     assert len(measured) == 2
 
@@ -300,16 +306,47 @@ def test_the_code_of_a_model_is_that_of_its_package(
         (package / path).write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     __import__("some_models.deep")
-    code_of = kept.code_of.__wrapped__
-    before = code_of("some_models.deep")
+    before = kept.code_of("some_models.deep:build")
     (tmp_path / "other.py").write_text("")
-    assert code_of("some_models.deep") == before
+    assert kept.code_of("some_models.deep:build") == before
     (package / "deep" / "layers.py").write_text("SIZE = 1")
-    assert code_of("some_models.deep") != before
-    assert code_of("board_models") != code_of("grb_check.models")
+    assert kept.code_of("some_models.deep:build") != before
 
 
-def test_the_files_that_count_for_every_model_are_there() -> None:
-    """A pattern that matches nothing would let changes pass."""
-    own = Path(kept.__file__).parents[1]
-    assert all(list(own.glob(pattern)) for pattern in kept.HARNESS)
+def test_a_model_of_ours_is_kept_by_name_and_version() -> None:
+    """No file of ours counts; what of ours has no version is never kept."""
+    assert kept.model_name("grb_check.models:gcn_ln") == "gcn_ln v1"
+    assert kept.model_name("grb_check.models:dgi") == "dgi v1"
+    assert kept.model_name(GOOD) == GOOD
+    assert kept.code_of("grb_check.models:gcn_ln") == ""
+    assert kept.code_of("grb_check.models.gcn:GCN") is None
+
+
+class Row(zoo.Entry):
+    """A tiny model in the place of one of ours."""
+
+    @property
+    def target(self) -> str:
+        return f"board_models:{self.name}"
+
+
+OURS = {**zoo.ZOO, "good": Row("good", "Good", ""), "poor": Row("poor", "Poor", "")}
+OURS_TARGETS = (f"Good={GOOD}", f"Poor={POOR}")
+
+
+def test_a_new_model_leaves_what_is_kept(
+    bench: Bench, measured: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row alone is missing; a model that got another version is measured anew, alone."""
+    monkeypatch.setattr(zoo, "ZOO", OURS)
+    bench.maker(*OURS_TARGETS).make()
+    assert len(measured) == 4
+    measured.clear()
+    monkeypatch.setattr(zoo, "ZOO", {**OURS, "broken": Row("broken", "Shield", "of tomorrow")})
+    made = bench.maker(*OURS_TARGETS).make()
+    assert measured == []
+    assert made.board.models == {"Good": "good v1", "Poor": "poor v1"}
+    monkeypatch.setattr(zoo, "ZOO", {**OURS, "poor": replace(OURS["poor"], version=2)})
+    made = bench.maker(*OURS_TARGETS).make()
+    assert [name for name, _ in measured] == ["Poor", "Poor"]
+    assert made.board.models == {"Good": "good v1", "Poor": "poor v2"}

@@ -38,7 +38,8 @@ def test_a_record_is_read_back(tmp_path: Path) -> None:
         (b"[1, 2]", "is no run record of grb_check"),
         (b'{"created": 1, "tests": []}', "is no run record of grb_check"),
         (b'{"format": 99, "cases": [], "grb_check": "7.0"}', "made by grb_check 7.0"),
-        (b'{"format": 1, "cases": {}}', "is damaged"),
+        (b'{"format": 1, "cases": []}', "has format 1, this version reads 2: make it anew"),
+        (b'{"format": 2, "cases": {}}', "is damaged"),
     ],
 )
 def test_another_file_is_refused_in_words(
