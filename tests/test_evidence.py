@@ -157,7 +157,7 @@ def _says(shape: tuple[int, ...], kind: str = "<i8") -> bytes:
         ({"0/added_edges.npy": _says((2, -1))}, "cannot be read: "),
         ({"0/added_edges.npy": _says((2, 3), "|O")}, "cannot be read: Object arrays"),
         ({"grb_check.json": b"[" * 100_000}, "cannot be read: "),
-        ({}, "cannot be read: KeyError"),
+        ({}, r"cannot be read \(KeyError"),
     ],
     ids=["larger than memory", "negative", "pickle", "nested", "absent"],
 )
