@@ -203,5 +203,6 @@ def test_a_set_of_graphs_has_not_all_surrogates() -> None:
     dataset = graph_dataset(set_of_graphs())
     check_kinds(Asking(("gin", "gcn")), dataset)
     check_kinds(Asking(("gcn_ln",)), community_dataset())
+    assert recipe(dataset, "gin").startswith("graph_gin v1 (lr=")
     with pytest.raises(UsageError, match=r"'gcn_ln' is a model of nodes.*allowed: gcn, gin"):
         check_kinds(Asking(("gcn", "gcn_ln")), dataset)

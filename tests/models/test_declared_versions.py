@@ -1,0 +1,62 @@
+"""What versions of models and of the training stand for: they are on disk instead of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Final
+
+import pytest
+
+from grb_check import training
+from grb_check.adversarial import JUDGING_STEPS, AdversarialSettings, fgsm_of
+from grb_check.attacks import describe
+from grb_check.training import TrainingSettings
+from grb_check.zoo import CONTRASTIVE, ZOO
+
+# Rows never change: whoever changes what a version stands for raises it and adds a row.
+TRAINING: Final = {1: "6012d20279038e59"}
+TABLES: Final = {
+    "models.json": "0c023c4d5467ec96",
+    "contrastive_models.json": "371773da6d3c7131",
+    "contrastive_set_models.json": "e2ffe7015cf00261",
+    "injection_budgets.json": "a7a7868a95da7973",  # adversarial training has it too
+}
+
+
+def digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def test_the_version_of_the_training_stands_for_its_settings() -> None:
+    """Of both trainings: what is not said there a model is trained with."""
+    told = [asdict(TrainingSettings()), asdict(AdversarialSettings()), JUDGING_STEPS]
+    assert digest(json.dumps(told)) == TRAINING.get(training.PROTOCOL), (
+        "default settings of a training have changed: raise training.PROTOCOL and add a row"
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_versions_of_models_stand_for_their_hyper_parameters(name: str) -> None:
+    """Tables of papers do not change; where ours did, models of that row are other models."""
+    content = json.loads(files("grb_check").joinpath("published", name).read_text("utf-8"))
+    assert digest(json.dumps(content, sort_keys=True)) == TABLES[name], (
+        f"{name} has changed: raise the `version` of its models in zoo.py, and put the digest here"
+    )
+
+
+def test_adversarially_trained_models_are_of_this_version_of_the_attack() -> None:
+    """Where it has another, theirs are raised with it."""
+    attack = fgsm_of(AdversarialSettings(step_size=0.1), (0.0, 1.0))
+    assert (describe(attack) or "").startswith("injection/fgsm v2 ("), (
+        "raise the `version` of every model that is trained under attack in zoo.py"
+    )
+
+
+def test_names_on_disk_are_of_one_model_each() -> None:
+    """Reference models and contrastive ones share the table of names."""
+    names = [each.described for each in (*ZOO.values(), *CONTRASTIVE)]
+    assert len(set(names)) == len(names)
+    assert all(each.version >= 1 for each in (*ZOO.values(), *CONTRASTIVE))
