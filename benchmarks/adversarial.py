@@ -29,16 +29,16 @@ from grb_check import datasets
 from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.threat import apply
-from grb_check.cases import Case
+from grb_check.cases.case import Case
+from grb_check.cases.metrics import weighted_lowest
 from grb_check.datasets.dataset import Dataset
-from grb_check.devices import threads_for
-from grb_check.metrics import weighted_lowest
-from grb_check.own_models import OwnModels, predict
-from grb_check.store import Store
-from grb_check.subjects import as_subject
-from grb_check.trials import Trial, on_surrogates
-from grb_check.victim_building import build_victim
-from grb_check.victims import Victim
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.own_models import OwnModels, predict
+from grb_check.evaluation.store import Store
+from grb_check.evaluation.trials import Trial, on_surrogates
+from grb_check.gradients.victim import Victim
+from grb_check.training.building import build_victim
+from grb_check.victims.subject import as_subject
 
 ATTACKS = ("rnd", "fgsm", "pgd", "speit", "tdgia")
 MODELS = ("gcn", "gat", "gin", "appnp", "tagcn", "sage", "sgcn", "rgcn")

@@ -14,15 +14,15 @@ from contrastive_tasks import TASKS
 from injection_arena import Row
 from modification_memory import peak_mib
 
-from grb_check.cases import Case
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Outcome, Repeat
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError
-from grb_check.evaluation import Evaluator
-from grb_check.factories import load_factory
-from grb_check.outcomes import Outcome, Repeat
-from grb_check.returned import Encoder, SelfTrained
-from grb_check.store import Store
-from grb_check.subjects import as_subject
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.store import Store
+from grb_check.user_code.factories import load_factory
+from grb_check.victims.subject import as_subject
+from grb_check.victims.wrappers import Encoder, SelfTrained
 
 
 @dataclass(frozen=True, kw_only=True)

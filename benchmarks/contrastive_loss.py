@@ -13,7 +13,7 @@ from injection_rows import markdown
 from injection_scale import alone
 from modification_memory import peak_mib, reset_peak
 
-from grb_check.models.info_nce import TILE, info_nce
+from grb_check.models.contrastive.info_nce import TILE, info_nce
 
 COLUMNS: Final = (
     "nodes",

@@ -13,7 +13,7 @@ from injection_arena import Row
 from injection_scale import alone
 
 from grb_check.attacks import load_attack
-from grb_check.factories import load_factory
+from grb_check.user_code.factories import load_factory
 
 
 def add_arguments(

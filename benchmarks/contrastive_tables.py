@@ -13,7 +13,7 @@ from contrastive_tasks import CLEAN, MIN, TASKS, Task, printed, title
 from injection_arena import Row
 from injection_rows import grouped, markdown, mean
 
-from grb_check.metrics import Figure, average, delta, over_repeats, ranks
+from grb_check.cases.metrics import Figure, average, delta, over_repeats, ranks
 
 STRONG: Final = "PR-BCD"  # the attack that is to be no weaker than the paper's
 REFERENCE: Final = "GCN"  # whose drops the others' are compared with

@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from torch import nn
 
 from grb_check import datasets, models
-from grb_check.arena import Arena
 from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.threat import apply
-from grb_check.cases import Case, expand
+from grb_check.cases.case import Case, expand
+from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
-from grb_check.devices import resolve_device, threads_for
-from grb_check.own_models import OwnModels, Ready
-from grb_check.randomness import isolated_randomness
-from grb_check.store import Store
-from grb_check.subjects import as_subject
-from grb_check.suites import SUITES
-from grb_check.trials import Trial, on_surrogates, right_after, right_before
+from grb_check.evaluation.arena import Arena
+from grb_check.evaluation.devices import resolve_device, threads_for
+from grb_check.evaluation.own_models import OwnModels, Ready
+from grb_check.evaluation.store import Store
+from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.subject import as_subject
 
 
 def gcn_without_dropout(num_features: int, num_classes: int) -> nn.Module:

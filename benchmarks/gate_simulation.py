@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from grb_check.baselines.baseline import ALPHA, JOINT_SHARE
-from grb_check.baselines.compare import Pair, compare, compare_together
-from grb_check.baselines.files import Entry
+from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE
+from grb_check.gate.baselines.compare import Pair, compare, compare_together
+from grb_check.gate.baselines.files import Entry
 
 Bits = NDArray[np.int8]
 

@@ -13,11 +13,11 @@ from injection_arena import Row, load_dataset, raw_gcn, threat
 from injection_rows import markdown
 from torch import Tensor
 
-from grb_check.attacks.injection.links import random_links
+from grb_check.attacks.links.links import random_links
 from grb_check.attacks.objectives import tanh_margin
 from grb_check.datasets.dataset import Dataset
-from grb_check.models.gcn import GCN
-from grb_check.models.restricted import RowWise, injected_logits
+from grb_check.gradients.restricted import RowWise, injected_logits
+from grb_check.models.reference.gcn import GCN
 
 STEPS = 100
 

@@ -42,16 +42,16 @@ from torch import Tensor
 from grb_check.attacks import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.grb_writer import write_folder
-from grb_check.datasets.synthetic import (
+from grb_check.datasets.formats.synthetic import (
     DegreeShape,
     Preset,
     degree_sequence,
     generate,
 )
-from grb_check.datasets.synthetic import prepare as prepare_preset
-from grb_check.surrogates import kinds_for
-from grb_check.victims import Victim, freeze
+from grb_check.datasets.formats.synthetic import prepare as prepare_preset
+from grb_check.datasets.grb_writer import write_folder
+from grb_check.evaluation.surrogates import kinds_for
+from grb_check.gradients.victim import Victim, freeze
 
 MIB: Final = 2**20
 COLUMNS: Final = (

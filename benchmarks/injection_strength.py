@@ -30,8 +30,8 @@ from injection_arena import (
 from injection_rows import grouped, markdown, mean
 
 from grb_check.attacks import load_attack
-from grb_check.devices import threads_for
-from grb_check.surrogates import kinds_for
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.surrogates import kinds_for
 
 KEYS = ("data", "difficulty", "knowledge", "attack")
 FIGURES = ("seconds", "steps", "edges", "edge_budget", "outside_range")

@@ -28,7 +28,7 @@ from torch_geometric.nn import models
 
 from grb_check.attacks import load_attack
 from grb_check.datasets.dataset import Dataset
-from grb_check.devices import threads_for
+from grb_check.evaluation.devices import threads_for
 
 ATTACKS: Final = (
     "random-flips",

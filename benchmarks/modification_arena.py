@@ -22,13 +22,13 @@ from torch_geometric.datasets import Planetoid
 
 from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
+from grb_check.gradients.victim import Victim, freeze
 from grb_check.models import GCN
-from grb_check.pair_gradients import PairGradients
-from grb_check.randomness import derive_seed, isolated_randomness
-from grb_check.victims import Victim, freeze
+from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Make = Callable[[int, int], nn.Module]
 

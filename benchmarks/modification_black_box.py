@@ -14,13 +14,13 @@ from injection_rows import grouped, markdown, mean
 from modification_arena import check_names, limits_of, result, run_attack
 
 from grb_check.attacks import load_attack
-from grb_check.attacks.naming import base_name
+from grb_check.attacks.names import base_name
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
-from grb_check.devices import threads_for
-from grb_check.randomness import derive_seed
-from grb_check.surrogates import surrogate
-from grb_check.victims import Victim
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.surrogates import surrogate
+from grb_check.gradients.victim import Victim
+from grb_check.user_code.randomness import derive_seed
 
 SEVEN: Final = ("rnd", "flip", "dice", "nea", "stack", "fga", "pgd")
 NARROW: Final = (  # what GRB's code does: it removes only, but for DICE and FGA

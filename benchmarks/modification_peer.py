@@ -23,8 +23,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.datasets.dataset import Dataset
-from grb_check.randomness import isolated_randomness
-from grb_check.victims import Victim
+from grb_check.gradients.victim import Victim
+from grb_check.user_code.randomness import isolated_randomness
 
 PEER: Final = f"PyG {__version__}"
 BLOCK: Final = 250_000

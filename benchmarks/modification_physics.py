@@ -35,7 +35,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks import load_attack
 from grb_check.datasets.dataset import Dataset
-from grb_check.victims import Victim
+from grb_check.gradients.victim import Victim
 
 ATTACKS: Final = ("prbcd", "grbcd")
 PEER_ATTACKS: Final = ("PRBCD tanh_margin",)

@@ -25,9 +25,9 @@ from torch_geometric.nn import APPNP, models
 from grb_check.attacks import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import Dataset
-from grb_check.devices import threads_for
 from grb_check.errors import GradientError
-from grb_check.victims import Victim
+from grb_check.evaluation.devices import threads_for
+from grb_check.gradients.victim import Victim
 
 ATTACKS: Final = ("random-flips", "prbcd", "grbcd", "pgd-topology")
 KEYS: Final = ("data", "victim", "attack")

@@ -31,9 +31,9 @@ from torch_geometric.nn import SGConv
 from torch_geometric.nn import models as pyg
 
 from grb_check.datasets.dataset import Dataset
-from grb_check.devices import threads_for
+from grb_check.evaluation.devices import threads_for
 from grb_check.models import APPNP, GAT, GCN, GIN, SGCN, TAGCN, GraphSAGE
-from grb_check.randomness import isolated_randomness
+from grb_check.user_code.randomness import isolated_randomness
 
 Make = Callable[[int, int], nn.Module]
 PYG: Final = "PyG's own model, measured here"

@@ -9,9 +9,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from grb_check.adversarial import AdversarialSettings, adversarial_training
     from grb_check.attacks.threat import Perturbation
-    from grb_check.cases import Case
+    from grb_check.cases.case import Case
+    from grb_check.cases.outcomes import Outcome, Repeat
     from grb_check.errors import (
         AttackError,
         BudgetError,
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         ModelError,
         UsageError,
     )
-    from grb_check.evaluation import evaluate
-    from grb_check.gates import Gate, Verdict, judge
-    from grb_check.outcomes import Outcome, Repeat
-    from grb_check.returned import Encoder, SelfTrained, Trained, wrap
-    from grb_check.training import TrainingSettings
+    from grb_check.evaluation.evaluator import evaluate
+    from grb_check.gate.limits import Gate, Verdict, judge
+    from grb_check.training.adversarial import AdversarialSettings, adversarial_training
+    from grb_check.training.nodes import TrainingSettings
+    from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, wrap
 
 __version__ = "0.1.0"
 
@@ -53,8 +53,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "adversarial": ("AdversarialSettings", "adversarial_training"),
-    "cases": ("Case",),
+    "training.adversarial": ("AdversarialSettings", "adversarial_training"),
+    "cases.case": ("Case",),
     "attacks.threat": ("Perturbation",),
     "errors": (
         "AttackError",
@@ -64,11 +64,11 @@ _HOMES = {
         "ModelError",
         "UsageError",
     ),
-    "evaluation": ("evaluate",),
-    "gates": ("Gate", "Verdict", "judge"),
-    "outcomes": ("Outcome", "Repeat"),
-    "returned": ("Encoder", "SelfTrained", "Trained", "wrap"),
-    "training": ("TrainingSettings",),
+    "evaluation.evaluator": ("evaluate",),
+    "gate.limits": ("Gate", "Verdict", "judge"),
+    "cases.outcomes": ("Outcome", "Repeat"),
+    "victims.wrappers": ("Encoder", "SelfTrained", "Trained", "wrap"),
+    "training.nodes": ("TrainingSettings",),
 }
 
 

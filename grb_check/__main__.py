@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from grb_check import __version__, datasets
-from grb_check.commands import merge, replay, report
+from grb_check.cli import merge, replay, report
 from grb_check.datasets import Places, Source
+from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
-from grb_check.datasets.sources import named_sources
 from grb_check.errors import GrbCheckError, UsageError
-from grb_check.store import Store, StoreWarning
+from grb_check.evaluation.store import Store, StoreWarning
 
 Command = Callable[[argparse.Namespace, Places], int]
 
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def list_datasets(options: argparse.Namespace, places: Places) -> int:
     """Every known dataset, and where it is or would come from."""
-    from grb_check.reports.listing import dataset_lines
+    from grb_check.session.listing import dataset_lines
 
     _say(*dataset_lines(places))
     return 0
@@ -69,9 +69,9 @@ def list_datasets(options: argparse.Namespace, places: Places) -> int:
 
 def info(options: argparse.Namespace, places: Places) -> int:
     """The figures of one dataset beside the published ones."""
+    from grb_check.cli.dataset_report import graph_set_statistics, statistics
     from grb_check.datasets.identity import files_of, key_of
     from grb_check.datasets.lock import LOCK_FILE, recorded
-    from grb_check.reports.datasets import graph_set_statistics, statistics
 
     source = datasets.find(options.dataset, places)
     if source.of_graphs:
@@ -108,11 +108,11 @@ def lock(options: argparse.Namespace, places: Places) -> int:
 
 def leaderboard(options: argparse.Namespace, places: Places) -> int:
     """Attack many models alike and rank them; goes on where it was interrupted."""
-    from grb_check.leaderboards.files import FOLDER
-    from grb_check.leaderboards.plan import plan
-    from grb_check.leaderboards.saving import prepare, refuse_smaller, save
-    from grb_check.roster import Roster
-    from grb_check.settings import STORE_VARIABLE
+    from grb_check.cases.attack_registry import Roster
+    from grb_check.ranking.boards.files import FOLDER
+    from grb_check.ranking.boards.plan import plan
+    from grb_check.ranking.boards.saving import prepare, refuse_smaller, save
+    from grb_check.settings.settings import STORE_VARIABLE
 
     roster = Roster()
     wanted = plan(
@@ -128,7 +128,7 @@ def leaderboard(options: argparse.Namespace, places: Places) -> int:
     refuse_smaller(wanted, folder)
     given = options.store or os.environ.get(STORE_VARIABLE)
     store = prepare("--store", expanded(given or places.home / "store"))
-    from grb_check.leaderboards.making import Maker  # loads torch
+    from grb_check.ranking.boards.making import Maker  # loads torch
 
     maker = Maker(wanted, store=Store(store), device=options.device, say=_note, attacks=roster.own)
     if options.fresh:

@@ -5,6 +5,12 @@ Each message names what was given, what is allowed and what to do.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=str)
+
 
 class GrbCheckError(Exception):
     """Base of all errors that grb_check raises on purpose."""
@@ -37,3 +43,22 @@ class BudgetError(GrbCheckError):
 def one_line(error: BaseException) -> str:
     """What an error says, on one line; its kind if it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def choose(what: str, given: str, allowed: Sequence[Name]) -> Name:
+    """`given` if it is allowed.
+
+    Raises:
+        UsageError: names the value, the nearest spelling and all allowed values.
+    """
+    for name in allowed:
+        if name == given:
+            return name
+    raise unknown(what, given, allowed)
+
+
+def unknown(what: str, given: str, allowed: Sequence[str]) -> UsageError:
+    """The error that `choose` raises."""
+    near = difflib.get_close_matches(given, allowed, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return UsageError(f"unknown {what} {given!r}{hint}; allowed: {', '.join(allowed)}")

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from grb_check import options, workers
+from grb_check.session import workers
+from grb_check.settings import options
 
 if TYPE_CHECKING:
-    from grb_check.cases import Case
-    from grb_check.gates import Verdict
-    from grb_check.keeping import Kept
-    from grb_check.outcomes import Outcome
-    from grb_check.session import Run
-    from grb_check.settings import Settings
+    from grb_check.cases.case import Case
+    from grb_check.cases.outcomes import Outcome
+    from grb_check.failures.record_failure import Kept
+    from grb_check.gate.limits import Verdict
+    from grb_check.session.run import Run
+    from grb_check.settings.settings import Settings
 
 RUN = pytest.StashKey["Run"]()
 ALL_GPUS = pytest.StashKey["str | None"]()
@@ -58,9 +59,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     what = config.getoption("grb_list")
     if what is None:
         return None
-    from grb_check.compat import say
-    from grb_check.reports.listing import listing
-    from grb_check.session import places_of
+    from grb_check.session.listing import listing
+    from grb_check.session.pytest_private import say
+    from grb_check.session.run import places_of
 
     with _usage_errors():
         say(config, listing(what, lambda: places_of(config)))
@@ -82,7 +83,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "grb_case" in metafunc.fixturenames:
-        from grb_check.collection import parametrize
+        from grb_check.session.collection import parametrize
 
         with _short_errors():
             run = _run(metafunc.config)
@@ -206,7 +207,7 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
     """The figures of this test's case: the model is built, trained and attacked."""
-    from grb_check.reports import rank_words
+    from grb_check.ranking import rank_words
     from grb_check.reports.junit import case_properties
 
     run = _run(request.config)
@@ -223,7 +224,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
     """What the gate (`--grb-max-drop`, `grb_thresholds`, ...) says of this test's outcome."""
-    from grb_check.gates import judge
+    from grb_check.gate.limits import judge
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
@@ -263,8 +264,8 @@ def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
 def _run(config: pytest.Config) -> Run:
     """The run of this session, made on first use."""
     if RUN not in config.stash:
-        from grb_check.compat import is_worker
-        from grb_check.session import Run
+        from grb_check.session.pytest_private import is_worker
+        from grb_check.session.run import Run
 
         run = Run(config)
         config.stash[RUN] = run

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from grb_check.conventions import Adapter, detect_convention
+from grb_check.gradients.victim import Victim
 from grb_check.models import GCN, GIN
-from grb_check.victims import Victim
+from grb_check.victims.conventions import Adapter, detect_convention
 
 DEPTHS = ((3,), (8, 4), (2, 9, 5))
 

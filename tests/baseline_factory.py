@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from grb_check.baselines.files import Entry
+from grb_check.gate.baselines.files import Entry
 
 
 def entry(

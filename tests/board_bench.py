@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import datasets
+from grb_check.cases.attack_registry import Roster
 from grb_check.datasets import Places
-from grb_check.leaderboards.making import Maker
-from grb_check.leaderboards.plan import plan
-from grb_check.roster import Roster
-from grb_check.store import Store
+from grb_check.evaluation.store import Store
+from grb_check.ranking.boards.making import Maker
+from grb_check.ranking.boards.plan import plan
 
 GOOD: Final = "board_models:good"
 POOR: Final = "board_models:poor"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from grb_check.cases import DIFFICULTIES
-from grb_check.leaderboards.board import NO_ATTACK, Board, Cell
-from grb_check.metrics import Figure
+from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.metrics import Figure
+from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 
 ATTACKS = ("injection/rnd", "injection/pgd+budget=0.1", "modification/dice")
 TITLES = ("GCN", "GAT+LN", "R-GCN", "mine | yours", "ü")

@@ -20,7 +20,7 @@ from grb_check.datasets.splits import grb_split
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is to be made, see `published/datasets.json`."""
+    """What is to be made, see `datasets/paper_figures/datasets.json`."""
 
     structure: str
     features: int

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from grb_check.cases import Case
-from grb_check.diagnostics import DIAGNOSTICS
-from grb_check.outcomes import Finding, Outcome, Repeat, Scores
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Finding, Outcome, Repeat, Scores
+from grb_check.evaluation.diagnostics import DIAGNOSTICS
 
 CASE = Case("synthetic-cora", "easy", "injection", "pgd")
 TARGETS = 100

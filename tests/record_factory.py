@@ -9,13 +9,13 @@ from typing import Any
 
 from outcome_factory import finding, outcome
 
-from grb_check.baselines.comparison import Comparison
-from grb_check.cases import Case, node_path
-from grb_check.gates import Gate, judge
-from grb_check.ledger import Ledger
-from grb_check.outcomes import Outcome
-from grb_check.reports.curves import curves
-from grb_check.reports.ranking import Ranked, by_effect
+from grb_check.cases.case import Case, node_path
+from grb_check.cases.expected_cases import Ledger
+from grb_check.cases.outcomes import Outcome
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.limits import Gate, judge
+from grb_check.ranking.budget_curves import curves
+from grb_check.ranking.orders import Ranked, by_effect
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"
 ATTACKS = (

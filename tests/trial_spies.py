@@ -12,15 +12,15 @@ from small_graphs import community_dataset
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check import surrogates
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.cases import Case
-from grb_check.conventions import PLAIN, Adapter
+from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
-from grb_check.own_models import OwnModels, Ready, predict
-from grb_check.store import Store
-from grb_check.trials import Trial
-from grb_check.victims import Victim
+from grb_check.evaluation import surrogates
+from grb_check.evaluation.own_models import OwnModels, Ready, predict
+from grb_check.evaluation.store import Store
+from grb_check.evaluation.trials import Trial
+from grb_check.gradients.victim import Victim
+from grb_check.victims.conventions import PLAIN, Adapter
 
 CPU = torch.device("cpu")
 DATASET = community_dataset()

@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from grb_check.attacks import naming
+from grb_check.attacks import names
 from grb_check.attacks.own_attacks import OwnAttack, check
 from grb_check.errors import UsageError
 
@@ -76,18 +76,16 @@ def load_attack(
     Raises:
         UsageError: there is no such attack, or it does not take a modifier.
     """
-    name, _ = naming.split_budget(name)
-    pair = (scenario, naming.base_name(name))
+    name, _ = names.split_budget(name)
+    pair = (scenario, names.base_name(name))
     label = "/".join(pair)
     if pair in own:
-        attack = naming.with_settings(
-            own[pair], naming.read_modifiers(own[pair], name, label), label
-        )
+        attack = names.with_settings(own[pair], names.read_modifiers(own[pair], name, label), label)
         check(attack, f"attack {scenario}/{name}")
         return OwnAttack(attack)
     attack = _built_in(*pair)
-    known = {key: value for key, value in defaults.items() if naming.has_setting(attack, key)}
-    return naming.with_settings(attack, known | naming.read_modifiers(attack, name, label), label)
+    known = {key: value for key, value in defaults.items() if names.has_setting(attack, key)}
+    return names.with_settings(attack, known | names.read_modifiers(attack, name, label), label)
 
 
 def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> str:
@@ -101,20 +99,20 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     Raises:
         UsageError: as `load_attack`, or a modifier of `worst`, which is no attack of its own.
     """
-    plain, budget = naming.split_budget(name)
-    base = naming.base_name(plain)
+    plain, budget = names.split_budget(name)
+    base = names.base_name(plain)
     if base == plain:
-        return naming.with_budget(plain, budget)
-    if base == naming.WORST:
+        return names.with_budget(plain, budget)
+    if base == names.WORST:
         raise UsageError(
-            f"attack {scenario}/{base} takes no modifier but {naming.BUDGET}=SHARE, because it is "
+            f"attack {scenario}/{base} takes no modifier but {names.BUDGET}=SHARE, because it is "
             f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}, which can be "
             f"given to these: --grb-attack=NAME+MODIFIER,{base}"
         )
     load_attack(scenario, plain, own=own)  # refuses what the attack refuses
     attack = own.get((scenario, base)) or _built_in(scenario, base)
-    settings = naming.read_modifiers(attack, plain, f"{scenario}/{base}")
-    return naming.with_budget(f"{base}{naming.write_modifiers(attack, settings)}", budget)
+    settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
+    return names.with_budget(f"{base}{names.write_modifiers(attack, settings)}", budget)
 
 
 def describe(attack: Attack) -> str | None:

@@ -156,6 +156,6 @@ def _scaled_injection(dataset: Dataset, difficulty: str) -> Threat:
 
 
 def _table() -> dict[str, Any]:
-    text = (files("grb_check") / "published" / "injection_budgets.json").read_text("utf-8")
+    text = (files("grb_check") / "attacks/paper_figures/injection_budgets.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table

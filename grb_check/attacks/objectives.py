@@ -8,7 +8,7 @@ from typing import Final
 import torch.nn.functional as F
 from torch import Tensor
 
-from grb_check.choices import choose
+from grb_check.errors import choose
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final, cast, final, get_args
 
-from grb_check.attacks.naming import check_surrogates
+from grb_check.attacks.names import check_surrogates
 from grb_check.errors import AttackError, GrbCheckError, UsageError
-from grb_check.factories import import_target
-from grb_check.tracebacks import short_traceback
+from grb_check.user_code.factories import import_target
+from grb_check.user_code.tracebacks import short_traceback
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +157,7 @@ class OwnAttack:
         Raises:
             AttackError: it raised, or returned something else.
         """
-        from grb_check.randomness import derive_seed, isolated_randomness
+        from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
         label = f"attack {self.scenario}/{self.name}"
         with isolated_randomness(derive_seed(label, generator.initial_seed())):

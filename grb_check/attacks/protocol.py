@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.pair_gradients import PairGradients
 
 
 class DifferentiableModel(Protocol):

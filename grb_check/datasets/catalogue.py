@@ -16,7 +16,7 @@ from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.graph_sets import GraphSet
+    from grb_check.datasets.formats.graph_sets import GraphSet
     from grb_check.datasets.views import AnyDataset
 
 Kind = Literal[
@@ -301,7 +301,7 @@ def _candidates(name: str, places: Places) -> Iterator[tuple[Kind, Path, tuple[s
 def _given(text: str, spec: str, places: Places, name: str) -> Source:
     """What a spec with a path, a class of PyG or a function names."""
     if text.startswith("pyg:"):
-        from grb_check.datasets.pyg import check_spec
+        from grb_check.datasets.formats.pyg import check_spec
 
         parsed = check_spec(text.removeprefix("pyg:"))
         default = "-".join(filter(None, ("pyg", parsed.kind, parsed.name))).lower()

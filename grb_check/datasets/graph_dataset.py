@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import digest
-from grb_check.datasets.graph_sets import SEED, GraphSet
+from grb_check.datasets.formats.graph_sets import SEED, GraphSet
 from grb_check.errors import DataError
 
 VALIDATION_SHARE: Final = 0.1  # of the training graphs

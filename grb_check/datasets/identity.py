@@ -25,8 +25,8 @@ def files_of(source: Source) -> dict[str, Path]:
     there yet, or not unpacked. Loads torch for PyG's classes, which know their files themselves.
     """
     if source.kind == "pyg":
-        from grb_check.datasets.pyg import recipe_of
-        from grb_check.datasets.pyg_raw import find_raw
+        from grb_check.datasets.formats.pyg import recipe_of
+        from grb_check.datasets.formats.pyg_raw import find_raw
 
         places = source.places
         raw, _ = find_raw(recipe_of(source.spec), pyg_roots(places), places.home)

@@ -16,10 +16,10 @@ from grb_check.datasets.catalogue import (
     known_names,
     missing,
 )
+from grb_check.datasets.download.sources import urls_for
 from grb_check.datasets.identity import files_of, key_of
 from grb_check.datasets.places import Places
 from grb_check.datasets.published import SIZES, names, sizes
-from grb_check.datasets.sources import urls_for
 from grb_check.errors import UsageError
 
 

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from filelock import FileLock
 
-from grb_check.datasets.writing import writing
 from grb_check.errors import DataError
+from grb_check.files.writing import writing
 
 LOCK_FILE: Final = "grb_check.lock.json"
 FORMAT: Final = 1

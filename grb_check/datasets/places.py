@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from grb_check.datasets.sources import named_sources
+from grb_check.datasets.download.sources import named_sources
 
 HOME_VARIABLE: Final = "GRB_CHECK_DATA"
 

@@ -160,6 +160,6 @@ def _decimal(name: str, found: float, expected: Sequence[float] | None, slack: f
 
 @cache
 def _table() -> dict[str, Any]:
-    text = files("grb_check").joinpath("published/datasets.json").read_text("utf-8")
+    text = files("grb_check").joinpath("datasets/paper_figures/datasets.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table

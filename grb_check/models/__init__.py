@@ -1,9 +1,16 @@
-"""Reference models and defences; `grb_check.zoo` lists the factories."""
+"""Reference models and defences; `grb_check.models.zoo` lists the factories."""
 
 from __future__ import annotations
 
-from grb_check.models.adgcl import adgcl
-from grb_check.models.adversarial import (
+from grb_check.models.contrastive.adgcl import adgcl
+from grb_check.models.contrastive.dgi import dgi
+from grb_check.models.contrastive.gca import gca, gca_eigenvector, gca_pagerank
+from grb_check.models.contrastive.gcn_kipf import gcn_kipf
+from grb_check.models.contrastive.graph_graphcl import graph_graphcl
+from grb_check.models.contrastive.graphcl import graphcl
+from grb_check.models.contrastive.graphcl_infomax import graphcl_infomax
+from grb_check.models.contrastive.infograph import infograph
+from grb_check.models.defences.adversarial import (
     appnp_at,
     gat_at,
     gcn_at,
@@ -13,25 +20,18 @@ from grb_check.models.adversarial import (
     sgcn_at,
     tagcn_at,
 )
-from grb_check.models.appnp import APPNP, appnp, appnp_ln
-from grb_check.models.dgi import dgi
-from grb_check.models.gat import GAT, gat, gat_ln
-from grb_check.models.gca import gca, gca_eigenvector, gca_pagerank
-from grb_check.models.gcn import GCN, gcn, gcn_ln
-from grb_check.models.gcn_kipf import gcn_kipf
-from grb_check.models.gin import GIN, gin, gin_ln
-from grb_check.models.graph_gcn import GraphGCN, graph_gcn
-from grb_check.models.graph_gin import GINStack, GraphGIN, graph_gin
-from grb_check.models.graph_graphcl import graph_graphcl
-from grb_check.models.graphcl import graphcl
-from grb_check.models.graphcl_infomax import graphcl_infomax
-from grb_check.models.guarded import GATGuard, GCNGuard, gat_guard, gcn_guard
-from grb_check.models.infograph import infograph
-from grb_check.models.rgcn import RGCN, rgcn
-from grb_check.models.sage import GraphSAGE, sage, sage_ln
-from grb_check.models.sgcn import SGCN, sgcn, sgcn_ln
-from grb_check.models.svd import GCNSVD, gcn_svd
-from grb_check.models.tagcn import TAGCN, tagcn, tagcn_ln
+from grb_check.models.defences.guarded import GATGuard, GCNGuard, gat_guard, gcn_guard
+from grb_check.models.defences.rgcn import RGCN, rgcn
+from grb_check.models.defences.svd import GCNSVD, gcn_svd
+from grb_check.models.reference.appnp import APPNP, appnp, appnp_ln
+from grb_check.models.reference.gat import GAT, gat, gat_ln
+from grb_check.models.reference.gcn import GCN, gcn, gcn_ln
+from grb_check.models.reference.gin import GIN, gin, gin_ln
+from grb_check.models.reference.graph_gcn import GraphGCN, graph_gcn
+from grb_check.models.reference.graph_gin import GINStack, GraphGIN, graph_gin
+from grb_check.models.reference.sage import GraphSAGE, sage, sage_ln
+from grb_check.models.reference.sgcn import SGCN, sgcn, sgcn_ln
+from grb_check.models.reference.tagcn import TAGCN, tagcn, tagcn_ln
 
 __all__ = [
     "APPNP",

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor
 
-from grb_check.sparse import csr_block, csr_matrix
+from grb_check.victims.sparse import csr_block, csr_matrix
 
 MOST_FILLED: Final = 0.1  # share of entries of S beyond which a dense product is as fast
 SAMPLE: Final = 10_000  # entries that the most frequent value is looked for in

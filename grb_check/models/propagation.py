@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grb_check.models.symmetric import symmetric_product
-from grb_check.sparse import csr_matrix
+from grb_check.gradients.symmetric import symmetric_product
+from grb_check.victims.sparse import csr_matrix
 
 Propagation = Callable[[Tensor], Tensor]
 

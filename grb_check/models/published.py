@@ -14,7 +14,9 @@ def hyper_parameters(model: str, dataset: str) -> dict[str, Any]:
 
     That of grb-cora where GRB has none for the dataset, or none for the model on it.
     """
-    text = resources.files("grb_check").joinpath("published/models.json").read_text("utf-8")
+    text = (
+        resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")
+    )
     rows = json.loads(text)["datasets"]
     row: dict[str, Any] = rows.get(dataset, {}).get(model) or rows[FALLBACK][model]
     return row

@@ -9,19 +9,19 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import grb_check
-from grb_check.cases import node_id_of
-from grb_check.ledger import Row
-from grb_check.reports import rank_words
-from grb_check.reports.curves import curves
-from grb_check.reports.lowest import REFERENCE, delta_records, deltas, lowest, lowest_records
-from grb_check.reports.ranking import Ranked, by_effect, by_robustness
-from grb_check.reports.standings import Ranks
-from grb_check.settings import Settings
-from grb_check.sharding import Plan
+from grb_check.cases.case import node_id_of
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.shards import Plan
+from grb_check.ranking import rank_words
+from grb_check.ranking.budget_curves import curves
+from grb_check.ranking.lowest import REFERENCE, delta_records, deltas, lowest, lowest_records
+from grb_check.ranking.orders import Ranked, by_effect, by_robustness
+from grb_check.ranking.standings import Ranks
+from grb_check.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from grb_check.leaderboards.standing import Standing
-    from grb_check.rankings import RankVerdict
+    from grb_check.ranking.boards.standing import Standing
+    from grb_check.ranking.rankings import RankVerdict
 
 FORMAT: Final = 2
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from grb_check.baselines.comparison import Comparison
-from grb_check.gates import Verdict
-from grb_check.ledger import Row
-from grb_check.outcomes import Outcome
-from grb_check.reports import lowest, rank_words
-from grb_check.reports.curves import named_curves
-from grb_check.reports.ranking import Ranked, by_effect, by_robustness
-from grb_check.reports.standings import Ranks
-from grb_check.settings import Settings
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.outcomes import Outcome
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.limits import Verdict
+from grb_check.ranking import lowest, rank_words
+from grb_check.ranking.budget_curves import named_curves
+from grb_check.ranking.orders import Ranked, by_effect, by_robustness
+from grb_check.ranking.standings import Ranks
+from grb_check.settings.settings import Settings
 
 Property = tuple[str, float | int | str]
 

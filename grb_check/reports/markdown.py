@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from grb_check.attacks.naming import with_budget
-from grb_check.cases import DIFFICULTIES
-from grb_check.reports import counter_example
-from grb_check.reports.averages import averages
+from grb_check.attacks.names import with_budget
+from grb_check.cases.case import DIFFICULTIES
+from grb_check.failures import counter_example_text
+from grb_check.ranking.averages import averages
+from grb_check.ranking.lowest import delta_lines, deltas
 from grb_check.reports.digest import BAD, WORDS, Digest, Line, compared, gate_lines, place_line
-from grb_check.reports.lowest import delta_lines, deltas
 from grb_check.reports.plain import clipped, count, fit, percent
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
@@ -141,7 +141,7 @@ def _failed(digest: Digest) -> Part:
 def _entry(digest: Digest, line: Line) -> list[str]:
     said = clipped(line.first or WORDS[line.status], MESSAGE)
     if line.smallest:
-        said += f"\n{counter_example.summary(line.smallest)}"
+        said += f"\n{counter_example_text.summary(line.smallest)}"
     text = "\n".join(filter(None, (said, line.replay)))
     word = "inconclusive, not failed" if line.status == "inconclusive" else WORDS[line.status]
     return [f"**{word}** {span(digest.name_of(line))}", "", *block(text), ""]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from grb_check.diagnostics import anchor
-from grb_check.ledger import Row
-from grb_check.outcomes import Finding, Outcome
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.outcomes import Finding, Outcome
+from grb_check.evaluation.diagnostics import anchor
 
 WIDE = 0.15  # half-width of an interval that leaves the default gate toothless
 SHOWN = 2  # cases named where a note concerns more

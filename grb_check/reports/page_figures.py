@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from grb_check.attacks.naming import with_budget
-from grb_check.cases import DIFFICULTIES
-from grb_check.metrics import Figure
-from grb_check.reports.averages import Averages, averages
+from grb_check.attacks.names import with_budget
+from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.metrics import Figure
+from grb_check.ranking.averages import Averages, averages
+from grb_check.ranking.lowest import Lowest, delta_lines, deltas, lowest
 from grb_check.reports.charts import Mark, Series, budget_chart
 from grb_check.reports.digest import BAD, Digest, Line, place_line, standing
-from grb_check.reports.lowest import Lowest, delta_lines, deltas, lowest
 from grb_check.reports.markup import Content, Html, cell, code, html, number, row, table, tag
 from grb_check.reports.page_verdicts import SHORT, SIGNS
 from grb_check.reports.plain import DASH, count, fit, percent

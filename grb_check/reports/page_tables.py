@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from grb_check.diagnostics import DIAGNOSTICS, anchor
-from grb_check.outcomes import Outcome
+from grb_check.cases.outcomes import Outcome
+from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
 from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.markup import Content, Html, cell, code, number, row, table, tag
 from grb_check.reports.notes import diagnostic_notes, notes

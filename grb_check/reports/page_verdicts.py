@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from grb_check.reports import counter_example
+from grb_check.failures import counter_example_text
 from grb_check.reports.charts import meter
 from grb_check.reports.digest import BAD, WORDS, Digest, Line, Status
 from grb_check.reports.markup import Content, Html, breakable, cell, code, number, row, table, tag
@@ -258,8 +258,8 @@ def _smallest(line: Line) -> Html | None:
     found = line.smallest
     if not found:
         return None
-    head = counter_example.summary(found)
-    said = "\n".join(counter_example.lines(found))
+    head = counter_example_text.summary(found)
+    said = "\n".join(counter_example_text.lines(found))
     return tag("details", tag("summary", head[0].upper() + head[1:]), tag("pre", said))
 
 

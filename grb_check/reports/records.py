@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from grb_check.cases import case_of
+from grb_check.cases.case import case_of
+from grb_check.cases.expected_cases import Ledger, Row
 from grb_check.errors import UsageError, one_line
-from grb_check.ledger import Ledger, Row
 from grb_check.reports.json_report import FORMAT
 
 Record = Mapping[str, Any]

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from grb_check.gates import MARGIN
-from grb_check.ledger import Row
-from grb_check.model_specs import ModelSpec
-from grb_check.outcomes import Outcome
-from grb_check.reports.baseline_report import baseline_lines, loss
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.outcomes import Outcome
+from grb_check.gate.limits import MARGIN
+from grb_check.ranking.budget_curves import named_curves
+from grb_check.ranking.lowest import delta_lines, deltas, lowest, lowest_line
+from grb_check.ranking.orders import by_robustness, mean_by_attack
+from grb_check.ranking.rank_words import comparison_lines, listed, place_lines, rank_of
+from grb_check.ranking.standings import Ranks
 from grb_check.reports.columns import columns
-from grb_check.reports.curves import named_curves
-from grb_check.reports.lowest import delta_lines, deltas, lowest, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
-from grb_check.reports.rank_words import comparison_lines, listed, place_lines, rank_of
-from grb_check.reports.ranking import by_robustness, mean_by_attack
-from grb_check.reports.standings import Ranks
-from grb_check.settings import Settings
+from grb_check.session.baseline_tests import baseline_lines, loss
+from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from grb_check.baselines.judging import BaselineEnd
-    from grb_check.leaderboards.standing import Standing
-    from grb_check.sharding import Plan
+    from grb_check.cases.shards import Plan
+    from grb_check.gate.baselines.judging import BaselineEnd
+    from grb_check.ranking.boards.standing import Standing
 
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
 

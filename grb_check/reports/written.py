@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.outputs import Outputs, write_whole
+from grb_check.settings.report_paths import Outputs, write_whole
 
 if TYPE_CHECKING:
     from grb_check.reports.digest import Digest

@@ -164,7 +164,7 @@ def test_unknown_difficulty_and_scenario_list_the_known() -> None:
 
 def test_table_names_its_source() -> None:
     """Published figures are data with a citation."""
-    text = (files("grb_check") / "published" / "injection_budgets.json").read_text("utf-8")
+    text = (files("grb_check") / "attacks/paper_figures/injection_budgets.json").read_text("utf-8")
     assert "Table 12" in json.loads(text)["source"]["tables"][1]
 
 

@@ -22,13 +22,13 @@ from grb_check.attacks import attack_names, describe, load_attack
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
-from grb_check.attacks.naming import has_setting
+from grb_check.attacks.names import has_setting
 from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
-from grb_check.surrogates import Ensemble
-from grb_check.victims import Victim
+from grb_check.evaluation.surrogates import Ensemble
+from grb_check.gradients.victim import Victim
 
 ModelMaker = Callable[[int, int], DifferentiableModel]
 
@@ -416,7 +416,7 @@ def test_removal_share_outside_zero_to_one_is_refused(attack, share) -> None:
 def test_catalogue_imports_no_torch() -> None:
     """Names can be listed, and a wrong one refused, without loading torch."""
     code = (
-        "import sys, grb_check.attacks as a, grb_check.store\n"
+        "import sys, grb_check.attacks as a, grb_check.evaluation.store\n"
         "a.attack_names()\n"
         "try: a.load_attack('injection', 'x')\n"
         "except Exception as error: print(type(error).__name__)\n"

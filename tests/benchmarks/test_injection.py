@@ -14,9 +14,9 @@ import torch
 from tiny import write_dataset
 
 from grb_check.attacks import load_attack
-from grb_check.datasets.synthetic import generate
+from grb_check.datasets.formats.synthetic import generate
 from grb_check.errors import UsageError
-from grb_check.randomness import derive_seed
+from grb_check.user_code.randomness import derive_seed
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

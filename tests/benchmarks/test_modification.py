@@ -23,8 +23,8 @@ from grb_check.attacks import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
-from grb_check.randomness import derive_seed
-from grb_check.victims import Victim
+from grb_check.gradients.victim import Victim
+from grb_check.user_code.randomness import derive_seed
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

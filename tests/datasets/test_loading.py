@@ -12,11 +12,12 @@ import scipy.sparse as sp
 from bad_server import Answer, serving
 from tiny import write_dataset
 
-from grb_check.datasets import DataNotice, Places, find, load, loading, rebuilt
+from grb_check.datasets import DataNotice, Places, find, load, loading
 from grb_check.datasets.catalogue import Kind
+from grb_check.datasets.formats import rebuilt
+from grb_check.datasets.formats.synthetic import PRESETS, generate
 from grb_check.datasets.identity import files_of, key_of
 from grb_check.datasets.lock import LOCK_FILE, recorded
-from grb_check.datasets.synthetic import PRESETS, generate
 from grb_check.errors import DataError
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.datasets import lock
-from grb_check.datasets.writing import UnwritableError
 from grb_check.errors import DataError
+from grb_check.files.writing import UnwritableError
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from grb_check import training
-from grb_check.adversarial import JUDGING_STEPS, AdversarialSettings, fgsm_of
 from grb_check.attacks import describe
-from grb_check.training import TrainingSettings
-from grb_check.zoo import CONTRASTIVE, ZOO
+from grb_check.models.zoo import CONTRASTIVE, ZOO
+from grb_check.training import nodes
+from grb_check.training.adversarial import JUDGING_STEPS, AdversarialSettings, fgsm_of
+from grb_check.training.nodes import TrainingSettings
 
 # Rows never change: whoever changes what a version stands for raises it and adds a row.
 TRAINING: Final = {1: "6012d20279038e59"}
@@ -33,8 +33,8 @@ def digest(content: str) -> str:
 def test_the_version_of_the_training_stands_for_its_settings() -> None:
     """Of both trainings: what is not said there a model is trained with."""
     told = [asdict(TrainingSettings()), asdict(AdversarialSettings()), JUDGING_STEPS]
-    assert digest(json.dumps(told)) == TRAINING.get(training.PROTOCOL), (
-        "default settings of a training have changed: raise training.PROTOCOL and add a row"
+    assert digest(json.dumps(told)) == TRAINING.get(nodes.PROTOCOL), (
+        "default settings of a training have changed: raise nodes.PROTOCOL and add a row"
     )
 
 

@@ -16,10 +16,10 @@ from torch_geometric.data import Data
 
 from grb_check import SelfTrained, UsageError, models
 from grb_check.models import APPNP, GAT, GCN, GIN, RGCN, SGCN, TAGCN, GATGuard, GCNGuard, GraphSAGE
-from grb_check.zoo import ZOO, entry
+from grb_check.models.zoo import ZOO, entry
 
 PUBLISHED = json.loads(
-    resources.files("grb_check").joinpath("published/models.json").read_text("utf-8")
+    resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")
 )["datasets"]
 PLAIN = [name for name in ZOO if not name.endswith("_at")]
 

@@ -13,7 +13,14 @@ from grb_check.attacks import attack_names, load_attack
 # hypothesis takes seconds. A package keeps its first modules as attributes, so that of a room
 # that is imported again parts are the old ones.
 _PRELOADED = ("scipy.special", "torch_geometric.nn", "hypothesis.internal.observability")
-_OURS = ("evaluation", "models", "session", "keeping", "reports.page", "reports.junit_view")
+_OURS = (
+    "evaluation.evaluator",
+    "failures.record_failure",
+    "models",
+    "reports.junit_view",
+    "reports.page",
+    "session.run",
+)
 for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):
     importlib.import_module(_name)
 for _pair in attack_names():

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from grb_check.__main__ import main
-from grb_check.evidence import read
+from grb_check.failures.evidence import read
 
 FIXED = """
 import torch

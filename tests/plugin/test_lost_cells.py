@@ -13,7 +13,7 @@ CONFTEST = """
 import os, signal
 import numpy
 import pytest
-from grb_check.gates import Verdict
+from grb_check.gate.limits import Verdict
 
 def verdict(passed, message):
     return Verdict(passed=passed, limit=0.1, width=0.0, floor=0.0, below_floor=False,

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from plugin_names import QUICK, TINY
 
-from grb_check.option_table import OPTIONS
+from grb_check.settings.option_table import OPTIONS
 
 
 def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> None:

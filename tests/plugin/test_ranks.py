@@ -12,8 +12,8 @@ from boards import board_of
 from plugin_names import QUICK, TINY
 
 from grb_check import datasets
-from grb_check.leaderboards.board import NO_ATTACK, Board
-from grb_check.leaderboards.files import write_board
+from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.ranking.boards.files import write_board
 
 ATTACKS = ("injection/rnd", "modification/rnd", "injection/pgd")
 UNTRAINED = "--grb-model=build=attacks:untrained"

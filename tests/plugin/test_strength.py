@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plugin_names import TINY
 
-from grb_check.suites import SUITES
+from grb_check.cases.suites import SUITES
 
 # The figures do not matter here, so that nothing needs to be trained for them.
 MODEL = ("--grb-model=attacks:untrained", "--grb-min-clean=0", "--grb-max-drop=1")

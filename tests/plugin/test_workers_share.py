@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from plugin_names import TINY
 
-from grb_check import workers
-from grb_check.session import Run
+from grb_check.session import workers
+from grb_check.session.run import Run
 
 MODELS = """
 import os
 from pathlib import Path
 from grb_check import SelfTrained
-from grb_check.training import TrainingSettings, fit_with
+from grb_check.training.nodes import TrainingSettings, fit_with
 from models import Net
 
 HERE = Path(__file__).parent
@@ -122,7 +122,7 @@ def test_workers_go_without_a_folder_that_cannot_be_made(monkeypatch: pytest.Mon
     def read_only(*_: object, **__: object) -> None:
         raise FileNotFoundError("No usable temporary directory found")
 
-    monkeypatch.setattr("grb_check.session.TemporaryDirectory", read_only)
+    monkeypatch.setattr("grb_check.session.run.TemporaryDirectory", read_only)
     told: dict[str, Any] = {}
     run = object.__new__(Run)
     run._folder = None

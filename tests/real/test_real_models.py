@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grb_check import datasets
-from grb_check.surrogates import surrogate
+from grb_check.evaluation.surrogates import surrogate
 
 pytestmark = pytest.mark.real
 

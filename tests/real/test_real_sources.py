@@ -14,10 +14,10 @@ from torch_geometric.datasets import TUDataset
 
 from grb_check.datasets import Places, find, load_graph_set
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.npz_graph import load_npz_graph
-from grb_check.datasets.own_data import load_own
-from grb_check.datasets.planetoid import load_planetoid
-from grb_check.datasets.pyg import load_pyg
+from grb_check.datasets.formats.npz_graph import load_npz_graph
+from grb_check.datasets.formats.own_data import load_own
+from grb_check.datasets.formats.planetoid import load_planetoid
+from grb_check.datasets.formats.pyg import load_pyg
 from grb_check.errors import DataError
 
 # Many of the files list each edge once, or have self-loops: that is what the notices say.

@@ -12,7 +12,7 @@ from junit_files import complaints, properties, results, suites
 from outcome_factory import CASE
 from record_factory import HOSTILE, entry, many, measured, record, rich
 
-from grb_check.cases import Case
+from grb_check.cases.case import Case
 from grb_check.reports.digest import digest
 from grb_check.reports.junit_view import junit_text
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outcome_factory import CASE
 from record_factory import HOSTILE, compared, entry, many, measured, record, rich
 
-from grb_check.cases import Case
+from grb_check.cases.case import Case
 from grb_check.reports.digest import digest
 from grb_check.reports.markdown import LIMIT, block, markdown_text, span
 

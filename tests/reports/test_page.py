@@ -12,7 +12,7 @@ import pytest
 from outcome_factory import CASE
 from record_factory import HOSTILE, SMALLEST, compared, entry, many, measured, record, rich
 
-from grb_check.cases import Case
+from grb_check.cases.case import Case
 from grb_check.reports.digest import digest
 from grb_check.reports.page import page_text
 

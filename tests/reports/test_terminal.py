@@ -6,16 +6,16 @@ from dataclasses import asdict, replace
 
 from outcome_factory import CASE, finding, outcome
 
-from grb_check.cases import Case
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.cases.outcomes import Outcome
 from grb_check.datasets import Places
-from grb_check.gates import Gate, judge
-from grb_check.leaderboards.standing import Standing
-from grb_check.ledger import Ledger, Row
-from grb_check.outcomes import Outcome
-from grb_check.outputs import Outputs
+from grb_check.gate.limits import Gate, judge
+from grb_check.ranking.boards.standing import Standing
+from grb_check.ranking.standings import Ranks
 from grb_check.reports import terminal
-from grb_check.reports.standings import Ranks
-from grb_check.settings import Settings
+from grb_check.settings.report_paths import Outputs
+from grb_check.settings.settings import Settings
 
 
 class Screen:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from record_factory import record, rich
 
-from grb_check.outputs import Outputs
 from grb_check.reports.written import ReportWarning, write
+from grb_check.settings.report_paths import Outputs
 
 
 @pytest.fixture

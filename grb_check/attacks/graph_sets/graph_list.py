@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Threat
 

@@ -7,13 +7,13 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.removable import within_capacity
 from grb_check.attacks.graph_sets.exact_tries import best_tried
 from grb_check.attacks.graph_sets.graph_list import counts, joined
 from grb_check.attacks.graph_sets.hashed_draws import uniform
 from grb_check.attacks.graph_sets.made_flips import Made, made_of, room_of
 from grb_check.attacks.graph_sets.pair_ranking import RankedRows
 from grb_check.attacks.graph_sets.promising import Search
-from grb_check.attacks.modification.removable import within_capacity
 
 TRIES: Final = 64  # flips tried of a graph, over all steps ...
 LEAST: Final = 4  # ... and in each of them at least

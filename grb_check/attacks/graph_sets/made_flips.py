@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.removable import removable, shortfall
 from grb_check.attacks.graph_sets.graph_list import GraphList, counts, nothing
 from grb_check.attacks.graph_sets.promising import Search
 from grb_check.attacks.graph_sets.standings import Standing, standing_of
-from grb_check.attacks.modification.removable import removable, shortfall
 from grb_check.attacks.threat import Perturbation
 
 

@@ -10,10 +10,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.best_flips import best_flips
+from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.graph_sets.graph_list import Copies, nothing
-from grb_check.attacks.modification.best_flips import best_flips
-from grb_check.attacks.modification.edge_set import EdgeSet
-from grb_check.pair_gradients import PairGradients
+from grb_check.attacks.pair_gradients import PairGradients
 
 LARGE: Final = 1_500  # nodes; graphs beyond it are searched block by block, one after the other
 ENTRIES: Final = 4_000_000  # pairs of graphs of similar size looked at together

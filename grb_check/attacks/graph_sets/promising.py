@@ -9,6 +9,8 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.greedy import last_edges
 from grb_check.attacks.graph_sets.graph_list import Copies, GraphList, in_order, nothing
 from grb_check.attacks.graph_sets.hashed_draws import new_salt, uniform
 from grb_check.attacks.graph_sets.pair_ranking import (
@@ -18,10 +20,8 @@ from grb_check.attacks.graph_sets.pair_ranking import (
     ranked_rows,
 )
 from grb_check.attacks.graph_sets.standings import RowValues
-from grb_check.attacks.modification.edge_set import EdgeSet
-from grb_check.attacks.modification.greedy import last_edges
+from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.errors import GradientError
-from grb_check.pair_gradients import PairGradients
 
 RANDOM_PAIRS: Final = 300  # of a graph, tried each time where gradients for all are not told
 TRIAL_NODES: Final = 2_000  # of the graphs on which it is found out what the model tells

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.removable import shortfall
+from grb_check.attacks.edges.uniform_pairs import REASON, random_pairs
 from grb_check.attacks.graph_sets.graph_list import each_budget
-from grb_check.attacks.modification.edge_set import EdgeSet, edge_set
-from grb_check.attacks.modification.random_pairs import REASON, random_pairs
-from grb_check.attacks.modification.removable import shortfall
 from grb_check.attacks.threat import Perturbation, Threat
 
 

@@ -10,10 +10,10 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.relaxation import NEGLIGIBLE, SETTLING
 from grb_check.attacks.graph_sets.graph_list import counts, nothing
 from grb_check.attacks.graph_sets.made_flips import Made, made_of, permitted
 from grb_check.attacks.graph_sets.promising import Search, weighted_logits
-from grb_check.attacks.modification.relaxation import NEGLIGIBLE, SETTLING
 
 PATIENCE: Final = 3  # renewals
 _HALVINGS: Final = 40

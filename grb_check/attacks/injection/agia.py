@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.feature_search import (
+from grb_check.attacks.links.feature_search import (
     MIN_GAIN,
     best_features,
     check_search,
@@ -18,10 +18,10 @@ from grb_check.attacks.injection.feature_search import (
     logits_of_features,
     objective_of_features,
 )
-from grb_check.attacks.injection.harmony import homophily_of_weights
-from grb_check.attacks.injection.links import grouped_links, links_per_node, no_links
-from grb_check.attacks.injection.steps import adam_step, free_adam, sign_step, zero_start
-from grb_check.attacks.injection.weak_targets import (
+from grb_check.attacks.links.harmony import homophily_of_weights
+from grb_check.attacks.links.links import grouped_links, links_per_node, no_links
+from grb_check.attacks.links.steps import adam_step, free_adam, sign_step, zero_start
+from grb_check.attacks.links.weak_targets import (
     clean_probabilities,
     defectiveness,
     label_groups,

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.feature_search import check_search, find_features
-from grb_check.attacks.injection.links import random_links
-from grb_check.attacks.injection.steps import l2_step, uniform_start
+from grb_check.attacks.links.feature_search import check_search, find_features
+from grb_check.attacks.links.links import random_links
+from grb_check.attacks.links.steps import l2_step, uniform_start
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

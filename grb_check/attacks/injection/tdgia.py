@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.feature_search import (
+from grb_check.attacks.links.feature_search import (
     best_features,
     check_search,
     logits_of_features,
 )
-from grb_check.attacks.injection.links import even_links, grouped_links, links_per_node, no_links
-from grb_check.attacks.injection.steps import Step, sine_step, uniform_start
-from grb_check.attacks.injection.weak_targets import (
+from grb_check.attacks.links.links import even_links, grouped_links, links_per_node, no_links
+from grb_check.attacks.links.steps import Step, sine_step, uniform_start
+from grb_check.attacks.links.weak_targets import (
     clean_probabilities,
     defectiveness,
     label_groups,
@@ -24,8 +24,7 @@ from grb_check.attacks.injection.weak_targets import (
 )
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.choices import choose
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, choose
 
 _DEALS: Final = {"grouped": grouped_links, "even": even_links}
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.pair_ranges import mask_of
-from grb_check.attacks.modification.random_flips import check_share, random_flips
+from grb_check.attacks.edges.pair_ranges import mask_of
+from grb_check.attacks.edges.random_pairs import check_share, random_flips
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

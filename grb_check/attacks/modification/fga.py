@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.edge_search import aim_of, check_edge_search, unused
-from grb_check.attacks.modification.edge_set import edge_set
-from grb_check.attacks.modification.flip_sources import flip_source, removals_only
-from grb_check.attacks.modification.greedy import Plan, greedy_flips
-from grb_check.attacks.modification.restriction import check_restrict
+from grb_check.attacks.edges.edge_search import aim_of, check_edge_search, unused
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.flip_sources import flip_source, removals_only
+from grb_check.attacks.edges.greedy import Plan, greedy_flips
+from grb_check.attacks.edges.restriction import check_restrict
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

@@ -8,15 +8,15 @@ from typing import ClassVar, Final
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.adjacency import adjacency_of
-from grb_check.attacks.modification.centrality import CENTRALITIES, as_integers
-from grb_check.attacks.modification.lowest_pairs import count_pairs, lowest_pairs
-from grb_check.attacks.modification.random_flips import check_share, split_budget
-from grb_check.attacks.modification.removable import degrees_of, edges_at, removable, shortfall
-from grb_check.attacks.modification.restriction import check_restrict, most_additions
+from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.centrality import CENTRALITIES, as_integers
+from grb_check.attacks.edges.lowest_pairs import count_pairs, lowest_pairs
+from grb_check.attacks.edges.random_pairs import check_share, split_budget
+from grb_check.attacks.edges.removable import degrees_of, edges_at, removable, shortfall
+from grb_check.attacks.edges.restriction import check_restrict, most_additions
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.choices import choose
+from grb_check.errors import choose
 
 ORDERS: Final = ("ascending", "descending")
 

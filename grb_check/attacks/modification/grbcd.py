@@ -8,16 +8,16 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.grbcd import greedy_in_each
-from grb_check.attacks.modification.edge_search import (
+from grb_check.attacks.edges.edge_search import (
     aim_of,
     check_edge_search,
     check_share,
     unused,
 )
-from grb_check.attacks.modification.edge_set import edge_set
-from grb_check.attacks.modification.flip_sources import flip_source
-from grb_check.attacks.modification.greedy import Plan, exchange_flips, greedy_flips
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.flip_sources import flip_source
+from grb_check.attacks.edges.greedy import Plan, exchange_flips, greedy_flips
+from grb_check.attacks.graph_sets.grbcd import greedy_in_each
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import UsageError

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.adjacency import adjacency_of
-from grb_check.attacks.modification.ranked_flips import best_flips, candidates_at
-from grb_check.attacks.modification.restriction import check_restrict, most_additions
-from grb_check.attacks.modification.sample_size import check_sample_size
-from grb_check.attacks.modification.spectra import (
+from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.ranked_flips import best_flips, candidates_at
+from grb_check.attacks.edges.restriction import check_restrict, most_additions
+from grb_check.attacks.edges.sample_size import check_sample_size
+from grb_check.attacks.edges.spectra import (
     SAME,
     Floats,
     Spectrum,

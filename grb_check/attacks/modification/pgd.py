@@ -10,17 +10,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.injection.feature_search import check_search, maximise
-from grb_check.attacks.injection.steps import sign_step
+from grb_check.attacks.edges.feature_nodes import covering_nodes, objective_of_rows
+from grb_check.attacks.edges.removable import shortfall
+from grb_check.attacks.links.feature_search import check_search, maximise
+from grb_check.attacks.links.steps import sign_step
 from grb_check.attacks.modification.dice import ModificationDice
-from grb_check.attacks.modification.feature_nodes import covering_nodes, objective_of_rows
-from grb_check.attacks.modification.removable import shortfall
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, apply
-from grb_check.choices import choose
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, choose
 
 # Structure -> what makes the attack that spends the edge budget; GRB's is `deletions`.
 STRUCTURES: Final[Mapping[str, Callable[[bool], Attack | None]]] = {

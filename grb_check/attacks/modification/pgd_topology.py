@@ -10,23 +10,23 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.pgd_topology import descent_in_each
-from grb_check.attacks.modification.best_flips import best_flips
-from grb_check.attacks.modification.edge_search import (
+from grb_check.attacks.edges.best_flips import best_flips
+from grb_check.attacks.edges.edge_search import (
     aim_of,
     check_edge_search,
     check_step_size,
     unused,
 )
-from grb_check.attacks.modification.edge_set import EdgeSet, edge_set
-from grb_check.attacks.modification.flip_sources import (
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.flip_sources import (
     Aim,
     FlipSource,
     flip_source,
     tells_all_pairs,
 )
-from grb_check.attacks.modification.greedy import Plan
-from grb_check.attacks.modification.relaxation import Relaxed, ascend, gains_of, rounded
+from grb_check.attacks.edges.greedy import Plan
+from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
+from grb_check.attacks.graph_sets.pgd_topology import descent_in_each
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import GradientError

@@ -8,17 +8,17 @@ from typing import ClassVar, Final
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets.prbcd import blocks_in_each
-from grb_check.attacks.modification.edge_search import (
+from grb_check.attacks.edges.edge_search import (
     aim_of,
     check_edge_search,
     check_step_size,
     unused,
 )
-from grb_check.attacks.modification.edge_set import edge_set
-from grb_check.attacks.modification.flip_sources import CHOSEN, Aim, flip_source
-from grb_check.attacks.modification.greedy import Plan
-from grb_check.attacks.modification.relaxation import Relaxed, ascend, gains_of, rounded
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
+from grb_check.attacks.edges.greedy import Plan
+from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
+from grb_check.attacks.graph_sets.prbcd import blocks_in_each
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

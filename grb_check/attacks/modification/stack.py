@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.modification.adjacency import adjacency_of
-from grb_check.attacks.modification.random_flips import check_share
-from grb_check.attacks.modification.ranked_flips import (
+from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.random_pairs import check_share
+from grb_check.attacks.edges.ranked_flips import (
     best_of_each_kind,
     candidates_at,
 )
-from grb_check.attacks.modification.restriction import check_restrict, most_additions
-from grb_check.attacks.modification.sample_size import check_sample_size
-from grb_check.attacks.modification.spectra import energy, energy_changes
+from grb_check.attacks.edges.restriction import check_restrict, most_additions
+from grb_check.attacks.edges.sample_size import check_sample_size
+from grb_check.attacks.edges.spectra import energy, energy_changes
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.removable import shortfall
+from grb_check.attacks.edges.uniform_pairs import REASON, random_pairs
 from grb_check.attacks.graph_sets.random_flips import flips_in_each
-from grb_check.attacks.modification.edge_set import EdgeSet, edge_set
-from grb_check.attacks.modification.random_pairs import REASON, random_pairs
-from grb_check.attacks.modification.removable import shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 

@@ -21,7 +21,7 @@ from grb_check.attacks.modification.uniform_flips import ModificationRandomFlips
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError
-from grb_check.victims import Victim
+from grb_check.gradients.victim import Victim
 
 SEARCHES = [
     ModificationPgdTopology(iterations=12, samples=3),

@@ -16,7 +16,7 @@ from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, nothi
 from grb_check.attacks.graph_sets.pair_ranking import best_of_each, ranked_rows
 from grb_check.attacks.graph_sets.promising import RANDOM_PAIRS, Search, search_of
 from grb_check.attacks.graph_sets.standings import values_of
-from grb_check.pair_gradients import PairGradients
+from grb_check.attacks.pair_gradients import PairGradients
 
 few = settings(deadline=None, max_examples=30)
 
@@ -176,7 +176,9 @@ def test_factors_that_are_too_large_are_taken_from_fewer_graphs_at_once(monkeypa
     owners = torch.arange(3)
     whole = search_on(graphs)
     expected = whole.source(owners, nothing(3, 0, owners), 3)
-    monkeypatch.setattr("grb_check.layer_factors.MOST_ENTRIES", 110)  # of one graph, not of two
+    monkeypatch.setattr(
+        "grb_check.gradients.layer_factors.MOST_ENTRIES", 110
+    )  # of one graph, not of two
     found = whole.source(owners, nothing(3, 0, owners), 3)
     assert torch.equal(found.additions.codes, expected.additions.codes)
     assert torch.allclose(found.removals.gains, expected.removals.gains)
@@ -189,7 +191,7 @@ def test_graphs_that_tell_nothing_are_searched_at_random(monkeypatch) -> None:
     owners = torch.arange(2)
     search = search_on(graphs)
     expected = search.source(owners, nothing(2, 0, owners), 4)
-    monkeypatch.setattr("grb_check.layer_factors.MOST_ENTRIES", 0)
+    monkeypatch.setattr("grb_check.gradients.layer_factors.MOST_ENTRIES", 0)
     found = search.source(owners, nothing(2, 0, owners), 4)
     assert torch.equal(found.removals.codes, expected.removals.codes)
     assert torch.allclose(found.additions.gains, expected.additions.gains, atol=1e-5)

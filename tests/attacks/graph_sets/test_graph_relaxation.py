@@ -8,10 +8,10 @@ from graph_unions import threat_to, union_of, unions, victim_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grb_check.attacks.edges.relaxation import project
 from grb_check.attacks.graph_sets.graph_list import each_budget, graph_list, joined, nothing
 from grb_check.attacks.graph_sets.hashed_draws import uniform
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, project_rows, without
-from grb_check.attacks.modification.relaxation import project
 from grb_check.attacks.threat import Perturbation, Threat, apply
 
 few = settings(deadline=None, max_examples=40)

@@ -8,8 +8,8 @@ from graph_unions import PooledGat, PooledGcn, union_of, victim_on
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.surrogates import Ensemble
-from grb_check.victims import Victim
+from grb_check.evaluation.surrogates import Ensemble
+from grb_check.gradients.victim import Victim
 
 EDGES = [[(0, 1), (1, 2), (2, 3), (0, 3)], [(0, 1), (0, 2)], [(0, 1), (1, 2)]]
 WHOLE = union_of([4, 3, 3], EDGES)
@@ -73,7 +73,7 @@ def test_gradients_of_all_pairs_are_those_of_the_graph_alone() -> None:
 def test_the_trial_is_not_made_again_on_other_graphs(monkeypatch) -> None:
     victim = victim_on(WHOLE)
     assert victim.pair_gradients(WHOLE.x, WHOLE.edge_index, torch.arange(3), margin) is not None
-    monkeypatch.setattr("grb_check.layer_factors._tried_formulas", _never)
+    monkeypatch.setattr("grb_check.gradients.layer_factors._tried_formulas", _never)
     other = victim.on_graphs(SECOND.batch)
     assert other.pair_gradients(SECOND.x, SECOND.edge_index, torch.tensor([0]), margin) is not None
 

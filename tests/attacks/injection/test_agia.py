@@ -15,10 +15,10 @@ from grb_check.attacks.injection.agia import InjectionAgia
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-from grb_check.conventions import Adapter, detect_convention
 from grb_check.errors import UsageError
+from grb_check.gradients.victim import Victim, freeze
 from grb_check.models import GCN
-from grb_check.victims import Victim, freeze
+from grb_check.victims.conventions import Adapter, detect_convention
 
 TARGETS = torch.arange(29, -1, -2)  # in an order of their own
 
@@ -189,7 +189,7 @@ def test_links_stay_where_the_weights_of_edges_are_none(
     """Ignored, not taken as 0 for no edge, or for too many edges: a note, not an error."""
     torch.manual_seed(0)
     if make not in (Deaf, Mean):
-        monkeypatch.setattr("grb_check.victims.MOST_PAIRS", 3 * TARGETS.numel() - 1)
+        monkeypatch.setattr("grb_check.gradients.victim.MOST_PAIRS", 3 * TARGETS.numel() - 1)
     model = victim_of(make())
     found = run(InjectionAgia(exchanges=5, iterations=2), random_graph(0, model), model)
     assert found.notes == (

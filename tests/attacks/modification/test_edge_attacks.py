@@ -15,8 +15,8 @@ from grb_check.attacks.modification.grbcd import ModificationGrbcd
 from grb_check.attacks.modification.uniform_flips import ModificationRandomFlips
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
-from grb_check.surrogates import Ensemble
-from grb_check.victims import Victim
+from grb_check.evaluation.surrogates import Ensemble
+from grb_check.gradients.victim import Victim
 
 QUICK = (
     ModificationFga(steps=4, block_size=60),

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
 from torch import nn
 
-from grb_check.attacks.modification import feature_nodes
-from grb_check.attacks.modification.feature_nodes import covering_nodes, objective_of_rows
+from grb_check.attacks.edges import feature_nodes
+from grb_check.attacks.edges.feature_nodes import covering_nodes, objective_of_rows
 from grb_check.attacks.modification.pgd import CHOICES, STRUCTURES, ModificationPgd
 from grb_check.attacks.objectives import cross_entropy
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-from grb_check.conventions import Adapter, detect_convention
 from grb_check.errors import ModelError, UsageError
+from grb_check.evaluation.surrogates import Ensemble
+from grb_check.gradients.victim import Victim, freeze
 from grb_check.models import GCN
-from grb_check.surrogates import Ensemble
-from grb_check.victims import Victim, freeze
+from grb_check.victims.conventions import Adapter, detect_convention
 
 few = settings(deadline=None, max_examples=40)
 QUICK = {"iterations": 5, "step_size": 0.5}

@@ -1,0 +1,140 @@
+"""The flips of highest gain among all pairs of nodes, block by block with a running top-k."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.pair_gradients import PairGradients
+
+_Change = Callable[[Tensor], Tensor]
+
+BLOCK: Final = 2**21  # pairs looked at together, 8 MiB of float32
+FIRST: Final = 2**17  # a small one first, which tells what is worth looking at
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Flips by descending gain.
+
+    Attributes:
+        codes: int64 [k].
+        gains: float [k], the first-order gain of the objective by each flip.
+    """
+
+    codes: Tensor
+    gains: Tensor
+
+
+def best_flips(
+    gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor, count: int
+) -> Ranked:
+    """The `count` pairs with an end in `rows` whose flip raises the objective most.
+
+    Adding a pair gains its gradient, removing an edge gains minus that. Exactly what the dense
+    N x N gradient would give; memory is that of a few blocks. Rows come by the size of their
+    gradient, so that pairs which cannot reach the best found so far are passed over by a bound:
+    :math:`|v_i||u_j| + |v_j||u_i| + |t_i + t_j|`.
+
+    Args:
+        gradients: of the graph that has these edges.
+        edges: of the graph as it is now.
+        rows: int64 [m], distinct nodes.
+        forbidden: int64 [f], codes of pairs that may not be flipped.
+        count: fewer come back where there are fewer pairs.
+    """
+    if count <= 0 or not rows.numel():
+        return Ranked(rows.new_empty(0), gradients.degrees.new_empty(0))
+    scan = _Scan(gradients, edges, rows, forbidden)
+    codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
+    start, size, found, pending = 0, FIRST, [(codes, gains)], 0
+    while start < rows.numel():
+        size = max(1, min(size // edges.num_nodes, rows.numel() - start))
+        lowest = float(gains[-1]) if gains.numel() == count else -math.inf
+        found.append(scan.above(start, size, lowest, count))
+        pending += found[-1][0].numel()
+        start, size = start + size, BLOCK
+        if pending >= count or start == rows.numel():  # each merge sorts all that there is
+            every, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+            gains, order = values.topk(min(count, values.numel()))
+            codes = every[order]
+            found, pending = [(codes, gains)], 0
+    return Ranked(codes, gains)
+
+
+class _Scan:
+    """Blocks of the matrix of gains; each pair stands where its first end comes as a row."""
+
+    def __init__(
+        self, gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor
+    ) -> None:
+        self._gradients, self._edges = gradients, edges
+        num_nodes = edges.num_nodes
+        self._sent = gradients.inputs.norm(dim=1)
+        self._received = gradients.outputs.norm(dim=1)
+        first = self._received.new_zeros(num_nodes)
+        first[rows] = 1 + self._received[rows] / self._received.max().clamp(min=1e-30)
+        self._order = first.argsort(descending=True, stable=True)  # rows first, largest first
+        self._place = torch.empty_like(self._order)
+        self._place[self._order] = torch.arange(num_nodes, device=rows.device)
+        self._present = self._located(edges.codes)
+        self._forbidden = self._located(forbidden)
+
+    def above(self, start: int, size: int, lowest: float, count: int) -> tuple[Tensor, Tensor]:
+        """The best `count` above `lowest`, codes and gains, of rows start ... start + size - 1."""
+        rows, places = self._order[start : start + size], self._reachable(start, size, lowest)
+        gains = self._gradients.block(rows, self._order[places])
+        self._at(gains, self._present, start, places, torch.neg)
+        self._at(gains, self._forbidden, start, places, _never)
+        # Of two rows of this block the pair counts once; of one node there is none.
+        inner = int(torch.searchsorted(places, start + size))
+        own = torch.arange(start, start + size, device=places.device)
+        gains[:, :inner].masked_fill_(places[:inner] <= own[:, None], -math.inf)
+        found = (gains > lowest).flatten().nonzero().squeeze(1)
+        values = gains.flatten()[found]
+        values, best = values.topk(min(count, values.numel()))
+        row, column = found[best] // places.numel(), found[best] % places.numel()
+        ends = torch.stack([rows[row], self._order[places[column]]])
+        return self._edges.encode(ends), values
+
+    def _reachable(self, start: int, size: int, lowest: float) -> Tensor:
+        """Places from `start` on that some row of the block might make a gain above with."""
+        places = torch.arange(start, self._order.numel(), device=self._order.device)
+        if lowest == -math.inf:
+            return places
+        rows, columns = self._order[start : start + size], self._order[start:]
+        t = self._gradients.degrees
+        bound = self._received[rows].max() * self._sent[columns]
+        bound += self._sent[rows].max() * self._received[columns]
+        bound += t[rows].abs().max() + t[columns].abs()
+        return places[~(bound * (1 + 1e-5) <= lowest)]  # what is no number bounds nothing
+
+    def _located(self, codes: Tensor) -> Tensor:
+        """Places [2, m] of the ends of pairs, the end that comes first as a row above."""
+        places = self._place[self._edges.ends(codes)]
+        places = torch.stack([places.amin(0), places.amax(0)])
+        return places[:, places[0].argsort()]
+
+    def _at(
+        self, gains: Tensor, located: Tensor, start: int, places: Tensor, change: _Change
+    ) -> None:
+        """Change the gains [r, c] of those pairs that the block holds, in place."""
+        edge = located[0].new_tensor([start, start + gains.shape[0]])
+        low, high = torch.searchsorted(located[0], edge).tolist()
+        row, column = located[:, low:high]
+        where = torch.searchsorted(places, column).clamp(max=max(0, places.numel() - 1))
+        held = (
+            places[where] == column if places.numel() else torch.zeros_like(row, dtype=torch.bool)
+        )
+        row, where = row[held] - start, where[held]
+        gains[row, where] = change(gains[row, where])
+
+
+def _never(gains: Tensor) -> Tensor:
+    return torch.full_like(gains, -math.inf)

@@ -1,0 +1,177 @@
+"""Where an attack gets its flips from: a model's gradient for all pairs, or for random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks.edges.best_flips import Ranked, best_flips
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.objectives import Objective
+from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.errors import GradientError
+
+CHOSEN: Final = 4  # of so many random pairs one counts as promising
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What an attack on edges wants.
+
+    Attributes:
+        model: whose logits it changes.
+        x: float32 [N, d].
+        targets: int64 [t].
+        labels: int64 [t], to move away from.
+        objective: of logits and labels, to be raised.
+        rows: int64 [m]: every flip has an end among them.
+    """
+
+    model: DifferentiableModel
+    x: Tensor
+    targets: Tensor
+    labels: Tensor
+    objective: Objective
+    rows: Tensor
+
+    def value(self, logits: Tensor) -> Tensor:
+        """The objective of the targets' logits [t, c]."""
+        return self.objective(logits, self.labels)
+
+
+class FlipSource(Protocol):
+    """Ranks flips of a graph."""
+
+    def __call__(self, edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+        """About `count` flips of the graph with these edges, the most promising first.
+
+        None of them is among the codes `forbidden` [f].
+        """
+        ...
+
+
+def flip_source(
+    aim: Aim, edges: EdgeSet, block_size: int, generator: torch.Generator
+) -> FlipSource:
+    """Flips among all pairs where the model tells their gradients, else among random ones.
+
+    Args:
+        block_size: how many random pairs are tried each time; the best quarter is returned.
+
+    Raises:
+        GradientError: the model gives no gradient for the weights of edges at all.
+    """
+    if tells_all_pairs(aim, edges):
+        return _all_pairs(aim, block_size, generator)
+    block = _random_block(edges, aim, edges.codes.new_empty(0), block_size, generator)
+    if aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets) is None:
+        raise GradientError(
+            "the model gives no gradient for edges: it takes no weights of them, neither as "
+            "edge_weight nor as a matrix nor on the messages of its layers"
+        )
+    return _random_pairs(aim, block_size, generator)
+
+
+def tells_all_pairs(aim: Aim, edges: EdgeSet, edge_weight: Tensor | None = None) -> bool:
+    """Whether the model gives the gradients of all pairs, with weights [2E] of edges if given."""
+    index = edges.edge_index()
+    found = aim.model.pair_gradients(aim.x, index, aim.targets, aim.value, edge_weight)
+    return found is not None
+
+
+def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:
+    some_pairs = _random_pairs(aim, block_size, generator)
+
+    def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+        found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
+        if found is None:  # a layer that follows a formula on one graph may not on another
+            return some_pairs(edges, forbidden, count)
+        return best_flips(found, edges, aim.rows, forbidden, count)
+
+    return source
+
+
+def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:
+    def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+        block = _random_block(edges, aim, forbidden, block_size, generator)
+        present = edges.has(block)
+        weights = present.to(aim.x.dtype).requires_grad_()
+        gradient = weight_gradient(aim, edges, block, weights)
+        gains, order = torch.where(present, -gradient, gradient).sort(descending=True)
+        best = min(count, -(-block.numel() // CHOSEN))
+        return Ranked(block[order[:best]], gains[:best])
+
+    return source
+
+
+def removals_only(aim: Aim, most: int, generator: torch.Generator) -> FlipSource:
+    """Flips among at most `most` of the edges with an end in `aim.rows`, drawn anew each time."""
+
+    def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+        present = _edges_at(edges, aim.rows)
+        chosen = _some(present.numel(), max(most, count), generator).to(present.device)
+        block = present[chosen].sort().values
+        block = block[~torch.isin(block, forbidden)]
+        weights = torch.ones_like(block, dtype=aim.x.dtype).requires_grad_()
+        gains, order = (-weight_gradient(aim, edges, block, weights)).sort(descending=True)
+        return Ranked(block[order[:count]], gains[:count])
+
+    return source
+
+
+def weight_gradient(aim: Aim, edges: EdgeSet, block: Tensor, weights: Tensor) -> Tensor:
+    """The gradient of the objective in the weights [m] of pairs with the codes `block` [m].
+
+    0 where it is not finite: that tells nothing, and a sort would put it first.
+    """
+    logits_of = weighted_logits(aim, edges, block)
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(aim.value(logits_of(weights)), weights)
+    return gradient.where(gradient.isfinite(), 0.0)
+
+
+def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor], Tensor]:
+    """The model's map from weights of the pairs `block` [m] to logits of the targets.
+
+    Raises:
+        GradientError: it has none.
+    """
+    found = aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets)
+    if found is None:
+        raise GradientError("the model gives no gradient for edges")
+    return found
+
+
+def _random_block(
+    edges: EdgeSet, aim: Aim, forbidden: Tensor, size: int, generator: torch.Generator
+) -> Tensor:
+    """Codes of distinct pairs with an end in `aim.rows`: random ones, and a fourth are edges."""
+    present = _edges_at(edges, aim.rows)
+    chosen = present[_some(present.numel(), size // 4, generator).to(present.device)]
+    first = aim.rows[_draws(aim.rows.numel(), size, generator).to(aim.rows.device)]
+    second = _draws(edges.num_nodes, size, generator).to(first.device)
+    apart = first != second
+    drawn = edges.encode(torch.stack([first, second])[:, apart])
+    codes: Tensor = torch.unique(torch.cat([chosen, drawn[: size - chosen.numel()]]))
+    return codes[~torch.isin(codes, forbidden)]
+
+
+def _edges_at(edges: EdgeSet, rows: Tensor) -> Tensor:
+    """Codes of the edges with an end among the rows."""
+    is_row = torch.zeros(edges.num_nodes, dtype=torch.bool, device=edges.codes.device)
+    is_row[rows] = True
+    return edges.codes[is_row[edges.ends(edges.codes)].any(0)]
+
+
+def _some(count: int, most: int, generator: torch.Generator) -> Tensor:
+    return torch.randperm(count, generator=generator)[:most]
+
+
+def _draws(end: int, count: int, generator: torch.Generator) -> Tensor:
+    if not end:
+        return torch.empty(0, dtype=torch.int64)
+    return torch.randint(end, (count,), generator=generator)

@@ -1,0 +1,104 @@
+"""Greedy flips in steps, and the exchange of some of them for better ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.flip_sources import Aim, FlipSource
+from grb_check.attacks.edges.removable import within_capacity
+
+RANKED: Final = 100  # flips looked at for each one that is made
+MOST_DOUBLED: Final = 40  # beyond any number of nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Flips in the making.
+
+    Attributes:
+        clean: the edges before them.
+        source: where flips come from.
+        isolate: whether a node may lose its last edge.
+    """
+
+    clean: EdgeSet
+    source: FlipSource
+    isolate: bool
+
+
+def greedy_flips(plan: Plan, made: Tensor, count: int, steps: int) -> Tensor:
+    """Codes [m + count] of the flips `made` [m] and `count` more, those of largest gain.
+
+    In each of `steps` steps no node gets two flips: to first order the second one at a node counts
+    in full, while in truth the first has often done all there was to do. What a step leaves over
+    for that the next ones make up for. If flips are wanting after all steps, more follow, in which
+    a node may get 2, 4, 8 ... of them. Fewer flips come back where no other one has a gain.
+    """
+    total, step = made.numel() + count, 0
+    while made.numel() < total:
+        step += 1
+        wanted = max(1, total - made.numel() - count * max(0, steps - step) // steps)
+        chosen = _best_apart(
+            plan, made, wanted, at_a_node=2 ** min(MOST_DOUBLED, max(0, step - steps))
+        )
+        if not chosen.numel():
+            break
+        made = torch.cat([made, chosen])
+    return made
+
+
+def exchange_flips(
+    plan: Plan, aim: Aim, flips: Tensor, rounds: int, share: float, generator: torch.Generator
+) -> Tensor:
+    """The flips [m] after `rounds` in which a random share of them is chosen anew.
+
+    Greedy flips are chosen once and stay, though later ones may make them needless. In each round
+    a share is taken back and as many are chosen as things then are. What holds fewer
+    targets stays (of equal: with the higher objective).
+    """
+    total = flips.numel()
+    if not total:
+        return flips
+    count = max(1, round(share * total))
+    best = standing(plan, aim, flips)
+    for _ in range(rounds):
+        keep = torch.randperm(flips.numel(), generator=generator)[count:].to(flips.device)
+        tried = greedy_flips(plan, flips[keep], total - keep.numel(), 1)
+        reached = standing(plan, aim, tried)
+        if reached < best:
+            flips, best = tried, reached
+    return flips
+
+
+def standing(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
+    """How many targets are held under the flips, and minus the objective; lower is stronger."""
+    with torch.no_grad():
+        logits = aim.model(aim.x, plan.clean.flipped(flips).edge_index())[aim.targets]
+        held = int((logits.argmax(1) == aim.labels).sum())
+        return held, -float(aim.value(logits))
+
+
+def _best_apart(plan: Plan, made: Tensor, wanted: int, *, at_a_node: int) -> Tensor:
+    """Codes of at most `wanted` flips with a gain, at most `at_a_node` of them at each node."""
+    edges = plan.clean.flipped(made)
+    forbidden = made if plan.isolate else torch.cat([made, last_edges(plan.clean, edges)])
+    ranked = plan.source(edges, forbidden, RANKED * wanted)
+    # Of two removals at a node the second may take the edge that is the last by then.
+    room = torch.full((edges.num_nodes,), at_a_node if plan.isolate else 1)
+    codes = ranked.codes[ranked.gains > 0]
+    return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:wanted]
+
+
+def last_edges(clean: EdgeSet, edges: EdgeSet) -> Tensor:
+    """Codes of the clean edges that are the last one left at some node.
+
+    Added edges do not count: an exchange may take them back.
+    """
+    left = EdgeSet(clean.codes[edges.has(clean.codes)], clean.num_nodes)
+    last = (left.degrees() < 2)[left.ends(left.codes)].any(0)
+    return left.codes[last]

@@ -1,0 +1,147 @@
+"""Uniformly chosen edges to remove and to add, at targets, without N x N arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.edges.pair_ranges import PairRanges, mask_of
+from grb_check.attacks.edges.removable import (
+    degrees_of,
+    edges_at,
+    removable,
+    shortfall,
+)
+from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.errors import UsageError
+
+
+def check_share(removal_share: float) -> None:
+    """Raise `UsageError` unless the share of removals is in [0, 1]."""
+    if not 0.0 <= removal_share <= 1.0:
+        raise UsageError(f"removal_share is {removal_share}, allowed is 0 to 1")
+
+
+def random_flips(
+    graph: Data,
+    threat: Threat,
+    *,
+    groups: Tensor,
+    remove_within: bool,
+    partners: Sequence[Tensor],
+    removal_share: float,
+    most_additions: int,
+    isolate: bool,
+    generator: torch.Generator,
+) -> Perturbation:
+    """Spend the edge budget on random edges with at least one target end.
+
+    Args:
+        graph: clean graph.
+        threat: targets and edge budget.
+        groups: int64 [N] on the CPU, 0 .. number of groups - 1: edges are added between nodes of
+            different groups only.
+        remove_within: remove edges inside one group only; otherwise any.
+        partners: bool [N] each, in order of preference, which together hold each node once: the
+            other ends of the edges.
+        removal_share: part of the budget for removals, rounded down. What one kind has no
+            candidates for goes to the other; what neither can use is noted.
+        most_additions: no more edges than that are added.
+        isolate: whether a node may lose its last edge.
+        generator: the source of randomness.
+    """
+    edges = edges_at(graph, threat.targets)
+    across = groups[edges[0]] != groups[edges[1]]
+    candidates = edges[:, ~across] if remove_within else edges
+    candidates = _by_preference(candidates, threat.targets, partners, generator)
+    candidates = candidates[:, removable(candidates, degrees_of(graph), isolate=isolate)]
+    pools = [_Pool(threat.targets, groups, allowed, edges[:, across]) for allowed in partners]
+    addable = min(sum(pool.free for pool in pools), most_additions)
+
+    removals, additions = split_budget(
+        threat.edge_budget, removal_share, candidates.shape[1], addable
+    )
+    return Perturbation(
+        added_edges=_sample(pools, additions, generator),
+        removed_edges=_sorted(candidates[:, :removals], graph.num_nodes),
+        notes=shortfall(
+            removals + additions,
+            threat.edge_budget,
+            f"there are {candidates.shape[1]} edges to remove and {addable} to add",
+        ),
+    )
+
+
+def split_budget(
+    budget: int, removal_share: float, removable: int, addable: int
+) -> tuple[int, int]:
+    """Removals and additions: the share, rounded down; what one cannot use goes to the other."""
+    removals = min(int(removal_share * budget), removable)
+    additions = min(budget - removals, addable)
+    return min(budget - additions, removable), additions
+
+
+def pairs_across(targets: Tensor, groups: Tensor, partners: Tensor) -> tuple[PairRanges, int]:
+    """All pairs of a target and a partner of another group, edges or not, and how many they are.
+
+    Args:
+        targets: int64 [t].
+        groups: int64 [N] on the CPU, 0 .. number of groups - 1.
+        partners: bool [N]: all targets are among them, or none.
+    """
+    targets, is_target = targets.cpu(), mask_of(targets, groups.numel())
+    order = groups.argsort(stable=True)
+    order = order[partners[order]]
+    count = int(groups.max()) + 1 if groups.numel() else 0
+    sizes = torch.bincount(groups[order], minlength=count)
+    size = sizes[groups[targets]]  # of each target's group, [t]
+    start = (sizes.cumsum(0) - sizes)[groups[targets]]  # in the order, [t]
+    # What comes before a target's own group, and what comes after it.
+    begin = torch.cat([torch.zeros_like(start), start + size])
+    end = torch.cat([start, torch.full_like(start, order.numel())])
+    ranges = PairRanges(targets.repeat(2), begin, end, order, is_target)
+    both = torch.bincount(groups[is_target & partners])
+    twice = int(both.sum()) ** 2 - int((both**2).sum())  # named by either of two targets
+    return ranges, int((end - begin).sum()) - twice // 2
+
+
+class _Pool:
+    """The pairs that may be added between targets and some of the nodes."""
+
+    def __init__(self, targets: Tensor, groups: Tensor, partners: Tensor, across: Tensor) -> None:
+        is_target = mask_of(targets, groups.numel())
+        first, second = across
+        here = (is_target[first] & partners[second]) | (is_target[second] & partners[first])
+        self.taken = across[:, here]
+        self.pairs, count = pairs_across(targets, groups, partners)
+        self.free = count - self.taken.shape[1]
+
+
+def _sample(pools: Sequence[_Pool], wanted: int, generator: torch.Generator) -> Tensor:
+    """Pairs int64 [2, wanted], from a pool only what those before it do not have."""
+    found = []
+    for pool in pools:
+        part = min(wanted, pool.free)
+        found.append(pool.pairs.sample(part, pool.free, pool.taken, generator))
+        wanted -= part
+    return torch.cat(found, dim=1)
+
+
+def _by_preference(
+    edges: Tensor, targets: Tensor, partners: Sequence[Tensor], generator: torch.Generator
+) -> Tensor:
+    """The edges in random order, those to the first partners first."""
+    edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
+    first, second = edges
+    is_target = mask_of(targets, partners[0].numel())
+    place = torch.full_like(first, len(partners))
+    for rank, allowed in reversed(list(enumerate(partners))):
+        place[(is_target[first] & allowed[second]) | (is_target[second] & allowed[first])] = rank
+    return edges[:, place.argsort(stable=True)]
+
+
+def _sorted(pairs: Tensor, num_nodes: int) -> Tensor:
+    return pairs[:, (pairs[0] * num_nodes + pairs[1]).argsort()]

@@ -1,0 +1,139 @@
+"""Candidates for flips at targets, and the best of them by score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.edges.random_pairs import pairs_across, split_budget
+from grb_check.attacks.edges.removable import (
+    degrees_of,
+    edges_at,
+    removable,
+    shortfall,
+    within_capacity,
+)
+from grb_check.attacks.threat import Perturbation, Threat
+
+PART: Final = 4096  # pairs at once, or as many as are wanted
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Edges to remove int64 [2, r] and pairs to add int64 [2, a], with a target end each.
+
+    They stand in random order, so that ties of a score are broken at random.
+    """
+
+    removals: Tensor
+    additions: Tensor
+
+
+def candidates_at(
+    graph: Data, threat: Threat, additions: int, generator: torch.Generator
+) -> Candidates:
+    """All edges at the targets and a random sample of the pairs that are no edges."""
+    edges = edges_at(graph, threat.targets)
+    nodes = torch.arange(graph.num_nodes)
+    pairs, count = pairs_across(threat.targets, nodes, torch.ones_like(nodes, dtype=torch.bool))
+    free = count - edges.shape[1]
+    sample = pairs.sample(min(additions, free), free, edges, generator)
+    return Candidates(_shuffled(edges, generator), _shuffled(sample, generator))
+
+
+def best_flips(
+    graph: Data,
+    threat: Threat,
+    candidates: Candidates,
+    removal_scores: Tensor,
+    addition_scores: Tensor,
+    *,
+    isolate: bool,
+) -> Perturbation:
+    """The flips of highest score, removals and additions together.
+
+    Args:
+        graph: clean graph.
+        threat: edge budget.
+        candidates: r removals and a additions.
+        removal_scores: float [r].
+        addition_scores: float [a].
+        isolate: whether a node may lose its last edge.
+    """
+    removals, kept = _removals(graph, candidates.removals, removal_scores, isolate=isolate)
+    scores = torch.cat([kept, addition_scores])
+    best = scores.argsort(descending=True, stable=True)[: threat.edge_budget]
+    removed = best[best < kept.numel()]
+    added = best[best >= kept.numel()] - kept.numel()
+    return _perturbation(threat, removals, candidates.additions, removed, added)
+
+
+def best_of_each_kind(
+    graph: Data,
+    threat: Threat,
+    candidates: Candidates,
+    removal_scores: Tensor,
+    addition_scores: Tensor,
+    *,
+    removal_share: float,
+    isolate: bool,
+) -> Perturbation:
+    """The removals of highest score, and the additions of highest score at different nodes.
+
+    Args are those of `best_flips`, and:
+        removal_share: part of the budget for removals, rounded down; what one kind has no
+            candidates for goes to the other.
+    """
+    removals, kept = _removals(graph, candidates.removals, removal_scores, isolate=isolate)
+    additions = candidates.additions[:, addition_scores.argsort(descending=True, stable=True)]
+    removed, added = split_budget(
+        threat.edge_budget, removal_share, kept.numel(), additions.shape[1]
+    )
+    spread = _spread(additions, added, graph.num_nodes)
+    return _perturbation(threat, removals, additions, torch.arange(removed), spread)
+
+
+def _shuffled(pairs: Tensor, generator: torch.Generator) -> Tensor:
+    return pairs[:, torch.randperm(pairs.shape[1], generator=generator)]
+
+
+def _removals(
+    graph: Data, edges: Tensor, scores: Tensor, *, isolate: bool
+) -> tuple[Tensor, Tensor]:
+    """The edges that can go and their scores, by descending score."""
+    order = scores.argsort(descending=True, stable=True)
+    order = order[removable(edges[:, order], degrees_of(graph), isolate=isolate)]
+    return edges[:, order], scores[order]
+
+
+def _spread(pairs: Tensor, wanted: int, num_nodes: int) -> Tensor:
+    """Which `wanted` pairs to take, first each node once, then each once more, and so on."""
+    room = torch.ones(num_nodes, dtype=torch.int64)
+    free = torch.ones(pairs.shape[1], dtype=torch.bool)
+    chosen = torch.empty(0, dtype=torch.int64)
+    while chosen.numel() < wanted:
+        for part in torch.split(free.nonzero().squeeze(1), max(PART, wanted)):
+            taken = part[within_capacity(pairs[:, part], room)][: wanted - chosen.numel()]
+            room -= torch.bincount(pairs[:, taken].flatten(), minlength=num_nodes)
+            free[taken] = False
+            chosen = torch.cat([chosen, taken])
+        room += 1
+    return chosen
+
+
+def _perturbation(
+    threat: Threat, removals: Tensor, additions: Tensor, removed: Tensor, added: Tensor
+) -> Perturbation:
+    return Perturbation(
+        added_edges=additions[:, added],
+        removed_edges=removals[:, removed],
+        notes=shortfall(
+            removed.numel() + added.numel(),
+            threat.edge_budget,
+            f"there are {removals.shape[1]} edges to remove and {additions.shape[1]} to add",
+        ),
+    )

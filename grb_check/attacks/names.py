@@ -1,0 +1,319 @@
+"""Names of attacks with modifiers: what `tdgia+hao+iterations=200` sets, and its one spelling.
+
+A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, a setting being a field
+of the attack's frozen dataclass. One modifier is the harness's own, `budget=SHARE`, which every
+attack has and which comes last. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import fields, replace
+from fractions import Fraction
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from grb_check.errors import UsageError, unknown
+from grb_check.user_code.tracebacks import short_traceback
+
+Settings = Mapping[str, object]
+AnyAttack = TypeVar("AnyAttack")
+
+SURROGATES: Final = ("gcn", "gcn_ln", "gin")
+PRESETS: Final[Mapping[str, tuple[str, object]]] = {
+    "white-box": ("knowledge", "white-box"),
+    "black-box": ("knowledge", "black-box"),
+    "hao": ("harmony", 1.0),
+    "ensemble": ("surrogates", SURROGATES),
+}
+# A dataset may have defaults of its own for these (GRB, Table 12): the attack's own default, when
+# named, is then a choice like any other and stays in the name.
+PER_DATASET: Final = ("iterations", "step_size")
+IDENTITY: Final = ("name", "scenario", "version")
+WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its other attacks
+BUDGET: Final = "budget"  # of the harness, so that no field of that name is a setting
+
+_VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
+_WORD: Final = re.compile(
+    r"[A-Za-z0-9._-]*\s*(=|$)"
+)  # a part of a value, or the last of a threshold's
+
+
+def base_name(name: str) -> str:
+    """A name without its modifiers."""
+    return name.partition("+")[0]
+
+
+def split_budget(name: str) -> tuple[str, float | None]:
+    """A name without its budget, and the budget; None where it names none.
+
+    >>> split_budget("prbcd+budget=5%+black-box")
+    ('prbcd+black-box', 0.05)
+
+    Raises:
+        UsageError: two budgets, or one that is no share above 0 and at most 1.
+    """
+    base, *modifiers = name.split("+")
+    texts = [each for each in modifiers if each.partition("=")[0].strip() == BUDGET]
+    if not texts:
+        return name, None
+    if len(texts) > 1:
+        raise UsageError(f"attack {base}: {BUDGET} is given twice in {name!r}")
+    rest = [each for each in modifiers if each is not texts[0]]
+    text = texts[0].partition("=")[2]
+    return "+".join([base, *rest]), read_budget(text, f"attack {base}: {BUDGET}")
+
+
+def with_budget(name: str, budget: float | None) -> str:
+    """The name with that budget, last; the name alone for None."""
+    return name if budget is None else f"{name}+{BUDGET}={_write_value(budget)}"
+
+
+def read_budget(text: str, where: str) -> float:
+    """A share of what may be attacked, from `0.05` or `5%`.
+
+    Raises:
+        UsageError: no number above 0 and at most 1.
+    """
+    number = text.strip()
+    whole = 100 if number.endswith("%") else 1
+    try:
+        value = float(Fraction(number.removesuffix("%")) / whole) if "/" not in number else math.nan
+    except (ValueError, OverflowError):
+        value = math.nan
+    if not 0.0 < value <= 1.0:
+        raise UsageError(
+            f"{where}: {text!r} is no budget; give a share above 0 and at most 1, such as 0.05 or "
+            f"5%"
+        )
+    return value
+
+
+def check_surrogates(kinds: object) -> None:
+    """Refuse what does not name surrogates.
+
+    Raises:
+        UsageError: none is named, one twice, or one that there is not.
+    """
+    if not isinstance(kinds, tuple) or not kinds or len(set(kinds)) < len(kinds):
+        raise UsageError(
+            f"surrogates is {kinds!r}, allowed is a tuple of {', '.join(SURROGATES)}, each at most "
+            f"once"
+        )
+    for kind in kinds:
+        if kind not in SURROGATES:
+            raise unknown("surrogate", str(kind), SURROGATES)
+
+
+def split_names(text: str, names: Container[str]) -> list[str]:
+    """The parts of a list with commas.
+
+    A comma inside the value of a setting belongs to it, unless the name of an attack follows.
+
+    >>> split_names("agia+surrogates=gcn,gin+hao, pgd+iterations=9,rnd", {"pgd", "rnd"})
+    ['agia+surrogates=gcn,gin+hao', 'pgd+iterations=9', 'rnd']
+    """
+    parts: list[str] = []
+    for piece in map(str.strip, text.split(",")):
+        word = base_name(piece)
+        if parts and _in_a_value(parts[-1]) and _WORD.match(word) and word not in names:
+            parts[-1] += f",{piece}"
+        else:
+            parts.append(piece)
+    return parts
+
+
+def read_modifiers(attack: object, name: str, label: str) -> dict[str, object]:
+    """The settings that a name asks for.
+
+    Args:
+        attack: what is modified; its fields are the settings.
+        name: with modifiers or without.
+        label: of the attack, for messages.
+
+    Raises:
+        UsageError: an unknown modifier, a value of another type, or a setting given twice.
+    """
+    modifiers = name.split("+")[1:]
+    types = _types(attack)
+    if modifiers and not types:
+        reason = "" if _is_frozen(attack) else ", because its class is no frozen dataclass"
+        raise UsageError(f"attack {label} takes no modifiers{reason}; got {'+'.join(modifiers)!r}")
+    settings: dict[str, object] = {}
+    for modifier in modifiers:
+        setting, value = _read_modifier(modifier, types, label)
+        if setting in settings:
+            raise UsageError(f"attack {label}: {setting} is given twice in {name!r}")
+        settings[setting] = value
+    return settings
+
+
+def write_modifiers(attack: object, settings: Settings) -> str:
+    """`+MODIFIER...` for settings, in the order of the fields; equal settings give equal text.
+
+    What equals the attack's default is left out, unless datasets may have another default.
+    """
+    words = [
+        _write_modifier(setting, settings[setting])
+        for setting in _types(attack)
+        if setting in settings
+        and (setting in PER_DATASET or settings[setting] != getattr(attack, setting))
+    ]
+    return "".join(f"+{word}" for word in words)
+
+
+def with_settings(attack: AnyAttack, settings: Settings, label: str) -> AnyAttack:
+    """The attack with other settings.
+
+    Raises:
+        UsageError: the attack refuses a value.
+    """
+    if not settings:
+        return attack
+    try:
+        return replace(attack, **settings)  # type: ignore[type-var]
+    except UsageError as error:
+        raise UsageError(f"attack {label}: {error}") from None
+    except Exception as error:
+        raise UsageError(f"attack {label}: {short_traceback(error)}") from error
+
+
+def has_setting(attack: object, setting: str) -> bool:
+    """Whether a name can set it."""
+    return setting in _types(attack)
+
+
+def _in_a_value(text: str) -> bool:
+    """Whether text ends inside `+SETTING=VALUE`; a second `=` ends the value (of a threshold)."""
+    setting, _, _ = text.rpartition("+")[2].partition("=")
+    is_setting = setting.strip().isidentifier() and setting.strip() not in PRESETS
+    return "+" in text and is_setting and text.rpartition("+")[2].count("=") == 1
+
+
+def _is_frozen(attack: object) -> bool:
+    parameters = getattr(type(attack), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
+
+
+def _types(attack: object) -> dict[str, Any]:
+    """Setting -> type, in the order of the fields; none where it is no frozen dataclass."""
+    if not _is_frozen(attack):
+        return {}
+    kind: Any = type(attack)
+    try:
+        hints = get_type_hints(kind)
+    except Exception:  # a name that is imported for type checkers only
+        hints = {}
+    return {
+        each.name: hints.get(each.name, type(getattr(attack, each.name)))
+        for each in fields(kind)
+        if each.init and each.name not in (*IDENTITY, BUDGET)
+    }
+
+
+def _read_modifier(modifier: str, types: Mapping[str, Any], label: str) -> tuple[str, object]:
+    presets = [name for name, (setting, _) in PRESETS.items() if setting in types]
+    if modifier in presets:
+        return PRESETS[modifier]
+    setting, equals, text = (part.strip() for part in modifier.partition("="))
+    if not equals or setting not in types:
+        known = [*presets, *(f"{each}=VALUE" for each in (*types, BUDGET))]
+        raise unknown(f"modifier of attack {label}", modifier, known)
+    return setting, _read_value(text, types[setting], f"attack {label}: {setting}={text}")
+
+
+def _write_modifier(setting: str, value: object) -> str:
+    for preset, (field, preset_value) in PRESETS.items():
+        if (setting, value) == (field, preset_value):
+            return preset
+    return f"{setting}={_write_value(value)}"
+
+
+def _read_value(text: str, kind: Any, where: str) -> object:
+    """The value that text stands for, of the first fitting type."""
+    options = list(get_args(kind)) if get_origin(kind) in (Union, UnionType) else [kind]
+    options.sort(key=lambda option: (option is not NoneType, option is str))
+    if _VALUE.fullmatch(text):
+        for option in options:
+            try:
+                return _read_as(text, option)
+            except ValueError:
+                continue
+    allowed = " or ".join(map(_describe, options))
+    several = "; no attack has the name behind the comma" if "," in text else ""
+    raise UsageError(f"{where}: {text!r} is not {allowed}{several}")
+
+
+def _read_as(text: str, kind: Any) -> object:
+    if kind in _READERS:
+        return _READERS[kind](text)
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return {str(choice): choice for choice in arguments}[_one_of(text, arguments)]
+    if get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_read_as(piece, arguments[0]) for piece in text.split(","))
+    raise ValueError(text)
+
+
+def _describe(kind: Any) -> str:
+    if kind in _READERS:
+        return _DESCRIPTIONS[kind]
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return " or ".join(map(repr, arguments))
+    if get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return f"a list with commas, each {_describe(arguments[0])}"
+    return f"settable in a name (its type is {kind})"
+
+
+def _write_value(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_write_value, value))
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    return str(value).replace("+", "")  # 1e+16
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _one_of(text: str, choices: Sequence[object]) -> str:
+    if text not in map(str, choices):
+        raise ValueError(text)
+    return text
+
+
+def _word(text: str) -> str:
+    if "," in text:
+        raise ValueError(text)
+    return text
+
+
+def _truth(text: str) -> bool:
+    return _one_of(text.lower(), ("false", "true")) == "true"
+
+
+def _nothing(text: str) -> None:
+    _one_of(text.lower(), ("none",))
+
+
+_READERS: Final[Mapping[Any, Callable[[str], object]]] = {
+    int: int,
+    float: _finite,
+    bool: _truth,
+    NoneType: _nothing,
+    str: _word,
+}
+_DESCRIPTIONS: Final[Mapping[Any, str]] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "none",
+    str: "a word of letters, digits, '.', '_' and '-'",
+}

@@ -1,0 +1,147 @@
+"""The attacks that one run can name: the built-in ones, and users' as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from grb_check.attacks import Pair, canonical_name, own_attacks
+from grb_check.attacks.names import base_name, split_names
+from grb_check.cases.case import SCENARIOS, attack_order, known_attacks
+from grb_check.errors import UsageError, choose
+
+if TYPE_CHECKING:
+    from grb_check.attacks.protocol import Attack
+
+WILDCARDS = frozenset("*?[")
+
+
+class Roster:
+    """What an attack's name stands for.
+
+    A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`; `worst` is a name like
+    those of attacks. It is resolved to pairs of scenario and canonical name, as in case ids. Plain
+    names of built-in attacks import nothing; users' attacks are imported when a name asks for them,
+    and kept in `own` by scenario and name without modifiers.
+    """
+
+    def __init__(self) -> None:
+        self.own: dict[Pair, Attack] = {}
+        self._found: dict[Pair, object] = {}  # the users' objects, before they made an attack
+
+    def add(self, attack: object) -> Pair:
+        """Take in a user's attack, given as an object or as what makes one.
+
+        Raises:
+            UsageError: it is no attack, or its name is taken.
+        """
+        label = f"attack {getattr(attack, '__name__', type(attack).__name__)}"
+        return self._enter(attack, own_attacks.made(attack, label), label)
+
+    def select(
+        self, names: Iterable[str], scenarios: Sequence[str] = SCENARIOS
+    ) -> tuple[Pair, ...]:
+        """What the names stand for in these scenarios, each once, as reports order them.
+
+        Raises:
+            UsageError: a name is wrong, or nothing is left.
+        """
+        names = list(names)
+        found = {pair for name in names for pair in self._resolve(name)}
+        kept = {pair for pair in found if pair[0] in scenarios}
+        if not kept:
+            raise UsageError(
+                f"attack {', '.join(names)} does not exist in scenario {', '.join(scenarios)}. "
+                f"Allowed: {', '.join(map('/'.join, self._known()))}"
+            )
+        return tuple(sorted(kept, key=attack_order))
+
+    def one(self, name: str, scenarios: Sequence[str] = SCENARIOS) -> Pair:
+        """What a name stands for that may stand for one attack only.
+
+        Raises:
+            UsageError: the name is wrong, or several scenarios have it.
+        """
+        pairs = self.select([name], scenarios)
+        if len(pairs) > 1:
+            raise UsageError(
+                f"attack {name!r} is ambiguous; give one of {', '.join(map('/'.join, pairs))}"
+            )
+        return pairs[0]
+
+    def split(self, texts: Iterable[str]) -> list[str]:
+        """The names, or patterns of case ids, in lists with commas."""
+        names = {*self._spellings(), *own_attacks.entry_point_names()}
+        return [part for text in texts for part in split_names(text, names) if part]
+
+    def canonical_pattern(self, pattern: str) -> str:
+        """A pattern of case ids, its attack spelled as in ids where it has modifiers.
+
+        Raises:
+            UsageError: the attack does not take them.
+        """
+        path, slash, name = pattern.rpartition("/")
+        if "+" not in name or WILDCARDS & set(name):
+            return pattern
+        scenario = path.rpartition("/")[2]
+        found = self.select([name], [scenario] if scenario in SCENARIOS else SCENARIOS)
+        names = {each for _, each in found}
+        return f"{path}{slash}{names.pop()}" if len(names) == 1 else pattern
+
+    def named_in(self, pattern: str) -> tuple[Pair, ...]:
+        """The attacks of a pattern of case ids whose last part has no wildcard and is known."""
+        name = pattern.rpartition("/")[2]
+        known = {each for _, each in self._known()} | set(own_attacks.entry_point_names())
+        return tuple(self._resolve(name)) if base_name(name) in known else ()
+
+    def _known(self) -> tuple[Pair, ...]:
+        return (*known_attacks(), *self.own)
+
+    def _spellings(self) -> list[str]:
+        every = self._known()
+        return [*(name for _, name in every), *("/".join(pair) for pair in every)]
+
+    def _resolve(self, name: str) -> list[Pair]:
+        base = base_name(name)
+        pairs = [self._from_path(base)] if ":" in base else self._named(base)
+        modifiers = name[len(base) :]
+        canonical: list[Pair] = []
+        refused: list[UsageError] = []
+        for scenario, plain in pairs:
+            try:
+                full = canonical_name(scenario, f"{plain}{modifiers}", self.own)
+                canonical.append((scenario, full))
+            except UsageError as error:
+                refused.append(error)
+        if not canonical:  # `rnd+removal_share=0.3` stands for those that know the setting
+            raise refused[-1]
+        return canonical
+
+    def _named(self, base: str) -> list[Pair]:
+        """The pairs of `name` or `scenario/name`."""
+        offered = own_attacks.entry_point_names()
+        if base.rpartition("/")[2] in offered:
+            self._enter_offered(base.rpartition("/")[2])
+        choose("attack", base, list(dict.fromkeys([*self._spellings(), *offered])))
+        return [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
+
+    def _enter_offered(self, name: str) -> None:
+        found, attack = own_attacks.from_entry_point(name)
+        self._enter(found, attack, f"attack {name!r} of the entry points {own_attacks.GROUP}")
+
+    def _from_path(self, path: str) -> Pair:
+        return self._enter(*own_attacks.from_path(path), f"attack {path!r}")
+
+    def _enter(self, found: object, attack: Attack, label: str) -> Pair:
+        pair = (attack.scenario, attack.name)
+        if pair in known_attacks():
+            raise UsageError(
+                f"{label} has the name of the built-in attack {'/'.join(pair)}; give it another"
+            )
+        if self._found.setdefault(pair, found) is not found:
+            raise UsageError(
+                f"{label} has the name of another attack of this run, {'/'.join(pair)}; give it "
+                f"another"
+            )
+        self.own.setdefault(pair, attack)
+        return pair

@@ -1,0 +1,212 @@
+"""The figures of one case. Builtin types only, so that they cross processes; no torch."""
+
+from __future__ import annotations
+
+import base64
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+from grb_check.attacks.names import split_budget
+from grb_check.cases.case import Case
+from grb_check.cases.metrics import relative_drop
+
+Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Accuracies of one model on the targets, before and after, and which targets were right."""
+
+    clean: float
+    attacked: float
+    right_before: bytes  # packed bits, first target first (numpy.packbits)
+    right_after: bytes
+
+    @property
+    def drop(self) -> float:
+        return relative_drop(self.clean, self.attacked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a diagnostic saw: a reason to doubt that the attack was strong enough.
+
+    Attributes:
+        name: of the diagnostic, see `diagnostics`.
+        figure: what was measured ...
+        limit: ... and how far it may go.
+        text: both, for people.
+    """
+
+    name: str
+    figure: float
+    limit: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """One repeat of a case: the victim trained with this seed, attacked with this seed.
+
+    Attributes:
+        seed: of both.
+        victim: its scores.
+        reference: the reference GCN's.
+        spent: by the perturbation that the victim faced.
+        from_store: whether that came from the store.
+        seconds: all of it.
+        training_seconds: what building and training the victim took of that (next to nothing where
+            an earlier case had done it).
+        notes: what that perturbation and how it came about want said.
+        method: where it came from. `adaptive`: an attack on the victim itself; `transferred`: the
+            same attack on a surrogate, which was stronger; `score-based`: a search by the victim's
+            answers, because it gives no gradient; `black-box`: the case's own, on a surrogate.
+        diagnostics: what was found suspicious.
+        member: of `worst`: the attack that this one was.
+        per_target: of `worst`: the fraction of targets that stay right under every attack.
+        weights: digest of the victim's parameters and buffers ...
+        perturbation: ... and of what it faced; both empty where nobody noted them.
+    """
+
+    seed: int
+    victim: Scores
+    reference: Scores
+    spent: Mapping[str, int]
+    from_store: bool
+    seconds: float
+    training_seconds: float
+    notes: tuple[str, ...] = ()
+    method: Method = "black-box"
+    diagnostics: tuple[Finding, ...] = ()
+    member: str = ""
+    per_target: float | None = None
+    weights: str = ""
+    perturbation: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Outcome:
+    """The figures of one case over its repeats.
+
+    `drop` is the mean of the repeats' relative drops, and `reference_drop` that of the reference
+    GCN: under the same perturbations, or, where the attack is white-box, under that attack on
+    itself. `attack` describes the attack with its version and settings, empty where nothing tells
+    when its output changes, and `threat` what it was allowed.
+    """
+
+    case: Case
+    model: str
+    targets: int
+    dataset: str  # fingerprint of the data
+    origin: str
+    repeats: tuple[Repeat, ...]
+    warnings: tuple[str, ...] = ()
+    attack: str = ""
+    threat: str = ""
+
+    def __repr__(self) -> str:
+        """Short, because pytest prints it where an assertion on it fails."""
+        return (
+            f"<Outcome {self.case.id} of {self.model}: clean {self.clean:.1%} -> attacked "
+            f"{self.attacked:.1%}, drop {self.drop:.1%}, repeats {len(self.repeats)}>"
+        )
+
+    @property
+    def clean(self) -> float:
+        return statistics.fmean(repeat.victim.clean for repeat in self.repeats)
+
+    @property
+    def attacked(self) -> float:
+        return statistics.fmean(repeat.victim.attacked for repeat in self.repeats)
+
+    @property
+    def drop(self) -> float:
+        return statistics.fmean(self.drops)
+
+    @property
+    def drops(self) -> tuple[float, ...]:
+        return tuple(repeat.victim.drop for repeat in self.repeats)
+
+    @property
+    def drop_deviation(self) -> float:
+        """Sample standard deviation of the drop over the repeats; 0 for one repeat."""
+        return statistics.stdev(self.drops) if len(self.repeats) > 1 else 0.0
+
+    @property
+    def reference_clean(self) -> float:
+        return statistics.fmean(repeat.reference.clean for repeat in self.repeats)
+
+    @property
+    def reference_drops(self) -> tuple[float, ...]:
+        return tuple(repeat.reference.drop for repeat in self.repeats)
+
+    @property
+    def reference_drop(self) -> float:
+        return statistics.fmean(self.reference_drops)
+
+    @property
+    def per_target(self) -> float | None:
+        """Of `worst`: mean fraction of targets that stay right under every attack; else None."""
+        figures = [each.per_target for each in self.repeats if each.per_target is not None]
+        return statistics.fmean(figures) if figures else None
+
+    @property
+    def budget(self) -> float | None:
+        """The budget that the case names."""
+        return split_budget(self.case.attack)[1]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of all repeats, one for each diagnostic: the farthest from its limit."""
+        found = [finding for repeat in self.repeats for finding in repeat.diagnostics]
+        found.sort(key=lambda each: (each.name, -abs(each.figure - each.limit)))
+        return tuple({each.name: each for each in reversed(found)}.values())[::-1]
+
+    @property
+    def seconds(self) -> float:
+        return sum(repeat.seconds for repeat in self.repeats)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Builtin types, ready for JSON; `from_dict` is the inverse."""
+        record = asdict(self)
+        record["id"] = self.case.id
+        for repeat in record["repeats"]:
+            for side in ("victim", "reference"):
+                for name in ("right_before", "right_after"):
+                    repeat[side][name] = base64.b64encode(repeat[side][name]).decode()
+        record["repeats"] = list(record["repeats"])
+        figures = ("clean", "attacked", "drop", "drop_deviation", "per_target", "budget")
+        references = ("reference_clean", "reference_drop", "seconds")
+        record |= {name: getattr(self, name) for name in (*figures, *references)}
+        return record
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Outcome:
+        """Rebuild what `to_dict` wrote."""
+        return cls(
+            case=Case(**record["case"]),
+            model=record["model"],
+            targets=record["targets"],
+            dataset=record["dataset"],
+            origin=record["origin"],
+            repeats=tuple(_repeat(each) for each in record["repeats"]),
+            warnings=tuple(record["warnings"]),
+            attack=record.get("attack", ""),
+            threat=record.get("threat", ""),
+        )
+
+
+def _repeat(record: Mapping[str, Any]) -> Repeat:
+    sides = {side: _scores(record[side]) for side in ("victim", "reference")}
+    rest = {key: value for key, value in record.items() if key not in sides}
+    findings = tuple(Finding(**each) for each in record.get("diagnostics", ()))
+    return Repeat(
+        **{**rest, **sides, "notes": tuple(record["notes"]), "diagnostics": findings},
+    )
+
+
+def _scores(record: Mapping[str, Any]) -> Scores:
+    bits = {name: base64.b64decode(record[name]) for name in ("right_before", "right_after")}
+    return Scores(clean=record["clean"], attacked=record["attacked"], **bits)

@@ -1,0 +1,118 @@
+"""Cutting the cases of a run into parts for several machines. Imports neither torch nor numpy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grb_check.cases.case import Case
+from grb_check.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The part `index` (from 1) of `count`."""
+
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The cases of the whole run, and those of this part of it.
+
+    Attributes:
+        cases: of the whole run.
+        own: to run here; all of them where the run is not cut.
+        shard: which part this is; None where the run is not cut.
+        digest: of the partition: runs that were cut alike have the same one; empty where the run
+            is not cut.
+        deselected: ids of own cases that pytest then left out, as for `-k`.
+    """
+
+    cases: tuple[Case, ...] = ()
+    own: tuple[Case, ...] = ()
+    shard: Shard | None = None
+    digest: str = ""
+    deselected: tuple[str, ...] = ()
+
+    def shard_record(self) -> dict[str, Any] | None:
+        """Builtin types; None where the run is not cut."""
+        if self.shard is None:
+            return None
+        return {"index": self.shard.index, "count": self.shard.count, "plan": self.digest}
+
+
+def parse_shard(text: str) -> Shard:
+    """Read `I/N`.
+
+    Raises:
+        UsageError: another form, or I is not one of 1 .. N.
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(
+            f"--grb-shard {text!r} is no part of a whole; give I/N with I from 1 to N, as 2/4"
+        )
+    return Shard(int(found[1]), int(found[2]))
+
+
+def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> Plan:
+    """What this part of a run has to do.
+
+    Args:
+        cases: of the whole run; those of a part keep their order.
+        shard: the part; None for the whole.
+        seconds: how long cases took, by id; see `cut`.
+    """
+    if shard is None:
+        return Plan(cases=tuple(cases), own=tuple(cases))
+    shares = cut([case.id for case in cases], seconds, shard.count)
+    mine = set(shares[shard.index - 1])
+    return Plan(
+        cases=tuple(cases),
+        own=tuple(case for case in cases if case.id in mine),
+        shard=shard,
+        digest=hashlib.sha256(json.dumps(shares).encode()).hexdigest(),
+    )
+
+
+def cut(
+    ids: Iterable[str], seconds: Mapping[str, float], count: int
+) -> tuple[tuple[str, ...], ...]:
+    """Divide cases into shares that take about the same time.
+
+    The longest first, each to the share with the least so far (R. L. Graham 1969, "Bounds on
+    Multiprocessing Timing Anomalies": no share is longer than 4/3 - 1/(3 count) of the best
+    possible longest). It depends on nothing but the arguments: neither on the order of `ids` nor
+    on the machine.
+
+    Args:
+        ids: of the cases, each once.
+        seconds: how long they took; a case without a time is given the median of those that have
+            one, and where none has, all are taken to be equal.
+        count: of shares.
+
+    Returns:
+        The ids of each share in their own order; shares are empty where there are few cases.
+    """
+    ids = sorted(ids)
+    known = {each: seconds[each] for each in ids if 0.0 <= seconds.get(each, -1.0) < math.inf}
+    usual = statistics.median(known.values()) if known else 1.0
+    # Whole milliseconds: sums of floats could depend on their order.
+    times = {each: round(1000 * known.get(each, usual)) for each in ids}
+    loads, shares = [0] * count, [list[str]() for _ in range(count)]
+    for each in sorted(ids, key=lambda name: (-times[name], name)):
+        least = min(range(count), key=lambda share: (loads[share], len(shares[share]), share))
+        loads[least] += times[each]
+        shares[least].append(each)
+    return tuple(tuple(sorted(share)) for share in shares)

@@ -1,0 +1,180 @@
+"""What runs where the user names nothing else. Imports neither torch nor numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.attacks import ON_GRAPHS, Pair
+from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
+from grb_check.cases.case import (
+    DIFFICULTIES,
+    WHOLE,
+    Case,
+    attack_order,
+    check_on_graphs,
+    on_graphs,
+)
+from grb_check.datasets import Source
+from grb_check.datasets.places import FeatureRule, SplitRule, Training
+from grb_check.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """Cases, and how datasets are split and learned from."""
+
+    datasets: tuple[str, ...]
+    difficulties: tuple[str, ...]
+    attacks: tuple[Pair, ...]
+    repeats: int
+    split: SplitRule = "grb"
+    training: Training = "inductive"
+    features: FeatureRule = "grb"
+
+
+_ON_NODES: Final = (
+    ("modification", "random-flips"),
+    ("modification", "prbcd"),
+    ("modification", "grbcd"),
+)
+SUITES: Final = {
+    # A minute or two on a laptop; `full` repeats what the three levels show.
+    "smoke": Suite(
+        datasets=("synthetic-cora",),
+        difficulties=("easy", "medium", "hard"),
+        attacks=(
+            ("injection", "rnd"),
+            ("injection", "fgsm"),
+            ("injection", "pgd"),
+            ("modification", "rnd"),
+            ("modification", "dice"),
+        ),
+        repeats=3,
+    ),
+    "standard": Suite(
+        datasets=("synthetic-cora",),
+        difficulties=DIFFICULTIES,
+        attacks=(
+            ("injection", "rnd"),
+            ("injection", "fgsm"),
+            ("injection", "pgd"),
+            ("injection", "speit"),
+            ("injection", "tdgia"),
+            ("injection", "agia"),
+            ("injection", WORST),
+            ("modification", "rnd"),
+            ("modification", "dice"),
+            ("modification", "flip"),
+            ("modification", "nea"),
+            ("modification", "stack"),
+            ("modification", "fga"),
+            ("modification", "pgd"),
+            ("modification", "random-flips"),
+            ("modification", "pgd-topology"),
+            ("modification", "prbcd"),
+            ("modification", "grbcd"),
+            ("modification", WORST),
+        ),
+        repeats=3,
+    ),
+    # The grid of the GRB leaderboards: injection only, each attack repeated ten times.
+    "paper": Suite(
+        datasets=("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer"),
+        difficulties=DIFFICULTIES,
+        attacks=(
+            ("injection", "rnd"),
+            ("injection", "fgsm"),
+            ("injection", "pgd"),
+            ("injection", "speit"),
+            ("injection", "tdgia"),
+        ),
+        repeats=10,
+    ),
+    # Guerranti et al. 2023: Table 6, nodes, and Table 5, graphs; 15 initialisations each.
+    "contrastive": Suite(
+        datasets=("planetoid-cora", "planetoid-citeseer", "planetoid-pubmed", "ogbn-arxiv"),
+        difficulties=(WHOLE,),
+        attacks=_ON_NODES,
+        repeats=15,
+        split="given",
+        training="transductive",
+        features="rows",
+    ),
+    "contrastive-graphs": Suite(
+        datasets=("proteins", "nci1", "dd"),
+        difficulties=(WHOLE,),
+        attacks=ON_GRAPHS,
+        repeats=15,
+    ),
+    # Without a download, in a minute or two; GR-BCD on nodes alone would take as long again.
+    "contrastive-smoke": Suite(
+        datasets=("synthetic-cora",),
+        difficulties=(WHOLE,),
+        attacks=(("modification", "random-flips"), ("modification", "prbcd")),
+        repeats=1,
+        training="transductive",
+        features="rows",
+    ),
+    "contrastive-graphs-smoke": Suite(
+        datasets=("synthetic-molecules",),
+        difficulties=(WHOLE,),
+        attacks=ON_GRAPHS,
+        repeats=3,
+    ),
+}
+FOR_GRAPHS: Final = "contrastive-graphs-smoke"  # where nothing but sets of graphs is named
+
+
+def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
+    """Names of the attacks of which `worst` takes the strongest, all with its own budget.
+
+    Args:
+        worst: scenario and name, with or without a budget.
+        selected: the attacks of the run, as the user selected them. Where that selection has no
+            `worst` of the scenario itself, or nothing else of it, the members are those of the
+            suite `standard`.
+    """
+    scenario, name = worst
+    budget = split_budget(name)[1]
+    chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
+    for attacks in (selected if chosen else (), SUITES["standard"].attacks):
+        others = {
+            (scenario, split_budget(other)[0])
+            for kind, other in attacks
+            if kind == scenario and base_name(other) != WORST
+        }
+        if others:
+            break
+    return tuple(with_budget(other, budget) for _, other in sorted(others, key=attack_order))
+
+
+def check_graph_sets(
+    sources: Sequence[Source], levels: Collection[str], attacks: Sequence[Pair], *, named: bool
+) -> None:
+    """Refuse levels and attacks that no set of graphs among the datasets can have.
+
+    Args:
+        levels: named by the user; none for the suite's.
+        attacks: that were selected.
+        named: whether the user named them.
+
+    Raises:
+        UsageError: says which, and what sets of graphs can have.
+    """
+    sets = [source.name for source in sources if source.of_graphs]
+    if not sets:
+        return
+    possible = {name for scenario, name in attacks if on_graphs((scenario, name))}
+    impossible = [pair for pair in attacks if pair[1] not in possible]  # in no scenario
+    alone = len(sets) == len(sources)
+    if impossible and not possible and not named:
+        raise UsageError(
+            f"{sets[0]} is a set of graphs, and the suite has no attack on those; give "
+            f"--grb-suite={FOR_GRAPHS}, or name attacks with --grb-attack"
+        )
+    if impossible and (not possible or (named and alone)):
+        check_on_graphs(Case(sets[0], WHOLE, *impossible[0]))
+    if alone and levels and WHOLE not in levels:
+        check_on_graphs(Case(sets[0], min(levels), *ON_GRAPHS[0]))

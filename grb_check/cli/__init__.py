@@ -1,0 +1,4 @@
+"""`python -m grb_check`: one file for each command.
+
+May import everything.
+"""

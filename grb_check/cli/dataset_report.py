@@ -1,0 +1,90 @@
+"""What `python -m grb_check info` says, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from grb_check.datasets.published import compare, degrees_of
+from grb_check.reports.columns import columns
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.formats.graph_sets import GraphSet
+
+BAR: Final = 24  # characters of the longest bar
+LEVELS: Final = ("easy", "medium", "hard")
+
+
+def statistics(dataset: Dataset) -> list[str]:
+    """The figures of a dataset beside the published ones, and where its test nodes lie."""
+    figures = compare(dataset)
+    is_published = any(figure.expected for figure in figures)
+    low, high = dataset.raw_feature_range
+    rows = [
+        [each.name, each.found, each.expected, "" if each.agrees else "differs"] for each in figures
+    ]
+    rows.append(["raw features", f"{low:.2f} .. {high:.2f}", "", ""])
+    head = ["", "found", "published" if is_published else "(nothing published)", ""]
+    return [
+        f"{dataset.name}: {dataset.origin}",
+        *columns([head, *rows], right=(1, 2)),
+        "",
+        *histogram(degrees_of(dataset), dataset.test),
+    ]
+
+
+def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
+    """How many test nodes of each difficulty have how many neighbours.
+
+    Args:
+        degrees: int64 [num_nodes].
+        test: difficulty -> node ids.
+    """
+    values = {level: degrees[test[level].to(degrees.device)].tolist() for level in LEVELS}
+    highest = max(max(each) for each in values.values())
+    bins = [(0, 0), (1, 1), (2, 2)]
+    while bins[-1][1] < highest:
+        low = bins[-1][1] + 1
+        bins.append((low, 2 * low - 2))
+    counts = {
+        level: [sum(low <= degree <= high for degree in each) for low, high in bins]
+        for level, each in values.items()
+    }
+    longest = max(max(each) for each in counts.values())
+    used = [index for index in range(len(bins)) if any(counts[level][index] for level in LEVELS)]
+    rows = [["degree", *LEVELS]]
+    for index in range(used[0], used[-1] + 1):
+        low, high = bins[index]
+        cells = [_bar(counts[level][index], longest) for level in LEVELS]
+        rows.append([f"{low}" if low == high else f"{low}-{high}", *cells])
+    return columns(rows)
+
+
+def graph_set_statistics(graphs: GraphSet) -> list[str]:
+    """The figures of a set of graphs."""
+    from grb_check.datasets.graph_dataset import validation_count
+
+    whole = graphs.graphs
+    nodes = whole.ptr.diff().double()
+    edges = whole.batch[whole.edge_index[0]].bincount(minlength=graphs.num_graphs) / 2
+    sizes = whole.y.bincount().tolist()
+    held_out = validation_count(graphs.train.numel())
+    parts = (graphs.train.numel() - held_out, held_out, graphs.test.numel())
+    rows = [
+        ["graphs", f"{nodes.numel():,}"],
+        ["train / validation / test graphs", " / ".join(f"{size:,}" for size in parts)],
+        ["nodes, mean", f"{float(nodes.mean()):.2f}"],
+        ["nodes, largest graph", f"{int(nodes.max()):,}"],
+        ["edges, mean", f"{float(edges.mean()):.2f}"],
+        ["features", f"{graphs.graphs.x.shape[1]:,}"],
+        ["graphs of each class", " / ".join(f"{size:,}" for size in sizes)],
+    ]
+    return [f"{graphs.name}: {graphs.origin}", *columns(rows, right=(1,))]
+
+
+def _bar(count: int, longest: int) -> str:
+    """A number and a bar of that length; what is there at all has a mark."""
+    return f"{'#' * -(-count * BAR // longest)} {count:,}" if count else ""

@@ -1,0 +1,339 @@
+"""Put a kept perturbation in front of a model again.
+
+Ends with 0 where the model keeps the recorded limits, with 1 where it still breaks them, with 4
+where the command is wrong or the file is no evidence, and with 125 where nothing can be said: the
+model cannot be had, or the data are not those of the failure. `git bisect run` takes 125 for a
+commit to pass over.
+
+A file names the model and, where a function makes it, the dataset; what it names is imported and
+called. Replay the files of people whose code you would run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grb_check import datasets
+from grb_check.datasets import Places, Source
+from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
+from grb_check.errors import BudgetError, DataError, GrbCheckError, UsageError, choose, one_line
+from grb_check.failures import counter_example_text, evidence
+from grb_check.failures.evidence import Evidence, KeptModel, KeptRepeat
+from grb_check.files.versions import versions
+from grb_check.settings.model_specs import read_models
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.before_and_after import Scene
+    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.victims.subject import Subject
+
+PASSES: Final = 0
+FAILS: Final = 1
+WRONG_INPUT: Final = 4
+CANNOT_TELL: Final = 125
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """How a repeat went now."""
+
+    recorded: KeptRepeat
+    clean: float
+    attacked: float
+    same_weights: bool
+
+    @property
+    def now(self) -> KeptRepeat:
+        return replace(self.recorded, clean=self.clean, attacked=self.attacked)
+
+    @property
+    def as_recorded(self) -> bool:
+        before = self.recorded
+        return (before.clean, before.attacked) == (self.clean, self.attacked)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("artifact", metavar="ARTIFACT", help="the file that a failed case named")
+    parser.add_argument(
+        "--grb-model",
+        metavar="PKG.MODULE:ATTR",
+        help="the factory of the model (default: that of the failed case)",
+    )
+    parser.add_argument(
+        "--grb-model-args", metavar="NAME=VALUE,...", help="keyword arguments for the factory"
+    )
+    parser.add_argument(
+        "--grb-dataset",
+        metavar="DATASET",
+        help="where the dataset is now, if elsewhere; it has to be the same one",
+    )
+    parser.add_argument(
+        "--grb-data",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder that holds datasets; repeatable (default: those of the failed case)",
+    )
+    parser.add_argument("--grb-download", action="store_true", help="a dataset may be downloaded")
+    parser.add_argument(
+        "--grb-shrink",
+        action="store_true",
+        help="look for the smallest part of the perturbation that still breaks a limit",
+    )
+    parser.add_argument(
+        "--grb-device", metavar="DEVICE", default="auto", help="torch device (default: auto)"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Replay, and return the exit code, see above."""
+    try:
+        return _replay(options)
+    except Exception:  # Python's own exit code for it is that of a case that fails
+        traceback.print_exc()
+        return CANNOT_TELL
+
+
+def _replay(options: argparse.Namespace) -> int:
+    path = expanded(options.artifact)
+    try:
+        kept = evidence.read(path)
+        model = _model(options, kept)
+        source = _source(options, kept)
+        evaluator = _evaluator(options.grb_device)
+    except GrbCheckError as error:
+        return _complain(error, WRONG_INPUT)
+    sys.path[:0] = dict.fromkeys([str(Path.cwd()), *_import_folders(kept)])
+    try:
+        _check_data(evaluator, source, kept)
+        subject = _subject(model)
+        _say(*_opening(kept, model, evaluator.device.type))
+        measured = []
+        for repeat in kept.repeats:
+            measured.append(_measure(evaluator, subject, source, kept, repeat))
+            _say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
+    except BudgetError as error:
+        msg = f"evidence {str(path)!r} holds what no attack may do: {error}"
+        return _complain(UsageError(msg), WRONG_INPUT)
+    except GrbCheckError as error:
+        return _complain(error, CANNOT_TELL)
+    wrong = _verdict(kept, measured)
+    if wrong and options.grb_shrink:
+        now = replace(kept, repeats=tuple(each.now for each in measured))
+        _shrink(path, now, evaluator, subject, source)
+    return FAILS if wrong else PASSES
+
+
+def _model(options: argparse.Namespace, kept: Evidence) -> KeptModel:
+    """The model to test: the one that is named, else the recorded one.
+
+    Raises:
+        UsageError: neither is there, or its form is wrong.
+    """
+    args = [] if options.grb_model_args is None else [options.grb_model_args]
+    given = options.grb_model or kept.model.target
+    if not given:
+        raise UsageError(
+            "the failed test had its model from a fixture, which cannot be recorded; name a "
+            "function that makes it with --grb-model pkg.module:attr"
+        )
+    spec = read_models([given], args)[0]
+    as_recorded = spec.target == kept.model.target and not args
+    return KeptModel(
+        name=kept.model.name if spec.target == kept.model.target else spec.label,
+        target=spec.target,
+        args=kept.model.args if as_recorded else spec.args,
+        folders=kept.model.folders,
+    )
+
+
+def _source(options: argparse.Namespace, kept: Evidence) -> Source:
+    """The dataset, which may have moved with the folder of the run.
+
+    Raises:
+        UsageError: it cannot be found.
+    """
+    data = kept.data
+    folders = [expanded(folder) for folder in options.grb_data]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
+    recorded = [Path(_moved(folder, data.base)) for folder in data.folders]
+    places = Places(
+        folders=tuple(folders or [folder for folder in recorded if folder.is_dir()]),
+        download=options.grb_download,
+        split=choose("split", data.split, SPLIT_RULES),
+        training=choose("training", data.training, TRAININGS),
+        features=choose("features", data.features, FEATURE_RULES),
+    )
+    if options.grb_dataset:
+        return datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)
+    name, equals, where = data.spec.rpartition("=")
+    return datasets.find(f"{name}{equals}{_moved(where, data.base)}", places)
+
+
+def _moved(path: str, base: str) -> str:
+    """A path below the folder of the run, below the working folder where it is gone."""
+    below = Path(path).is_absolute() and Path(path).is_relative_to(base)
+    if not below or os.path.exists(path):
+        return path
+    return str(Path.cwd() / Path(path).relative_to(base))
+
+
+def _import_folders(kept: Evidence) -> list[str]:
+    """Those from which the run imported, as far as they are there."""
+    folders = (_moved(each, kept.data.base) for each in kept.model.folders)
+    return [each for each in folders if Path(each).is_dir()]
+
+
+def _evaluator(device: str) -> Evaluator:
+    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.evaluation.store import Store
+
+    return Evaluator(store=Store(None), device=device)
+
+
+def _subject(model: KeptModel) -> Subject:
+    from grb_check.victims.subject import as_subject
+
+    return as_subject(model.target, model.args, model.name)
+
+
+def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
+    """Refuse another dataset than the recorded one.
+
+    Raises:
+        DataError: it is another one, or cannot be read.
+    """
+    from grb_check.failures.record_failure import sizes
+
+    dataset = evaluator.dataset(source)
+    if dataset.fingerprint() == kept.data.fingerprint:
+        return
+    now, then = sizes(dataset), kept.data.sizes
+    names = dict.fromkeys((*then, *now))
+    differing = [
+        f"{now.get(name, 0):,} {name}, recorded {then.get(name, 0):,}"
+        for name in names
+        if now.get(name) != then.get(name)
+    ]
+    what = "; ".join(differing) or (
+        "it has the same sizes, but other features, edges or labels, or another split"
+    )
+    raise DataError(
+        f"dataset {source.name} is not the one that the case failed on: {what}; give that one with "
+        f"--grb-dataset or --grb-data"
+    )
+
+
+def _measure(
+    evaluator: Evaluator, subject: Subject, source: Source, kept: Evidence, repeat: KeptRepeat
+) -> _Measured:
+    with evaluator.scene(subject, source, kept.case, repeat.seed) as scene:
+        _check_perturbation(scene, repeat)
+        after = scene.accuracy(scene.after(repeat.perturbation))
+        same = scene.ready.weights == repeat.weights
+        return _Measured(repeat, scene.accuracy(scene.before), after, same)
+
+
+def _check_perturbation(scene: Scene, repeat: KeptRepeat) -> None:
+    from grb_check.attacks.threat import verify
+
+    verify(repeat.perturbation, scene.graph, scene.threat)
+
+
+def _opening(kept: Evidence, model: KeptModel, device: str) -> Iterator[str]:
+    count = len(kept.repeats)
+    yield f"{kept.case.id} of {model.name}, {count} repeat{'' if count == 1 else 's'}"
+    yield f"recorded: {kept.message}"
+    now = versions()
+    differing = [
+        f"{name} {then}, now {now.get(name, 'none')}"
+        for name, then in kept.versions.items()
+        if now.get(name) != then
+    ]
+    if device != kept.device:
+        differing.append(f"device {kept.device}, now {device}")
+    if differing:
+        yield f"recorded with {'; '.join(differing)}"
+
+
+def _line(name: str, measured: _Measured) -> str:
+    now, then = measured.now, measured.recorded
+    line = f"{name}: clean {now.clean:.1%} -> attacked {now.attacked:.1%}, drop {now.drop:.1%}"
+    if measured.as_recorded:
+        return f"{line}, as recorded"
+    return (
+        f"{line}; recorded: clean {then.clean:.1%} -> attacked {then.attacked:.1%}, drop "
+        f"{then.drop:.1%}"
+    )
+
+
+def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
+    """Say how it went on the whole, and return what is wrong; empty where nothing is."""
+    clean = statistics.fmean(each.clean for each in measured)
+    attacked = statistics.fmean(each.attacked for each in measured)
+    drop = statistics.fmean(each.now.drop for each in measured)
+    if len(measured) > 1:
+        _say(f"mean: clean {clean:.1%} -> attacked {attacked:.1%}, drop {drop:.1%}")
+    others = [str(each.recorded.seed + 1) for each in measured if not each.same_weights]
+    if others:
+        made_for = [
+            each for each in measured if not each.same_weights and _of_victim(each.recorded)
+        ]
+        _say(
+            f"the weights of the model are not the recorded ones in repeat {', '.join(others)}: "
+            f"other code, arguments, versions or device, or a training that is not deterministic"
+            + ("; the perturbation was made for the recorded ones" if made_for else "")
+        )
+    limits = kept.limits
+    wrong = limits.broken(clean, attacked, drop)
+    if limits.drop is None and limits.attacked is None:
+        _say("no limit was recorded, because the test judges by itself")
+        return ""
+    rule = f" ({limits.rule})" if limits.rule else ""
+    allowed = "" if limits.drop is None else f": drop {drop:.1%} <= limit {limits.drop:.1%}{rule}"
+    _say(f"fails: {wrong}{rule}" if wrong else f"passes{allowed}")
+    return wrong
+
+
+def _of_victim(repeat: KeptRepeat) -> bool:
+    return repeat.method in ("adaptive", "score-based")
+
+
+def _shrink(
+    path: Path, now: Evidence, evaluator: Evaluator, subject: Subject, source: Source
+) -> None:
+    from grb_check.failures.record_failure import NO_SINGLE_REPEAT, save_smallest, small_path
+
+    try:
+        small = save_smallest(path, now, evaluator, subject, source)
+    except (GrbCheckError, OSError) as error:
+        _say(f"smallest counter-example: not found: {one_line(error)}")
+        return
+    if small is None:
+        _say(NO_SINGLE_REPEAT)
+        return
+    what = "graph" if source.of_graphs else "node"
+    _say(counter_example_text.summary(small), *counter_example_text.lines(small, what))
+    _say(f"kept as {small_path(path)}")
+
+
+def _complain(error: GrbCheckError, code: int) -> int:
+    sys.stderr.write(f"grb_check: {error}\n")
+    return code
+
+
+def _say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()

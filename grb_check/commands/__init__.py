@@ -1,1 +1,0 @@
-"""Commands of `python -m grb_check` that have options of their own, one module each."""

@@ -1,0 +1,4 @@
+"""From a list of URLs to a verified folder: sources, transfer, archives.
+
+May import `files` and `errors`. Only formats and `datasets.loading` may import it.
+"""

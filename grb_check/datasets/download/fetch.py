@@ -1,0 +1,247 @@
+"""A dataset's folder from the first source that gives it, once for all processes that want it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from filelock import FileLock
+from tqdm import tqdm
+
+from grb_check.datasets.download.archives import extract
+from grb_check.datasets.download.downloading import DownloadError, Report, Retry, download
+from grb_check.datasets.download.sources import shown_url
+from grb_check.errors import DataError
+from grb_check.files.writing import UnwritableError, writing
+
+_DIGEST_LENGTH: Final = 16
+_RETRY: Final = Retry()
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A dataset's folder.
+
+    Attributes:
+        path: holds all files.
+        url: where they came from, without a user's name and password; None if they were there.
+        failures: `URL: reason` of each source that was tried before in vain.
+    """
+
+    path: Path
+    url: str | None
+    failures: tuple[str, ...] = ()
+
+
+def fetch(
+    name: str,
+    home: Path,
+    *,
+    urls: Sequence[str],
+    files: Sequence[str],
+    check: Callable[[Path], None],
+    retry: Retry = _RETRY,
+    report: Report | None = None,
+) -> Fetched:
+    """Make sure that `home / name` holds a dataset's files.
+
+    Nothing is asked of the network if they are there. Otherwise the sources are tried in their
+    order; the folder appears whole, and only with files that passed `check`. Several processes may
+    call this at once: one fetches, the others wait. What a broken run left is continued
+    (downloads, in `.downloads`) or removed (folders). An archive whose URL has no dataset's name
+    in it may hold several datasets and is kept in `.downloads`.
+
+    Args:
+        name: the dataset's; becomes a folder's name.
+        home: the folder of all datasets; made if it is not there.
+        urls: of archives, see `archives.extract`.
+        files: relative POSIX paths of the dataset's files.
+        check: called with a folder of the files; raises `DataError` if they are not the dataset's.
+        retry: see `download`.
+        report: see `download`; by default a bar on stderr, if that is a terminal.
+
+    Raises:
+        DataError: no source gave the dataset (the message has one line for each), or `home / name`
+            has something else in it.
+        UnwritableError: something cannot be written in `home`.
+    """
+    job = _Job(name, home, tuple(files), check, retry, report)
+    if job.is_done():
+        return Fetched(job.result, None)
+    with _lock(home, name):
+        if job.is_done():
+            return Fetched(job.result, None)
+        job.check_place()
+        return _first_of(urls, job)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One dataset to be fetched."""
+
+    name: str
+    home: Path
+    files: tuple[str, ...]
+    check: Callable[[Path], None]
+    retry: Retry
+    report: Report | None
+
+    @property
+    def result(self) -> Path:
+        return self.home / self.name
+
+    @property
+    def unpacked(self) -> Path:
+        """Where files wait for their check; one name suffices under the dataset's lock."""
+        return self.home / f".{self.name}.unpacked"
+
+    def archive(self, url: str) -> Path:
+        return self.home / ".downloads" / _digest(url)
+
+    def is_done(self) -> bool:
+        return all((self.result / file).is_file() for file in self.files)
+
+    def check_place(self) -> None:
+        """Nothing that a user put there is overwritten."""
+        missing = [file for file in self.files if not (self.result / file).is_file()]
+        if missing and self.result.is_dir() and any(self.result.iterdir()):
+            msg = f"{self.result} lacks {', '.join(missing)}; add what is missing or remove it"
+            raise DataError(msg)
+        if self.result.exists() and not self.result.is_dir():
+            raise DataError(f"{self.result} is in the way: it is no folder; remove it")
+
+
+def _first_of(urls: Sequence[str], job: _Job) -> Fetched:
+    failures = []
+    for url in urls:
+        try:
+            _from_source(url, job)
+        except UnwritableError:
+            raise
+        except DownloadError as error:
+            failures.append(str(error))
+        except DataError as error:
+            reason = str(error).removeprefix(f"{job.archive(url)}: ")
+            failures.append(f"{shown_url(url)}: {' '.join(reason.split())}")
+        else:
+            _clean_up(urls, job)
+            return Fetched(job.result, shown_url(url), tuple(failures))
+    raise DataError(_all_failed(failures, job))
+
+
+def _from_source(url: str, job: _Job) -> None:
+    archive = job.archive(url)
+    with _lock(job.home, archive.name):  # another dataset's process may use the same archive
+        if archive.is_file():
+            try:
+                return _install(archive, url, job)
+            except UnwritableError:
+                raise
+            except DataError:  # there may be a better one by now
+                pass
+        with _reporting(url, job) as report:
+            download(url, archive, report=report, retry=job.retry)
+        return _install(archive, url, job)
+
+
+def _install(archive: Path, url: str, job: _Job) -> None:
+    """From an archive to the dataset's folder.
+
+    An archive out of which the files cannot be had is removed; one with other files than the
+    dataset's too, but not if it may hold several datasets.
+    """
+    with writing(job.home):
+        _remove(job.unpacked)
+        job.unpacked.mkdir()
+    try:
+        _extract(archive, job)
+        try:
+            job.check(job.unpacked)
+        except DataError:
+            if job.name in url:
+                archive.unlink(missing_ok=True)
+            raise
+        with writing(job.home):
+            if job.result.is_dir():
+                job.result.rmdir()
+            os.replace(job.unpacked, job.result)
+    finally:
+        _remove(job.unpacked)
+
+
+def _extract(archive: Path, job: _Job) -> None:
+    try:
+        extract(archive, job.name, job.files, job.unpacked)
+    except UnwritableError:
+        raise
+    except DataError:
+        archive.unlink(missing_ok=True)
+        raise
+
+
+def _clean_up(urls: Sequence[str], job: _Job) -> None:
+    """Remove what no other dataset can use: finished and broken downloads of this one only."""
+    for url in urls:
+        if job.name in url:
+            archive = job.archive(url)
+            with suppress(OSError):
+                for path in archive.parent.glob(f"{archive.name}*"):
+                    path.unlink()
+
+
+@contextmanager
+def _lock(home: Path, name: str) -> Iterator[None]:
+    folder = home / ".locks"
+    with writing(home):
+        folder.mkdir(parents=True, exist_ok=True)
+        (home / ".downloads").mkdir(exist_ok=True)
+        lock = FileLock(folder / f"{name}.lock")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _reporting(url: str, job: _Job) -> Iterator[Report]:
+    """The caller's report, or a bar that stays silent where stderr is no terminal."""
+    if job.report is not None:
+        yield job.report
+        return
+    what = f"{job.name} from {urlsplit(url).hostname}"
+    with tqdm(desc=what, unit="B", unit_scale=True, disable=None) as bar:
+        yield lambda done, total: _move(bar, done, total)
+
+
+def _move(bar: Any, done: int, total: int | None) -> None:
+    bar.total = total
+    bar.update(done - bar.n)  # backwards when the download begins again
+
+
+def _all_failed(failures: Sequence[str], job: _Job) -> str:
+    number = f"none of {len(failures)} sources gave it" if failures else "no source is known for it"
+    return "\n".join(
+        (
+            f"dataset {job.name}: {number}{':' if failures else ''}",
+            *(f"  {failure}" for failure in failures),
+            f"Copy {', '.join(job.files)} into {job.result} by hand, name another source with "
+            "--grb-sources (ini: grb_sources), or a proxy in the environment (HTTPS_PROXY).",
+        )
+    )
+
+
+def _digest(url: str) -> str:
+    return hashlib.sha256(url.encode()).hexdigest()[:_DIGEST_LENGTH]
+
+
+def _remove(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)

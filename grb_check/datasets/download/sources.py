@@ -1,0 +1,122 @@
+"""Where archives of datasets may be had: the built-in list, and what a user puts in its place."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Sequence
+from importlib import resources
+from typing import Final
+from urllib.parse import urlsplit, urlunsplit
+
+from grb_check.errors import UsageError
+
+VARIABLE: Final = "GRB_CHECK_SOURCES"
+_DEFAULT: Final = "default"
+_PLACEHOLDER: Final = "{name}"
+_FORMS: Final = (
+    f"allowed are URL, NAME=URL (for that dataset only) and {_DEFAULT!r} (the built-in sources), "
+    f"where URL begins with http:// or https:// and may hold {_PLACEHOLDER}"
+)
+# URLs may hold commas: one ends an entry only if another begins after it.
+_BETWEEN: Final = re.compile(r"\s*,(?=\s|$|default\b|(?:[\w.-]+=)?https?://)\s*|\s+", re.IGNORECASE)
+# A name holds no ':' or '/', so that the '=' of a query (`?dl=1`) never ends one.
+_ENTRY: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)=)?(?P<url>https?://\S+)", re.IGNORECASE)
+
+
+def urls_for(name: str, given: Sequence[str] = ()) -> tuple[str, ...]:
+    """The URLs to try for a dataset, in this order, each once.
+
+    Args:
+        name: the dataset's; it replaces `{name}` in a URL.
+        given: the user's list of `URL`, `NAME=URL` (only for that dataset) and `default` (the
+            built-in sources in that place). Without `default` the list replaces them; an empty
+            list means `default`.
+
+    Raises:
+        UsageError: an entry of another form, or one for a dataset that is never downloaded.
+    """
+    check_sources(given)
+    urls: list[str] = []
+    for entry in given or (_DEFAULT,):
+        if entry == _DEFAULT:
+            urls += [url for url, datasets in _built_in() if name in datasets]
+            continue
+        only, url = _parts(entry)
+        if only in (None, name):
+            urls.append(url)
+    return tuple(dict.fromkeys(url.replace(_PLACEHOLDER, name) for url in urls))
+
+
+def named_sources(given: Sequence[str] | None = None) -> tuple[str, ...]:
+    """A user's list, each text of which may hold several entries with spaces or commas between.
+
+    Args:
+        given: as on a command line or in an ini file; None for what `$GRB_CHECK_SOURCES` says.
+
+    Raises:
+        UsageError: an entry has another form.
+    """
+    texts = [os.environ.get(VARIABLE, "")] if given is None else given
+    entries = tuple(entry for text in texts for entry in _BETWEEN.split(text) if entry)
+    check_sources(entries)
+    return entries
+
+
+def check_sources(given: Sequence[str]) -> None:
+    """Check the form of every entry of a user's list; see `urls_for`.
+
+    Raises:
+        UsageError: names the first entry at fault and the forms that are allowed.
+    """
+    for entry in given:
+        if entry != _DEFAULT:
+            _parts(entry)
+
+
+def shown_url(url: str) -> str:
+    """A URL as messages and files may show it: without a user's name and password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _parts(entry: str) -> tuple[str | None, str]:
+    """The dataset, if any, and the URL of an entry other than `default`."""
+    match = _ENTRY.fullmatch(entry)
+    if match is None:
+        raise UsageError(f"source {entry!r}: {_FORMS}")
+    name, url = match["name"], match["url"]
+    if name is not None and name not in _datasets():
+        known = ", ".join(_datasets())
+        raise UsageError(f"source {entry!r}: {name} is never downloaded; the datasets are {known}")
+    if not _is_sound(url.replace(_PLACEHOLDER, "name")):
+        raise UsageError(f"source {entry!r}: {url!r} is no complete URL; {_FORMS}")
+    return name, url
+
+
+def _is_sound(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and not set("{}") & set(url)
+    except ValueError:
+        return False
+
+
+@functools.cache
+def _built_in() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each built-in URL with its datasets."""
+    text = (
+        resources.files("grb_check")
+        .joinpath("datasets/paper_figures/sources.json")
+        .read_text("utf-8")
+    )
+    return tuple((row["url"], tuple(row["datasets"])) for row in json.loads(text)["sources"])
+
+
+def _datasets() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for _, datasets in _built_in() for name in datasets))

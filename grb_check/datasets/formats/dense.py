@@ -1,0 +1,67 @@
+"""Sparse feature matrices made dense, where that is reasonable."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from grb_check.datasets.formats.npz import integers
+from grb_check.errors import DataError
+
+LARGEST: Final = 8 << 30  # bytes; GRB's largest graph needs 0.6 GB
+
+
+def dense_features(
+    values: NDArray[Any],
+    columns: NDArray[Any],
+    row_ends: NDArray[Any],
+    shape: NDArray[Any],
+    where: str,
+) -> NDArray[np.float32]:
+    """A compressed-row matrix as float32 [rows, columns]; entries at one place are added up.
+
+    Args:
+        values: real [e].
+        columns: int [e], column of each entry.
+        row_ends: int [rows + 1], where the entries of each row begin, and their number.
+        shape: int [2], rows and columns.
+        where: the file, for messages.
+
+    Raises:
+        DataError: the four contradict each other, or the result would take more than 8 GiB.
+    """
+    columns, row_ends = integers(columns, f"{where}: indices"), integers(row_ends, where)
+    num_rows, num_columns = _checked_shape(integers(shape, f"{where}: shape"), where)
+    if values.dtype.kind not in "biuf" or values.shape != columns.shape:
+        raise DataError(
+            f"{where}: {columns.size} indices need as many real numbers, "
+            f"not {values.dtype}{list(values.shape)}"
+        )
+    rises = row_ends.size == num_rows + 1 and row_ends[0] == 0 and row_ends[-1] == columns.size
+    if not rises or (row_ends[1:] < row_ends[:-1]).any():
+        raise DataError(f"{where}: indptr does not rise from 0 to {columns.size} over its rows")
+    if columns.size and not 0 <= columns.min() <= columns.max() < num_columns:
+        raise DataError(
+            f"{where}: indices run from {columns.min()} to {columns.max()}; "
+            f"allowed are 0 .. {num_columns - 1}"
+        )
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused later
+        values = values.astype(np.float32)
+    matrix = sp.csr_array((values, columns, row_ends), shape=(num_rows, num_columns))
+    dense: NDArray[np.float32] = matrix.toarray()
+    return dense
+
+
+def _checked_shape(shape: NDArray[np.int64], where: str) -> tuple[int, int]:
+    if shape.size != 2 or shape.min() < 1:
+        raise DataError(f"{where}: shape {shape.tolist()} is not that of a feature matrix")
+    num_rows, num_columns = shape.tolist()
+    if num_rows * num_columns * 4 > LARGEST:
+        raise DataError(
+            f"{where}: {num_rows} x {num_columns} features would take "
+            f"{num_rows * num_columns * 4 / 2**30:.1f} GiB; at most {LARGEST >> 30} are allowed"
+        )
+    return num_rows, num_columns

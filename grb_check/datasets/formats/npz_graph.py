@@ -1,0 +1,77 @@
+"""Single-file graphs in the layout of the gnn-benchmark collection, with their real features."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grb_check.datasets.assembly import dataset_of
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.formats.adjacency import both_ways, num_nodes_of, read_matrix
+from grb_check.datasets.formats.dense import dense_features
+from grb_check.datasets.formats.npz import array_of, read_npz
+from grb_check.datasets.places import SplitRule
+from grb_check.errors import DataError
+
+_PARTS: Final = ("data", "indices", "indptr", "shape")
+_ADJACENCY: Final = tuple(f"adj_{part}" for part in _PARTS)
+_SPARSE: Final = tuple(f"attr_{part}" for part in _PARTS)
+_DENSE: Final = "attr_matrix"
+_KEYS: Final = ("labels", *_ADJACENCY, *_SPARSE, _DENSE)
+
+
+def load_npz_graph(name: str, path: Path, *, split: SplitRule = "grb") -> Dataset:
+    """Read one npz file: `adj_*` (CSR), `attr_*` (CSR) or `attr_matrix` (dense), and `labels`.
+
+    The layout is that of Shchur et al., "Pitfalls of Graph Neural Network Evaluation" (2018).
+    Other members are not touched, so that files whose names of nodes are pickled can be read.
+    Unlike PyG's `read_npz`, which sets every positive feature to 1, values are kept.
+
+    Args:
+        name: as in case ids.
+        path: the file.
+        split: `grb`; these files have no split of their own, so that `given` is refused.
+
+    Raises:
+        DataError: the file cannot be read, has no features or no labels, or contradicts itself.
+
+    Warns:
+        DataNotice: the edges were repaired; not that most of these files list each edge once.
+    """
+    where = str(path)
+    arrays = read_npz(path, dict.fromkeys(_KEYS, sys.maxsize))
+    labels = array_of(arrays, "labels", where)
+    adjacency = {part: array_of(arrays, f"adj_{part}", where) for part in _PARTS}
+    for key in _ADJACENCY:  # large, and turned into a matrix here
+        del arrays[key]
+    num_nodes = num_nodes_of(adjacency, f"{where}: adj")
+    if labels.shape[:1] != (num_nodes,):
+        raise DataError(f"{where}: labels {list(labels.shape)}, but {num_nodes} nodes")
+    matrix = both_ways(read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj"))
+    del adjacency
+    return dataset_of(
+        name=name,
+        origin=f"npz file {path}",
+        where=where,
+        features=_features(arrays, where),
+        adjacency=matrix,
+        labels=labels,
+        split=split,
+    )
+
+
+def _features(arrays: Mapping[str, NDArray[Any]], where: str) -> NDArray[Any]:
+    if _DENSE in arrays:
+        return arrays[_DENSE]
+    if any(key not in arrays for key in _SPARSE):
+        raise DataError(
+            f"{where}: has no node features ({', '.join(_SPARSE)} or {_DENSE}), which the attacks "
+            f"change or inject; it has {', '.join(arrays)}"
+        )
+    values, columns, row_ends, shape = (arrays[key] for key in _SPARSE)
+    return dense_features(values, columns, row_ends, shape, f"{where}: attr")

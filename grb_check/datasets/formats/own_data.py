@@ -1,0 +1,79 @@
+"""A graph that a function of the user makes, named as `pkg.module:attr`."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data import Dataset as PygDataset
+
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.formats.pyg_graph import dataset_of_graph, single_graph
+from grb_check.datasets.places import SplitRule
+from grb_check.errors import DataError, UsageError
+from grb_check.user_code.factories import import_target
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.user_code.tracebacks import short_traceback
+
+
+def load_own(name: str, target: str, *, split: SplitRule = "grb") -> Dataset:
+    """Import what `target` names, call it if it is a function, and check what it gives.
+
+    The global random generators are seeded with 0 for the call and restored after it. The caller
+    sees to it that the user's folders are on `sys.path`. The user's object is not changed.
+
+    Args:
+        name: as in case ids.
+        target: `pkg.module:attr` (or `attr.sub`): a function without required arguments that
+            returns a torch_geometric `Data` or a dataset of one, or such an object itself.
+        split: `grb`, or `given` for the graph's masks.
+
+    Raises:
+        UsageError: the text has another form, or what it names does not exist, cannot be imported
+            or needs arguments.
+        DataError: the function raised (the message ends in the lines of the user's code), or what
+            it gives is not one graph for node classification.
+    """
+    where = f"dataset {target}"
+    found = import_target(target, "dataset", "function in it that returns the graph")
+    made = found if isinstance(found, (Data, PygDataset)) else _called(found, where)
+    data = copy.copy(single_graph(made, where))
+    if isinstance(x := data.x, (Tensor, np.ndarray)):
+        data.x = x.clone() if isinstance(x, Tensor) else x.copy()
+    return dataset_of_graph(data, name=name, origin=target, where=where, split=split)
+
+
+def _called(found: object, where: str) -> object:
+    if not callable(found):
+        raise UsageError(
+            f"{where}: is a {type(found).__name__}; name a function that returns a "
+            f"torch_geometric.data.Data"
+        )
+    needed = _required(found)
+    if needed:
+        raise UsageError(
+            f"{where}: needs {', '.join(needed)}; name a function that can be called without "
+            f"arguments"
+        )
+    try:
+        with isolated_randomness(0):
+            return found()
+    except (Exception, SystemExit) as error:
+        raise DataError(f"{where} raised when called:\n{short_traceback(error)}") from error
+
+
+def _required(function: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C tell no signature
+        return []
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]

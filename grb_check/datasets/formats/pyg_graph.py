@@ -1,0 +1,192 @@
+"""From a `torch_geometric` graph, of PyG's datasets or of a user's function, to a `Dataset`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.data import Dataset as PygDataset
+
+from grb_check.datasets.assembly import Masks, dataset_of
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.formats.adjacency import matrix_of_pairs
+from grb_check.datasets.formats.dense import dense_features
+from grb_check.datasets.places import SplitRule
+from grb_check.errors import DataError, one_line
+
+_PARTS = ("train", "val", "test")
+
+
+def single_graph(made: object, where: str) -> Data:
+    """The graph itself, or the only one of a PyG dataset.
+
+    Raises:
+        DataError: anything else; many graphs, or a graph with several kinds of nodes.
+    """
+    if isinstance(made, PygDataset):
+        if len(made) != 1:
+            raise _many(len(made), where)
+        try:
+            made = made[0]
+        except Exception as error:  # a transform may raise anything
+            raise DataError(f"{where}: its graph cannot be made: {one_line(error)}") from error
+    if isinstance(made, Batch):
+        raise DataError(f"{where}: gives a batch; needed is one graph, as a Data")
+    if isinstance(made, HeteroData):
+        raise DataError(f"{where}: a graph with several kinds of nodes or edges; GRB's have one")
+    if not isinstance(made, Data):
+        raise DataError(
+            f"{where}: gives {_kind(made)}; needed is a torch_geometric.data.Data, or a PyG "
+            f"dataset of one"
+        )
+    return made
+
+
+def dataset_of_graph(
+    data: Data, *, name: str, origin: str, where: str, split: SplitRule
+) -> Dataset:
+    """A dataset from a PyG graph for node classification; `data.x` may be overwritten.
+
+    Args:
+        data: `x` real [num_nodes, num_features], dense or sparse; `edge_index` int [2, e];
+            `y` int [num_nodes], [num_nodes, 1] or one-hot; `train_mask`, `val_mask` and `test_mask`
+            bool [num_nodes] or [num_nodes, splits], of which the first is taken. On any device.
+        name: as in case ids.
+        origin: where the data came from, for reports.
+        where: the same for messages.
+        split: `grb`, or `given` for the masks.
+
+    Raises:
+        DataError: something is missing, of another kind, or contradicts the rest.
+    """
+    features = _features(_given(data, "x", where), where)
+    if features.ndim != 2:
+        raise DataError(f"{where}: x has shape {list(features.shape)}, not [nodes, features]")
+    labels = _labels(_array(_given(data, "y", where), f"{where}: y"), where)
+    pairs = _array(_given(data, "edge_index", where), f"{where}: edge_index")
+    masks, remark = _masks(data, features.shape[0], where) if split == "given" else (None, "")
+    return dataset_of(
+        name=name,
+        origin=origin + remark,
+        where=where,
+        features=features,
+        adjacency=matrix_of_pairs(pairs, features.shape[0], f"{where}: edge_index"),
+        labels=labels,
+        masks=masks,
+        split=split,
+    )
+
+
+def _given(data: Data, key: str, where: str) -> Any:
+    value = getattr(data, key, None)
+    if value is not None:
+        return value
+    advice = {
+        "x": "node features, which the attacks change or inject; if the nodes have none, give them "
+        "some, for example with torch_geometric.transforms.OneHotDegree",
+        "y": "the class of each node",
+        "edge_index": "the edges, node ids [2, edges]"
+        + ("; leave out the transform that made adj_t" if "adj_t" in data else ""),
+    }
+    raise DataError(f"{where}: has no {key} ({advice[key]}); it has {_keys(data)}")
+
+
+def _features(x: Any, where: str) -> NDArray[Any]:
+    if isinstance(x, Tensor) and x.layout != torch.strided:
+        if x.dim() != 2:
+            raise DataError(f"{where}: x is a sparse tensor {list(x.shape)}, not [nodes, features]")
+        try:  # sorted by row, then column
+            entries = x.detach().cpu().to_sparse(layout=torch.sparse_coo).coalesce()
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise DataError(f"{where}: x cannot be read: {one_line(error)}") from error
+        if entries.values().dim() != 1:
+            raise DataError(f"{where}: x is a hybrid sparse tensor; give a dense one")
+        rows, columns = _array(entries.indices(), f"{where}: x")
+        row_ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=x.shape[0]))])
+        values, shape = _array(entries.values(), f"{where}: x"), np.array(x.shape)
+        return dense_features(values, columns, row_ends, shape, f"{where}: x")
+    return _array(x, f"{where}: x")
+
+
+def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim == 1 and y.dtype.kind == "b":
+        return y.astype(np.int64)
+    if y.ndim == 1 and y.dtype.kind == "f":
+        raise DataError(
+            f"{where}: y is {y.dtype}, as for regression; classes are integers from 0 "
+            f"(if these are classes: data.y = data.y.long())"
+        )
+    return y
+
+
+def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
+    """The masks, and a remark for the origin; None if the graph has not all three."""
+    keys = [f"{part}_mask" for part in _PARTS]
+    present = [key for key in keys if getattr(data, key, None) is not None]
+    if not present:
+        return None, ""
+    if len(present) < len(keys):
+        absent = ", ".join(key for key in keys if key not in present)
+        raise DataError(f"{where}: has {', '.join(present)}, but no {absent}")
+    masks, counts = [], {1}
+    for key in keys:
+        values = _array(data[key], f"{where}: {key}")
+        if values.ndim == 2 and values.shape[1]:
+            counts.add(values.shape[1])
+            values = values[:, 0]
+        masks.append(_mask(values, num_nodes, f"{where}: {key}"))
+    train, val, test = masks
+    remark = f" (the first of {max(counts)} splits)" if max(counts) > 1 else ""
+    return Masks(train=train, val=val, test=test), remark
+
+
+def _mask(values: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.bool_]:
+    truth = values.dtype.kind == "b" or (
+        values.dtype.kind in "iu"
+        and values.shape == (num_nodes,)
+        and bool(np.isin(values, (0, 1)).all())
+    )
+    if truth and values.shape == (num_nodes,):
+        return values.astype(np.bool_)
+    kind = "node ids" if values.dtype.kind in "iu" else f"{values.dtype}{list(values.shape)}"
+    raise DataError(
+        f"{where}: must be one truth value for each of {num_nodes} nodes, not {kind}"
+        + ("; torch_geometric.utils.index_to_mask makes a mask of them" if kind[0] == "n" else "")
+    )
+
+
+def _array(value: Any, where: str) -> NDArray[Any]:
+    if isinstance(value, np.ndarray):
+        return value
+    if not isinstance(value, Tensor) or value.layout != torch.strided:
+        raise DataError(f"{where}: is {_kind(value)}, not a dense tensor")
+    try:
+        value = value.detach().cpu()
+        if value.is_floating_point():  # numpy has no bfloat16
+            value = value.float() if value.itemsize < 4 else value
+        array: NDArray[Any] = value.numpy()
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        raise DataError(f"{where}: {value.dtype} cannot be read: {one_line(error)}") from error
+    return array
+
+
+def _many(count: int, where: str) -> DataError:
+    return DataError(
+        f"{where}: has {count} graphs; node classification needs one, and graph classification is "
+        f"not for this"
+    )
+
+
+def _keys(data: Data) -> str:
+    return ", ".join(sorted(map(str, data.keys()))) or "nothing"
+
+
+def _kind(value: object) -> str:
+    name = "None" if value is None else f"{type(value).__module__}.{type(value).__qualname__}"
+    return name.removeprefix("builtins.")

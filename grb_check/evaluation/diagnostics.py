@@ -1,0 +1,209 @@
+"""Is the attack strong enough? Named checks beside the verdict, as AutoAttack has for images.
+
+Each check takes figures and answers with a `Finding` or None. What the names mean and what to do is
+in docs/diagnostics.md. No torch: those who measure are `white_box` and `gradient_sample`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from grb_check.cases.outcomes import Finding
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from grb_check.attacks.threat import Threat
+
+    Right = NDArray[np.bool_]  # [t], which targets are classified correctly
+
+DOCUMENT: Final = "docs/diagnostics.md"
+ENOUGH_TARGETS: Final = 20  # right ones, below which an effect cannot be told from chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnostic:
+    """One check: what its figure is, and how far that may go before it is a finding.
+
+    Attributes:
+        name: as in reports, and the heading in docs/diagnostics.md.
+        limit: of the figure.
+        figure: what is measured.
+        about_model: whether it speaks of the model, whichever attack showed it.
+    """
+
+    name: str
+    limit: float
+    figure: str
+    about_model: bool = False
+
+
+_ROWS: Final = (
+    Diagnostic(
+        name="no-gradient",
+        limit=0.1,
+        figure="share of sampled targets whose margin has no gradient",
+        about_model=True,
+    ),
+    Diagnostic(
+        name="random-forward",
+        limit=0.01,
+        figure="share of targets whose class differs between two calls",
+        about_model=True,
+    ),
+    Diagnostic(
+        name="kept-state",
+        limit=0.001,
+        figure="share of nodes whose class depends on earlier calls",
+        about_model=True,
+    ),
+    Diagnostic(
+        name="transfer-stronger",
+        limit=0.01,
+        figure="share of targets that the transferred perturbation takes beyond the adaptive one",
+    ),
+    Diagnostic(
+        name="random-stronger",
+        limit=0.01,
+        figure="share of targets that a random perturbation takes beyond the adaptive one",
+    ),
+    Diagnostic(
+        name="no-effect",
+        limit=1.64,
+        figure="deviations of chance by which lost targets outnumber gained ones",
+    ),
+    Diagnostic(name="budget-unused", limit=0.9, figure="share of the budget that was used"),
+)
+DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = {row.name: row for row in _ROWS}
+
+
+def anchor(name: str) -> str:
+    """Where a diagnostic is explained."""
+    return f"{DOCUMENT}#{name}"
+
+
+def no_gradient(missing: float | None, with_respect_to: str) -> Finding | None:
+    """Many targets have a margin without a gradient, or with one of exactly zero.
+
+    Args:
+        missing: their share; None where there was none to look at.
+        with_respect_to: features or edges, for people.
+    """
+    if missing is None or missing <= DIAGNOSTICS["no-gradient"].limit:
+        return None
+    text = (
+        f"the margins of {missing:.0%} of the sampled targets have no gradient with respect to "
+        f"{with_respect_to}, or one of exactly zero or not finite (limit 10%)"
+    )
+    return _finding("no-gradient", missing, text)
+
+
+def random_forward(differing: float) -> Finding | None:
+    """Two calls on the attacked graph disagree on that share of the targets."""
+    if differing <= DIAGNOSTICS["random-forward"].limit:
+        return None
+    text = f"two calls on the attacked graph give {differing:.1%} of the targets another class"
+    return _finding("random-forward", differing, f"{text} (limit 1%)")
+
+
+def kept_state(clean: float, attacked: float | None) -> Finding | None:
+    """Answers depend on earlier calls.
+
+    Args:
+        clean: share of the nodes whose class on the clean graph differs after the attack from
+            before it.
+        attacked: share of the targets whose class on the attacked graph differs from that of a copy
+            which had seen neither graph; None where the model cannot be copied.
+    """
+    limit = DIAGNOSTICS["kept-state"].limit
+    share, where = clean, "on the clean graph differ after the attack from before it"
+    if clean <= limit and attacked is not None:
+        where = "on the attacked graph differ from those of a copy that had seen no graph before"
+        share = attacked
+    if share <= limit:
+        return None
+    return _finding("kept-state", share, f"{share:.1%} of the predictions {where} (limit 0.1%)")
+
+
+def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:
+    """Another perturbation of the same budget takes clearly more targets than the adaptive one.
+
+    Args:
+        name: `transfer-stronger` or `random-stronger`.
+        own: which targets the adaptive perturbation leaves right.
+        other: which the other one does.
+        what: the other one, for people.
+    """
+    ahead = int(own.sum()) - int(other.sum())
+    limit = DIAGNOSTICS[name].limit
+    if ahead <= max(1.0, limit * own.size):
+        return None
+    text = (
+        f"{what} leaves {ahead} of {own.size} targets fewer right than the attack on the model "
+        f"itself (limit {limit:.0%}, at least 1)"
+    )
+    return _finding(name, ahead / own.size, text)
+
+
+def no_effect(before: Right, after: Right) -> Finding | None:
+    """The attack takes no more targets than chance would: a one-sided sign test at 5 %.
+
+    A target is lost or gained. Were both equally likely, their difference would have the deviation
+    sqrt(lost + gained).
+    """
+    lost, gained = int((before & ~after).sum()), int((~before & after).sum())
+    if int(before.sum()) < ENOUGH_TARGETS:
+        return None
+    deviations = (lost - gained) / math.sqrt(max(lost + gained, 1))
+    if deviations > DIAGNOSTICS["no-effect"].limit:
+        return None
+    text = (
+        f"{lost} targets lost and {gained} gained of {int(before.sum())} right ones, no more than "
+        f"chance (a difference above 1.64 deviations would be)"
+    )
+    return _finding("no-effect", deviations, text)
+
+
+def budget_unused(spent: Mapping[str, int], threat: Threat) -> Finding | None:
+    """Less than 90 % of the budget was used, of what the attack uses at all.
+
+    Args:
+        spent: sizes of the parts of a perturbation by name; `link_ends` counts the injected ends of
+            links.
+        threat: what was allowed.
+    """
+    used, allowed, what = min(_used(spent, threat), key=lambda each: each[0] / max(each[1], 1))
+    if used >= DIAGNOSTICS["budget-unused"].limit * allowed:
+        return None
+    return _finding("budget-unused", used / allowed, f"{used} of {allowed} {what} used (limit 90%)")
+
+
+def about_model(findings: Iterable[Finding]) -> list[Finding]:
+    """Those that speak of the model itself."""
+    return [each for each in findings if DIAGNOSTICS[each.name].about_model]
+
+
+def _used(spent: Mapping[str, int], threat: Threat) -> list[tuple[int, int, str]]:
+    """What was used, what was allowed, and of what."""
+    if threat.scenario == "injection":
+        links = threat.injected_nodes * threat.edges_per_injected_node
+        return [
+            (spent["injected_nodes"], threat.injected_nodes, "injected nodes"),
+            (spent["link_ends"], links, "links of injected nodes"),
+        ]
+    edges = spent["added_edges"] + spent["removed_edges"]
+    nodes = spent["modified_nodes"]
+    found = []
+    if nodes:
+        found.append((nodes, threat.modified_nodes, "nodes with other features"))
+    if edges or not nodes:  # not of an attack on features alone
+        found.append((edges, threat.edge_budget, "edge changes"))
+    return found
+
+
+def _finding(name: str, figure: float, text: str) -> Finding:
+    return Finding(name=name, figure=float(figure), limit=DIAGNOSTICS[name].limit, text=text)

@@ -1,0 +1,135 @@
+"""What stands beside an adaptive attack: the same on a surrogate, random ones, and a search by the
+model's answers where it gives no gradient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks import attack_names, load_attack
+from grb_check.attacks.names import base_name, has_setting, with_settings
+from grb_check.attacks.objectives import margins_of, tanh_margin
+from grb_check.attacks.own_attacks import OwnAttack
+from grb_check.attacks.protocol import Attack
+from grb_check.attacks.threat import Perturbation, apply, verify
+from grb_check.cases.case import on_graphs
+from grb_check.errors import GradientError, UsageError
+from grb_check.evaluation.own_models import Ready
+from grb_check.evaluation.score_search import search
+from grb_check.evaluation.set_search import search_graphs
+from grb_check.evaluation.surrogates import kinds_on
+from grb_check.evaluation.trials import Trial, on_surrogates, seed_of
+from grb_check.user_code.randomness import isolated_randomness
+
+# Random attacks of either scenario; what restricts the attack under test restricts them too.
+_RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
+_RESTRICTIONS = ("restrict", "isolate")
+
+Made = tuple[Perturbation, bool]  # and whether the store had it
+
+
+def _plain(attack: Attack) -> Attack:
+    """A user's attack without what the harness has put around it."""
+    return attack.attack if isinstance(attack, OwnAttack) else attack
+
+
+def transferred_variant(trial: Trial, **settings: object) -> Made | None:
+    """The same attack on a surrogate, with other settings; None where it has no such variant."""
+    plain = _plain(trial.attack)
+    if not has_setting(plain, "knowledge"):
+        return None
+    try:
+        variant = with_settings(plain, {"knowledge": "black-box", **settings}, plain.name)
+    except UsageError:  # it refuses that knowledge
+        return None
+    attack = variant if plain is trial.attack else OwnAttack(variant)
+    try:
+        return on_surrogates(replace(trial, attack=attack))
+    except GradientError:
+        return None
+
+
+def random_ones(trial: Trial) -> list[Perturbation]:
+    """What random attacks of the same budget and restrictions do; not the attack under test."""
+    made = []
+    for scenario, name in _RANDOM:
+        other = scenario != trial.case.scenario or name == base_name(trial.case.attack)
+        if other or (scenario, name) not in attack_names():
+            continue
+        if trial.threat.batch is not None and not on_graphs((scenario, name)):
+            continue
+        attack = load_attack(scenario, name)
+        if not isinstance(trial.attack, OwnAttack):
+            both = [each for each in _RESTRICTIONS if has_setting(attack, each)]
+            shared = {e: getattr(trial.attack, e) for e in both if has_setting(trial.attack, e)}
+            attack = with_settings(attack, shared, name)
+        case = replace(trial.case, attack=name)
+        made.append(on_surrogates(replace(trial, attack=attack, case=case))[0])
+    return made
+
+
+def searched(
+    trial: Trial, ready: Ready, adaptive: Perturbation | None, transferred: Made | None
+) -> Perturbation:
+    """The strongest of these and of other transferred ones, made stronger by asking the model."""
+    moved = [] if transferred is None else [transferred]
+    if has_setting(_plain(trial.attack), "surrogates"):
+        moved = [
+            made
+            for kind in kinds_on(trial.own.dataset)
+            if (made := transferred_variant(trial, surrogates=(kind,))) is not None
+        ]
+    starts = [made for made, _ in moved] + ([] if adaptive is None else [adaptive])
+    random = random_ones(trial)
+    clean = trial.own.dataset.graph
+    generator = torch.Generator().manual_seed(seed_of("score search", trial))
+    if trial.threat.edge_budgets is not None:
+        found = search_graphs(
+            [*starts, *random, Perturbation()],
+            clean,
+            trial.threat.edge_budgets,
+            margins=lambda perturbation: margins_of(*_answers(trial, ready, perturbation)),
+            isolate=getattr(trial.attack, "isolate", True),
+            generator=generator,
+        )
+    else:
+        found = search(
+            starts or random or [Perturbation()],
+            random,
+            clean,
+            trial.threat.scenario,
+            score=lambda perturbation: _score(trial, ready, perturbation),
+            allowed=lambda perturbation: _may_isolate(trial, perturbation),
+            generator=generator,
+        )
+    verify(found, clean, trial.threat)
+    return found
+
+
+def _score(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[float, ...]:
+    """How many targets stay right, and how far from lost they are."""
+    logits, labels = _answers(trial, ready, perturbation)
+    right = int((logits.argmax(dim=1) == labels).sum())
+    return right, -float(tanh_margin(logits, labels))
+
+
+def _answers(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[Tensor, Tensor]:
+    """Logits [t, c] of the targets on the attacked graph, and their labels [t]."""
+    clean = trial.own.dataset.graph
+    targets = trial.threat.targets.to(clean.x.device)
+    attacked = apply(clean, perturbation)
+    with isolated_randomness(trial.seed), torch.no_grad():
+        logits = ready.victim(attacked.x, attacked.edge_index)[targets]
+    return logits, clean.y[targets]
+
+
+def _may_isolate(trial: Trial, perturbation: Perturbation) -> bool:
+    """Whether no node loses its last edge, where the attack promises that."""
+    if getattr(trial.attack, "isolate", True):
+        return True
+    count = trial.own.dataset.num_nodes
+    degrees = torch.bincount(trial.own.dataset.graph.edge_index[0].cpu(), minlength=count)
+    left = degrees - torch.bincount(perturbation.removed_edges.flatten(), minlength=count)
+    return not bool(((degrees > 0) & (left <= 0)).any())

@@ -1,0 +1,105 @@
+"""For how many targets a model tells an attack which way to go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.objectives import margin
+from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.errors import ModelError
+from grb_check.user_code.randomness import derive_seed, isolated_randomness
+
+Kind: TypeAlias = Literal["features", "edges"]
+
+SAMPLE: Final = 32
+
+
+def missing_gradients(
+    model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind
+) -> float | None:
+    """The share of sampled targets whose own margin has no gradient that leads anywhere.
+
+    That is none at all, one of exactly zero, one that is not finite, or a backward pass that fails.
+    The margin is the largest logit of another class minus the logit of the target's own. Isolated
+    targets do not count.
+
+    Args:
+        model: evaluation mode, parameters frozen.
+        graph: `x` [N, d], `edge_index` [2, 2E], `y` [N] true labels; of graphs `batch` [N] and
+            `y` [G].
+        targets: int64 [t], of which at most `SAMPLE` are looked at.
+        kind: the gradient with respect to all features, or to the weights of the edges at them.
+
+    Returns:
+        0 to 1, or None where there is no target to look at.
+    """
+    sample = _sample(graph, targets)
+    if not sample.numel():
+        return None
+    with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
+        try:
+            inputs, logits = _READERS[kind](model, graph, sample)
+        except ModelError:  # the model's own check: nothing leads back to the input
+            return 1.0
+        if logits is None or not logits.requires_grad:
+            return 1.0
+        labels = graph.y[sample]
+        own = [margin(logits[[row]], labels[[row]]) for row in range(sample.numel())]
+        found = [_has_gradient(each, inputs) for each in own]
+    return 1 - sum(found) / len(found)
+
+
+def _sample(graph: Data, targets: Tensor) -> Tensor:
+    """Targets with an edge, int64 [at most SAMPLE], ascending, on the graph's device."""
+    degrees = torch.bincount(_owners(graph)[0].cpu(), minlength=graph.y.shape[0])
+    connected = targets.cpu()[degrees[targets.cpu()] > 0]
+    generator = torch.Generator().manual_seed(derive_seed("gradient sample"))
+    chosen = torch.randperm(connected.numel(), generator=generator)[:SAMPLE]
+    return connected[chosen].sort().values.to(graph.x.device)
+
+
+def _owners(graph: Data) -> Tensor:
+    """int64 [2, 2E]: the ends of each edge, or the graph that they are in, where graphs are
+    targets."""
+    batch: Tensor | None = graph.get("batch")
+    edge_index: Tensor = graph.edge_index
+    return edge_index if batch is None else batch[edge_index]
+
+
+def _of_features(
+    model: DifferentiableModel, graph: Data, sample: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    x = graph.x.clone().requires_grad_()
+    return x, model(x, graph.edge_index)[sample]
+
+
+def _of_edges(
+    model: DifferentiableModel, graph: Data, sample: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    first, second = graph.edge_index
+    at_sample = torch.isin(_owners(graph), sample).any(dim=0)
+    pairs = graph.edge_index[:, (first < second) & at_sample]
+    weights = torch.ones(pairs.shape[1], device=graph.x.device, requires_grad=True)
+    logits_of = model.with_pairs(graph.x, graph.edge_index, pairs, sample)
+    return weights, None if logits_of is None else logits_of(weights)
+
+
+_Reader: TypeAlias = Callable[[DifferentiableModel, Data, Tensor], tuple[Tensor, Tensor | None]]
+_READERS: Final[dict[Kind, _Reader]] = {"features": _of_features, "edges": _of_edges}
+
+
+def _has_gradient(value: Tensor, inputs: Tensor) -> bool:
+    try:
+        (gradient,) = torch.autograd.grad(value, inputs, retain_graph=True, allow_unused=True)
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except RuntimeError:  # a backward pass that fails, or is not implemented, tells nothing either
+        return False
+    if gradient is None or not bool(gradient.isfinite().all()):
+        return False
+    return bool(gradient.count_nonzero())

@@ -1,0 +1,188 @@
+"""The content-addressed store: perturbations and other results worth keeping between runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from filelock import FileLock
+
+from grb_check.files.npz_file import Unreadable, seal, unseal, write_whole
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from grb_check.attacks.threat import Perturbation
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+FORMAT: Final = 1
+_CACHEDIR_TAG: Final = """\
+Signature: 8a477f597d28d172789f06886806bc55
+# This folder holds results that grb_check makes again when they are missing.
+"""
+
+
+class StoreWarning(UserWarning):
+    """A stored file was discarded, or the store cannot be used."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of npz files, each under the key of what it was made from.
+
+    Several processes may share a folder: a file appears whole or not at all. A file which is
+    damaged, foreign or of another format version is discarded with a `StoreWarning` and counts as
+    missing. A folder that cannot be written warns once, and work goes on without it.
+
+    File format 1: see `sealed`; the head has format, key, kind and notes.
+
+    Args:
+        folder: made at the first write; None keeps nothing.
+    """
+
+    folder: Path | None
+    _silenced: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def key(self, **parts: str | int | float) -> str:
+        """Hex digest of the named parts, whatever their order."""
+        text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def load_perturbation(self, key: str) -> Perturbation | None:
+        """The perturbation under this key, if any; the caller verifies it against its threat."""
+        found = self._load(key, "perturbation")
+        if found is None:
+            return None
+        import torch
+
+        from grb_check.attacks.threat import Perturbation
+
+        arrays, notes = found
+        if set(arrays) != _tensor_fields():
+            self.discard(key, f"has members {sorted(arrays)}")
+            return None
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return Perturbation(**tensors, notes=tuple(notes))
+
+    def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
+        """Keep a perturbation."""
+        arrays = {name: getattr(perturbation, name).numpy() for name in _tensor_fields()}
+        self._save(key, "perturbation", arrays, perturbation.notes)
+
+    def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:
+        """The arrays under this key, if any."""
+        found = self._load(key, "arrays")
+        return None if found is None else found[0]
+
+    def save_arrays(self, key: str, arrays: Arrays) -> None:
+        """Keep named arrays.
+
+        Raises:
+            ValueError: an array holds Python objects.
+        """
+        self._save(key, "arrays", arrays, ())
+
+    def discard(self, key: str, reason: str) -> None:
+        """Remove what is under this key and warn, naming the file and the reason."""
+        path = self._path(key)
+        if path is None:
+            return
+        _warn(f"{path}: {reason}; discarded, it will be made anew")
+        with suppress(OSError):
+            path.unlink()
+
+    @contextmanager
+    def lock(self, key: str) -> Iterator[None]:
+        """Hold off other processes that would make the same thing at the same time."""
+        lock = None
+        if self.folder is not None:
+            try:
+                folder = self._prepare() / "locks"
+                folder.mkdir(exist_ok=True)
+                lock = FileLock(folder / f"{key}.lock")
+                lock.acquire()
+            except (OSError, NotImplementedError) as error:
+                lock = None
+                self._warn_unusable(error)
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _path(self, key: str) -> Path | None:
+        return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"
+
+    def _load(
+        self, key: str, kind: Literal["perturbation", "arrays"]
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            return _decode(path.read_bytes(), key, kind)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, Unreadable) as error:
+            self.discard(key, str(error))
+            return None
+
+    def _save(self, key: str, kind: str, arrays: Arrays, notes: tuple[str, ...]) -> None:
+        path = self._path(key)
+        if path is None:
+            return
+        content = _encode(key, kind, arrays, notes)
+        try:
+            self._prepare()
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, content)
+        except OSError as error:
+            self._warn_unusable(error)
+
+    def _prepare(self) -> Path:
+        assert self.folder is not None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name, text in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _CACHEDIR_TAG)):
+            if not (self.folder / name).exists():
+                write_whole(self.folder / name, text.encode())
+        return self.folder
+
+    def _warn_unusable(self, error: Exception) -> None:
+        if not self._silenced:
+            self._silenced.append(str(error))
+            _warn(f"the store {self.folder} cannot be written: {error}; nothing is kept there")
+
+
+def _tensor_fields() -> set[str]:
+    from grb_check.attacks.threat import Perturbation
+
+    return {item.name for item in fields(Perturbation)} - {"notes"}
+
+
+def _encode(key: str, kind: str, arrays: Arrays, notes: tuple[str, ...]) -> bytes:
+    return seal({"format": FORMAT, "key": key, "kind": kind, "notes": notes}, arrays)
+
+
+def _decode(
+    content: bytes, key: str, kind: str
+) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]]:
+    header, arrays = unseal(content)
+    expected = {"format": FORMAT, "key": key, "kind": kind}
+    found = {name: header.get(name) for name in expected}
+    if found != expected:
+        raise Unreadable(f"holds {found}, expected {expected}")
+    notes = header.get("notes")
+    if not isinstance(notes, list):
+        raise Unreadable("cannot be read: it has no notes")
+    return arrays, notes
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, StoreWarning, stacklevel=3)

@@ -1,0 +1,265 @@
+"""The harness's own models: the attacker's surrogates and, with other seeds, the reference GCN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from grb_check.attacks.names import check_surrogates
+from grb_check.attacks.pair_gradients import PairGradients, mean_of
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import AnyDataset, training_view, validation_view
+from grb_check.errors import DataError, UsageError
+from grb_check.gradients.victim import Victim, freeze
+from grb_check.models import gcn, gcn_ln, gin
+from grb_check.models.contrastive.set_settings import SetModel, set_settings
+from grb_check.models.published import hyper_parameters
+from grb_check.models.reference.graph_gcn import graph_gcn
+from grb_check.models.reference.graph_gin import graph_gin
+from grb_check.models.zoo import known
+from grb_check.training.nodes import PROTOCOL, TrainingSettings, train
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.wrappers import SelfTrained
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """The name that tables give a model, and what makes it, for nodes and for graphs.
+
+    The factories are of `zoo`, which knows their versions.
+    """
+
+    title: str
+    factory: Callable[[int, int, str], nn.Module]
+    of_graphs: Callable[[int, int, str], SelfTrained] | None
+
+
+# For each of `attacks.naming.SURROGATES`.
+_KINDS: Final[Mapping[str, _Kind]] = {
+    "gcn": _Kind("GCN", gcn, graph_gcn),
+    "gcn_ln": _Kind("GCN+LN", gcn_ln, None),
+    "gin": _Kind("GIN", gin, graph_gin),
+}
+KINDS: Final = tuple(_KINDS)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Several surrogates as one model, whose outputs are the mean of their log-probabilities.
+
+    Attacks that have an objective of their own average that over `members` instead.
+    """
+
+    members: tuple[Victim, ...]
+
+    @property
+    def takes_edge_weight(self) -> bool:
+        """Whether all members can be called, and differentiated, with edge weights."""
+        return all(member.takes_edge_weight for member in self.members)
+
+    def on_graphs(self, batch: Tensor) -> Ensemble:
+        """The same for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        return Ensemble(tuple(member.on_graphs(batch) for member in self.members))
+
+    def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Log-probabilities float [num_nodes, num_classes], up to a constant in each row."""
+        return _mean_log_softmax([member(x, edge_index, edge_weight) for member in self.members])
+
+    def with_injected(
+        self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+    ) -> Callable[[Tensor], Tensor]:
+        """The map from features of injected nodes to the same, [t, num_classes], of targets."""
+        maps = [each.with_injected(x, edge_index, count, targets) for each in self.members]
+        return lambda injected: _mean_log_softmax([logits(injected) for logits in maps])
+
+    def with_links(
+        self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
+    ) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """The map from injected features and link weights to the same; None if a member's is."""
+        found = [
+            each.with_links(x, edge_index, count, candidates, targets) for each in self.members
+        ]
+        maps = [logits for logits in found if logits is not None]
+        if len(maps) < len(found):
+            return None
+        return lambda new, weights: _mean_log_softmax([logits(new, weights) for logits in maps])
+
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """The map from weights of pairs to the same; None if a member's is."""
+        found = [each.with_pairs(x, edge_index, pairs, targets) for each in self.members]
+        maps = [logits for logits in found if logits is not None]
+        if len(maps) < len(found):
+            return None
+        return lambda weights: _mean_log_softmax([logits(weights) for logits in maps])
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> PairGradients | None:
+        """The gradient of the members' mean objective in the weights of all pairs of nodes."""
+        found = [
+            each.pair_gradients(x, edge_index, targets, objective, edge_weight)
+            for each in self.members
+        ]
+        parts = [gradients for gradients in found if gradients is not None]
+        return mean_of(parts) if len(parts) == len(found) else None
+
+
+def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
+    """The surrogates that there are for it: a set of graphs has no `gcn_ln`."""
+    of_graphs = isinstance(dataset, GraphDataset)
+    return tuple(
+        name for name, kind in _KINDS.items() if not of_graphs or kind.of_graphs is not None
+    )
+
+
+def kinds_for(attack: object) -> tuple[str, ...]:
+    """Which surrogates an attack asks for with its `surrogates`; the GCN where it has none.
+
+    Raises:
+        UsageError: it names none, one twice, or one that there is not.
+    """
+    kinds: tuple[str, ...] = getattr(attack, "surrogates", ("gcn",))
+    check_surrogates(kinds)
+    return kinds
+
+
+def check_kinds(attack: object, dataset: AnyDataset) -> None:
+    """Refuse surrogates that there are not for a dataset, before anything is trained.
+
+    Raises:
+        UsageError: as `kinds_for`; or a set of graphs has no surrogate of the kind.
+    """
+    for kind in kinds_for(attack):
+        if isinstance(dataset, GraphDataset):
+            _factory_of_graphs(dataset, kind)
+
+
+def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str = "gcn") -> Victim:
+    """A model with the published hyper-parameters, trained on the dataset from this seed.
+
+    Args:
+        kind: one of `KINDS`.
+
+    Raises:
+        UsageError: a set of graphs has no surrogate of the kind.
+    """
+    with isolated_randomness(seed):
+        if isinstance(dataset, GraphDataset):
+            built = _of_graphs(dataset, kind)
+            module = cast(nn.Module, built.module).to(device)
+            built.fit(training_view(dataset).to(device), validation_view(dataset).to(device))
+        else:
+            module = _untrained(dataset, kind).to(device)
+            settings = _settings(dataset, kind)
+            train(_adapter(module, kind), dataset, settings, seed=seed, device=device)
+    freeze(module)
+    return _victim(module, kind, dataset)
+
+
+def recipe(dataset: AnyDataset, kind: str) -> str:
+    """Everything beside dataset and seed that determines a surrogate, as stable text."""
+    title = _KINDS[kind].title
+    if isinstance(dataset, GraphDataset):
+        _factory_of_graphs(dataset, kind)
+        settings = set_settings(cast(SetModel, title), dataset.name)
+        return _told(f"graph_{kind}", asdict(settings))
+    row = hyper_parameters(title, dataset.name)
+    shape = {name: row[name] for name in ("hidden_sizes", "dropout")}
+    return _told(kind, shape | asdict(_settings(dataset, kind)))
+
+
+def _told(factory: str, settings: Mapping[str, object]) -> str:
+    found = known(f"grb_check.models:{factory}")
+    assert found is not None  # a test looks at all kinds
+    words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{found.described} ({words}), training v{PROTOCOL}, torch {torch.__version__}"
+
+
+def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:
+    """The parameters and buffers of a surrogate by name."""
+    return {key: value.cpu().numpy() for key, value in victim.module.state_dict().items()}
+
+
+def from_arrays(
+    dataset: AnyDataset, kind: str, arrays: Mapping[str, NDArray[Any]], device: torch.device
+) -> Victim:
+    """The surrogate that `to_arrays` was given.
+
+    Raises:
+        DataError: names, shapes or types are not those of the dataset's surrogate, or a value is
+            not finite.
+    """
+    with isolated_randomness(0):
+        module = _untrained(dataset, kind)
+    stored = f"stored {_KINDS[kind].title}"
+    expected = {key: value.numpy() for key, value in module.state_dict().items()}
+    if set(arrays) != set(expected):
+        raise DataError(f"{stored}: expected arrays {sorted(expected)}, got {sorted(arrays)}")
+    for key, value in expected.items():
+        array = arrays[key]
+        if array.shape != value.shape or array.dtype != value.dtype:
+            raise DataError(
+                f"{stored}: {key} is {array.dtype} {list(array.shape)}, expected {value.dtype} "
+                f"{list(value.shape)}"
+            )
+        if not np.isfinite(array).all():
+            raise DataError(f"{stored}: {key} holds values that are not finite")
+    module.load_state_dict({key: torch.from_numpy(np.array(a)) for key, a in arrays.items()})
+    freeze(module)
+    return _victim(module.to(device), kind, dataset)
+
+
+def _victim(module: nn.Module, kind: str, dataset: AnyDataset) -> Victim:
+    adapter = _adapter(module, kind)
+    if isinstance(dataset, GraphDataset):
+        adapter = replace(adapter, batch=dataset.graph.batch)
+    return Victim(adapter, dataset.num_classes)
+
+
+def _factory_of_graphs(dataset: GraphDataset, kind: str) -> Callable[[int, int, str], SelfTrained]:
+    factory = _KINDS[kind].of_graphs
+    if factory is None:
+        raise UsageError(
+            f"surrogate {kind!r} is a model of nodes, and {dataset.name} is a set of graphs; "
+            f"allowed: {', '.join(kinds_on(dataset))}"
+        )
+    return factory
+
+
+def _of_graphs(dataset: GraphDataset, kind: str) -> SelfTrained:
+    factory = _factory_of_graphs(dataset, kind)
+    return factory(dataset.num_features, dataset.num_classes, dataset.name)
+
+
+def _untrained(dataset: AnyDataset, kind: str) -> nn.Module:
+    if isinstance(dataset, GraphDataset):
+        return cast(nn.Module, _of_graphs(dataset, kind).module)
+    return _KINDS[kind].factory(dataset.num_features, dataset.num_classes, dataset.name)
+
+
+def _adapter(module: nn.Module, kind: str) -> Adapter:
+    name = f"reference {_KINDS[kind].title}"
+    return Adapter(module, name, detect_convention(module, "forward", name))
+
+
+def _settings(dataset: Dataset, kind: str) -> TrainingSettings:
+    return TrainingSettings(lr=hyper_parameters(_KINDS[kind].title, dataset.name)["lr"])
+
+
+def _mean_log_softmax(logits: Sequence[Tensor]) -> Tensor:
+    return torch.stack([each.log_softmax(dim=1) for each in logits]).mean(dim=0)

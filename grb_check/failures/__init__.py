@@ -1,0 +1,4 @@
+"""A failed case: its evidence, replay, shrinking, the smallest counter-example.
+
+May import `evaluation` and `gate`.
+"""

@@ -1,0 +1,295 @@
+"""Weights of edges for a module of any kind: the ways to hand them over, and which of them hold.
+
+No way is believed before it is tried: with weights of 1 and 0 it has to give the module's own
+output on the graph that has the edges of weight 1, and the weights have to have a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+import torch
+from torch import Tensor
+
+from grb_check.errors import ModelError
+from grb_check.gradients.message_masks import Edges, layers_of, message_masks
+from grb_check.gradients.weighted_adjacency import MatrixOf, as_called, csr_of
+from grb_check.training.probing import Probed
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.conventions import Adapter, Role
+
+Weighted = Callable[[Tensor, Tensor], Tensor]  # features [N, d], weights [e] -> output [N, c]
+Way = Callable[[Adapter, Tensor, int], Weighted]  # of an adapter, edges [2, e] and N
+
+MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
+TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
+TRIAL_PAIRS: Final = 40
+DRAWN: Final = 5000  # of which these are taken, half of them edges where there are such
+TOLERANCE: Final = 1e-4  # relative to the largest output
+NOISE: Final = 1e-5  # likewise; what rounding may do
+
+
+@dataclass(frozen=True, eq=False)
+class PairGraph:
+    """A graph in which some pairs of nodes have weights: the edges that are none of these, then the
+    pairs in one direction and in the other.
+
+    Attributes:
+        edge_index: int64 [2, e + 2m].
+        present: bool [m], which pairs are edges of the graph it was made from.
+    """
+
+    edge_index: Tensor
+    present: Tensor
+
+    def weights(self, of_pairs: Tensor) -> Tensor:
+        """float [e + 2m] from those of the pairs [m].
+
+        A gradient that is not finite is 0: the square root of a degree has none at 0.
+        """
+        if of_pairs.requires_grad:
+            of_pairs = of_pairs.view_as(of_pairs)
+            of_pairs.register_hook(_finite)  # type: ignore[no-untyped-call]
+        ones = of_pairs.new_ones(self.edge_index.shape[1] - 2 * self.present.numel())
+        return torch.cat([ones, of_pairs, of_pairs])
+
+    def real_edges(self, chosen: Tensor) -> Tensor:
+        """int64 [2, f]: the edges where the pairs chosen, bool [m], are edges, the others none."""
+        fixed = chosen.new_ones(self.edge_index.shape[1] - 2 * chosen.numel())
+        return self.edge_index[:, torch.cat([fixed, chosen, chosen])]
+
+
+def pair_graph(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> PairGraph:
+    """Give weights to pairs of nodes.
+
+    Args:
+        edge_index: int64 [2, 2E], both directions of each edge.
+        pairs: int64 [2, m], each once, in one direction.
+    """
+    places = _places(edge_index, pairs, num_nodes)
+    edges = torch.cat([edge_index[:, places < 0], pairs, pairs.flip(0)], dim=1)
+    return PairGraph(edges, _present(places, pairs))
+
+
+def way_that_holds(adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tensor) -> Way | None:
+    """The first way to give the pairs weights that stands the trial; None if none does.
+
+    The trial takes four forward passes and one backward for each way, on a part of the graph with
+    `TRIAL_NODES` nodes at most; on the whole graph where the module cannot be called on parts.
+
+    Args:
+        x: float [N, d].
+        edge_index: int64 [2, 2E].
+        pairs: int64 [2, m].
+    """
+    x = x.detach()
+    trial = _trial(adapter, x, *_part(x, edge_index, pairs)) or _trial(
+        adapter, x, torch.arange(x.shape[0], device=x.device), edge_index, pairs
+    )
+    if trial is None:
+        return None
+    return next((way for way in _ways(adapter, x.shape[0]) if trial.passed(way)), None)
+
+
+def _ways(adapter: Adapter, num_nodes: int) -> Iterator[Way]:
+    """Those that an adapter's convention allows, the cheapest first."""
+    if isinstance(adapter.module, Probed):
+        encoder = replace(adapter.module.adapter, batch=adapter.batch)
+        yield from map(_probed, _ways(encoder, num_nodes))
+        return
+    if adapter.convention.takes_edge_weight or "data" in adapter.convention.roles:
+        yield _by_argument
+    if adapter.convention.roles & {"adj", "adj_t"}:
+        yield _by_csr_matrix
+        if num_nodes <= MOST_DENSE_NODES:
+            yield _by_own_matrix
+    if layers_of(adapter.module):
+        yield _by_masks
+
+
+def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+    def output(x: Tensor, weights: Tensor) -> Tensor:
+        return adapter.with_graph(edge_index, num_nodes, {"edge_weight": weights})(x)
+
+    return output
+
+
+def _by_csr_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+    return _by_matrices(adapter, edge_index, csr_of(adapter, edge_index, num_nodes))
+
+
+def _by_own_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+    return _by_matrices(adapter, edge_index, as_called(adapter, edge_index, num_nodes))
+
+
+def _by_matrices(adapter: Adapter, edge_index: Tensor, matrices: dict[str, MatrixOf]) -> Weighted:
+    def output(x: Tensor, weights: Tensor) -> Tensor:
+        given = {cast(Role, role): of(weights) for role, of in matrices.items()}
+        return adapter.with_graph(edge_index, x.shape[0], given)(x)
+
+    return output
+
+
+def _by_masks(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+    edges = Edges(edge_index, num_nodes)
+    forward = adapter.with_graph(edge_index, num_nodes, {})
+
+    def output(x: Tensor, weights: Tensor) -> Tensor:
+        with message_masks(adapter.module, edges, weights):
+            return forward(x)
+
+    return output
+
+
+def _probed(inner: Way) -> Way:
+    """The way of an encoder, with the probe's linear layer behind it."""
+
+    def way(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+        probed = cast(Probed, adapter.module)
+        encoder = replace(probed.adapter, batch=adapter.batch)
+        embeddings = inner(encoder, edge_index, num_nodes)
+        return lambda x, weights: probed.linear(embeddings(x, weights))
+
+    return way
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """What a way has to reproduce.
+
+    Attributes:
+        x: float [n, d].
+        graph: with the pairs of the trial.
+        pattern: bool [p], other pairs than those that are edges.
+        outputs: float [n, c] of the module itself, for the pairs present and for the pattern.
+        scale: the largest of them.
+    """
+
+    adapter: Adapter
+    x: Tensor
+    graph: PairGraph
+    pattern: Tensor
+    outputs: tuple[Tensor, Tensor]
+    scale: float
+
+    def passed(self, way: Way) -> bool:
+        """Whether a way gives the outputs, and a gradient where they differ."""
+        try:
+            weighted = way(self.adapter, self.graph.edge_index, self.x.shape[0])
+            return self._reproduced(weighted)
+        except (ModelError, RuntimeError):  # torch's own: an operation without a gradient
+            return False
+
+    def _reproduced(self, weighted: Weighted) -> bool:
+        clean, changed = self.outputs
+        change = _distance(clean, changed)
+        allowed = self.scale * min(TOLERANCE, max(NOISE, 0.1 * change / self.scale))
+        with torch.no_grad(), isolated_randomness(0):
+            weights = self.graph.weights(self.graph.present.to(self.x.dtype))
+            if not _distance(weighted(self.x, weights), clean) <= allowed:
+                return False
+        pattern = self.pattern.to(self.x.dtype)
+        output, gradient = self._along(weighted, pattern)
+        if gradient is None or not _distance(output, changed) <= allowed:
+            return False
+        if change <= NOISE * self.scale or bool(gradient.any()):
+            return True
+        # Two alike nodes of a pooled graph are a place where the gradient happens to be 0.
+        _, gradient = self._along(weighted, torch.full_like(pattern, 0.5))
+        return gradient is not None and bool(gradient.any())
+
+    def _along(self, weighted: Weighted, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The output for weights [p], and its gradient along a direction; None where none leads."""
+        of_pairs = weights.clone().requires_grad_()
+        with torch.enable_grad(), isolated_randomness(0):
+            output = weighted(self.x, self.graph.weights(of_pairs))
+        if not output.requires_grad:
+            return output, None
+        # A random direction: softmax outputs have a constant sum.
+        generator = torch.Generator().manual_seed(0)
+        direction = torch.randn(output.shape, generator=generator).to(output)
+        along = (output * direction).sum()
+        (gradient,) = torch.autograd.grad(along, of_pairs, allow_unused=True)
+        return output.detach(), gradient
+
+
+def _trial(
+    adapter: Adapter, x: Tensor, nodes: Tensor, edge_index: Tensor, pairs: Tensor
+) -> _Trial | None:
+    """The trial on a part of the graph; None where the module cannot be called on it.
+
+    Args:
+        x: float [N, d], of all nodes.
+        nodes: int64 [n], those of the part.
+        edge_index: int64 [2, f], in numbers of the part.
+        pairs: int64 [2, p], likewise.
+    """
+    graph = pair_graph(edge_index, pairs, nodes.numel())
+    generator = torch.Generator().manual_seed(0)
+    flipped = torch.rand(pairs.shape[1], generator=generator) < 0.5
+    flipped[:1] = True
+    pattern = graph.present ^ flipped.to(x.device)
+    outputs = []
+    for chosen in (graph.present, pattern):
+        try:
+            with torch.no_grad(), isolated_randomness(0):
+                outputs.append(adapter(x[nodes], graph.real_edges(chosen)))
+        except ModelError:
+            return None
+    scale = max(float(output.abs().max()) if output.numel() else 0.0 for output in outputs)
+    return _Trial(adapter, x[nodes], graph, pattern, (outputs[0], outputs[1]), scale or 1.0)
+
+
+def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Some of the pairs with their neighbourhood: nodes, edges and pairs in their numbers."""
+    num_nodes = x.shape[0]
+    generator = torch.Generator().manual_seed(0)
+    drawn = pairs[:, torch.randperm(pairs.shape[1], generator=generator)[:DRAWN].to(pairs.device)]
+    present = _present(_places(edge_index, drawn, num_nodes), drawn)
+    halves = [drawn[:, present == kind][:, : TRIAL_PAIRS // 2] for kind in (True, False)]
+    chosen = torch.cat(halves, dim=1)
+    if num_nodes <= TRIAL_NODES:
+        return torch.arange(num_nodes, device=x.device), edge_index, chosen
+    inside = torch.zeros(num_nodes, dtype=torch.bool, device=x.device)
+    inside[chosen.flatten()] = True
+    around = torch.unique(edge_index[1][inside[edge_index[0]] & ~inside[edge_index[1]]])
+    inside[around[: TRIAL_NODES - int(inside.sum())]] = True
+    nodes = inside.nonzero().squeeze(1)
+    places = torch.cumsum(inside, 0) - 1
+    edges = edge_index[:, inside[edge_index].all(dim=0)]
+    return nodes, places[edges], places[chosen]
+
+
+def _places(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
+    """int64 [e]: which pair each edge is, in either direction; -1 for none."""
+    of_edges, of_pairs = (_keys(ends, num_nodes) for ends in (edge_index, pairs))
+    if not of_pairs.numel():
+        return torch.full_like(of_edges, -1)
+    keys, order = of_pairs.sort()
+    places = torch.searchsorted(keys, of_edges).clamp_(max=keys.numel() - 1)
+    return torch.where(keys[places] == of_edges, order[places], -1)
+
+
+def _present(places: Tensor, pairs: Tensor) -> Tensor:
+    """bool [m]: which pairs are places of an edge."""
+    present = torch.zeros(pairs.shape[1], dtype=torch.bool, device=pairs.device)
+    present[places[places >= 0]] = True
+    return present
+
+
+def _keys(ends: Tensor, num_nodes: int) -> Tensor:
+    """int64 [e]: the same for both directions of a pair."""
+    first, second = ends
+    return torch.minimum(first, second) * num_nodes + torch.maximum(first, second)
+
+
+def _distance(first: Tensor, second: Tensor) -> float:
+    if first.shape != second.shape or not bool(torch.isfinite(first).all()):
+        return float("inf")
+    return float((first - second).abs().max()) if first.numel() else 0.0
+
+
+def _finite(gradient: Tensor) -> Tensor:
+    return torch.nan_to_num(gradient, nan=0.0, posinf=0.0, neginf=0.0)

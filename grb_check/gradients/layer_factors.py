@@ -1,0 +1,207 @@
+"""The gradient in the weights of all pairs of nodes, for modules of PyG's layers.
+
+It is computed from what goes through the layers, see `propagations`, and believed after a trial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.errors import ModelError
+from grb_check.gradients.edge_weights import TRIAL_NODES, Way, Weighted, pair_graph, way_that_holds
+from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.propagations import (
+    SAME,
+    Formula,
+    Propagation,
+    WeightedGraph,
+    error,
+    fixed_noise,
+    found_formulas,
+    gradients_of,
+    recorded,
+    weighted_graph,
+)
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.conventions import Adapter
+
+PAIRS: Final = 100  # of the trial, half of them edges
+ALLOWED: Final = 1e-3  # between the two gradients of the trial, relative to the largest entry
+MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
+_STARTS: Final = 20  # edges that the part grows from
+
+Formulas = Mapping[nn.Module, Formula]  # of each layer; empty where there is no trust in them
+
+
+class LayerFactors:
+    """The gradients of one module; whether they can be believed is tried once and remembered.
+
+    Args:
+        adapter: of the module, in evaluation mode.
+    """
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+        self._formulas: Formulas | None = None  # None before the trial
+        self._way: Way | None = None  # to hand weights over
+
+    def on_graphs(self, batch: Tensor) -> LayerFactors:
+        """The same for other graphs, of which `batch` int64 [N] is the graph of each node."""
+        other = LayerFactors(replace(self._adapter, batch=batch))
+        other._formulas, other._way = self._formulas, self._way
+        return other
+
+    def gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> PairGradients | None:
+        """The gradient of an objective in the weight of every pair of nodes.
+
+        Args:
+            x: float [N, d].
+            edge_index: int64 [2, 2E], both directions of each edge.
+            objective: from what the module returns to a scalar.
+            edge_weight: float [2E], the same in both directions; 1 where it is not given.
+
+        Returns:
+            None where a layer follows none of the formulas, where the gradients differ from
+            autograd's on the weights of some pairs of a part of the graph (the module looks at the
+            edges elsewhere), where there is no way to give edges weights, and for more than
+            `MOST_ENTRIES` factors.
+        """
+        x = x.detach()
+        if self._formulas is None:
+            self._formulas = _tried_formulas(self._adapter, x, edge_index)
+        if not self._formulas:
+            return None
+        if edge_weight is None:
+            weights = x.new_ones(edge_index.shape[1])
+            forward = partial(self._adapter, x, edge_index)
+        else:
+            weights = edge_weight.detach().to(x.dtype)
+            weighted = self._weighted(x, edge_index)
+            if weighted is None:
+                return None
+            forward = partial(weighted, x, weights)
+        module = self._adapter.module
+        output, propagations = recorded(module, forward, x.shape[0])
+        graph = weighted_graph(edge_index, weights, x.shape[0])
+        if not propagations or not all(
+            _follows(self._formulas, each, graph) for each in propagations
+        ):
+            return None
+        with torch.enable_grad():
+            value = objective(output)
+        found = gradients_of(value, module, propagations, self._formulas, graph)
+        entries = found.inputs.numel() + found.outputs.numel()
+        return found if entries <= MOST_ENTRIES else None
+
+    def _weighted(self, x: Tensor, edge_index: Tensor) -> Weighted | None:
+        """The module as a function of features and weights of edges."""
+        if self._way is None:
+            pairs = _some_pairs(edge_index, x.shape[0])
+            self._way = way_that_holds(self._adapter, x, edge_index, pairs)
+        return None if self._way is None else self._way(self._adapter, edge_index, x.shape[0])
+
+
+def _follows(formulas: Formulas, propagation: Propagation, graph: WeightedGraph) -> bool:
+    """Whether a layer still follows the formula of the trial."""
+    formula = formulas.get(propagation.layer)
+    return formula is not None and error(formula, propagation, graph) <= SAME
+
+
+def _tried_formulas(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Formulas:
+    """Those of the layers, if the gradients agree with autograd's for some pairs of nodes.
+
+    On a part of the graph; on the whole graph where the module cannot be called on parts, or where
+    no pair of that part has a gradient.
+    """
+    if not layers_of(adapter.module):
+        return {}
+    nodes, edges = _part(edge_index, x.shape[0])
+    for rows, ends in ((x[nodes], edges), (x, edge_index)):
+        try:
+            formulas = _agreeing_formulas(adapter, rows, ends)
+        except (ModelError, RuntimeError):  # torch's own: an operation without a gradient
+            continue
+        if formulas is not None:
+            return formulas
+    return {}
+
+
+def _agreeing_formulas(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Formulas | None:
+    """As above; None where all gradients are 0, so that nothing is known."""
+    num_nodes = x.shape[0]
+    graph = weighted_graph(edge_index, x.new_ones(edge_index.shape[1]), num_nodes)
+    with isolated_randomness(0):
+        output, propagations = recorded(adapter.module, partial(adapter, x, edge_index), num_nodes)
+    formulas = found_formulas(propagations, graph)
+    pairs = _some_pairs(edge_index, num_nodes)
+    way = way_that_holds(adapter, x, edge_index, pairs) if formulas else None
+    if not formulas or way is None:
+        return {}
+    with torch.enable_grad():
+        value = _some_objective(output)
+    found = gradients_of(value, adapter.module, propagations, formulas, graph).at(pairs)
+    of_pairs = pair_graph(edge_index, pairs, num_nodes)
+    weights = of_pairs.present.to(x.dtype).requires_grad_()
+    with torch.enable_grad(), isolated_randomness(0):
+        output = way(adapter, of_pairs.edge_index, num_nodes)(x, of_pairs.weights(weights))
+        (expected,) = torch.autograd.grad(_some_objective(output), weights)
+    if not bool(expected.any()):
+        return None
+    right = float((found - expected).abs().max()) <= ALLOWED * float(expected.abs().max())
+    return formulas if right else {}
+
+
+def _some_objective(output: Tensor) -> Tensor:
+    """A random direction, so that no part of the output is left out."""
+    return (output * fixed_noise(output.shape, output)).sum()
+
+
+def _part(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """A part of a graph that hangs together, where it does: at most `TRIAL_NODES` nodes around some
+    edges, int64 [n], and the edges among them in their numbers, int64 [2, f]."""
+    if num_nodes <= TRIAL_NODES:
+        return torch.arange(num_nodes, device=edge_index.device), edge_index
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(max(1, edge_index.shape[1]), (_STARTS,), generator=generator)
+    inside = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
+    ends = edge_index[:, drawn.to(edge_index.device)] if edge_index.numel() else edge_index
+    added = torch.unique(ends)
+    while added.numel():
+        inside[added] = True
+        around = torch.unique(edge_index[1][inside[edge_index[0]] & ~inside[edge_index[1]]])
+        added = around[: TRIAL_NODES - int(inside.sum())]
+    places = torch.cumsum(inside, 0) - 1
+    return inside.nonzero().squeeze(1), places[edge_index[:, inside[edge_index].all(dim=0)]]
+
+
+def _some_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """int64 [2, m]: edges, and pairs of their ends that are none, each once and first < second.
+
+    Not of isolated nodes, where autograd's gradient may be infinite.
+    """
+    generator = torch.Generator().manual_seed(0)
+    codes = edge_index[0] * num_nodes + edge_index[1]
+    forth = codes[edge_index[0] < edge_index[1]]
+    if not forth.numel():
+        return forth.new_empty((2, 0))
+    order = torch.randperm(forth.numel(), generator=generator)[: PAIRS // 2].to(codes.device)
+    drawn = torch.randint(edge_index.shape[1], (2, 4 * PAIRS), generator=generator)
+    first, second = edge_index[0][drawn.to(codes.device)].sort(dim=0).values
+    others = torch.unique((first * num_nodes + second)[first < second])
+    others = others[~torch.isin(others, codes)]
+    shuffled = torch.randperm(others.numel(), generator=generator)[: PAIRS // 2].to(codes.device)
+    chosen = torch.cat([forth[order], others[shuffled]])
+    return torch.stack([chosen // num_nodes, chosen % num_nodes])

@@ -1,0 +1,64 @@
+"""Logits as a function of the features of injected nodes and of the weights of their links.
+
+For models that alternate row-wise maps and S (A + loop I) S (see `models.restricted`), weights W
+between injected nodes and candidates enter twice: as entries of A and through the degrees in S.
+With the injected rows kept apart from the existing ones,
+
+    h     <- f_l(s * ((A + loop I)(s * h) + W^T (s' * h'))),
+    h'    <- f_l(s' * (loop s' * h' + W (s * h))),
+
+so that W stays a small dense matrix and A a fixed sparse one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from grb_check.gradients.restricted import Alternating
+from grb_check.gradients.symmetric import symmetric_product
+from grb_check.victims.sparse import csr_matrix
+
+RelaxedLogits = Callable[[Tensor, Tensor], Tensor]
+
+
+def relaxed_logits(
+    model: Alternating, x: Tensor, edge_index: Tensor, candidates: Tensor, targets: Tensor
+) -> RelaxedLogits:
+    """The map from features [n, d] and weights [n, m] of links to logits [t, num_classes].
+
+    With weights of 0 and 1 it is the model's own forward pass on the graph that has the links of
+    weight 1, up to rounding (1e-5 in the tests).
+
+    Args:
+        model: in evaluation mode, its parameters frozen.
+        x: float [N, d], features of the existing nodes.
+        edge_index: int64 [2, e], both directions of each edge of the clean graph.
+        candidates: int64 [m], distinct existing nodes that every injected node may be linked to.
+        targets: int64 [t], existing nodes.
+    """
+    num_nodes = x.shape[0]
+    first, *others = model.stages()
+    loops = torch.arange(num_nodes, device=x.device).expand(2, -1)
+    rows, columns = torch.cat([edge_index, loops], dim=1)
+    ones = torch.ones(rows.numel(), dtype=x.dtype, device=x.device)
+    ones[edge_index.shape[1] :] = model.loop
+    matrix = csr_matrix(rows, columns, ones, num_nodes)
+    degrees = torch.bincount(edge_index[0], minlength=num_nodes).to(x.dtype)
+    with torch.no_grad():
+        existing = first(x)
+
+    def logits(features: Tensor, weights: Tensor) -> Tensor:
+        scale = model.scale(degrees.index_add(0, candidates, weights.sum(0)))[:, None]
+        new_scale = model.scale(weights.sum(1))[:, None]
+        h, new = existing, first(features)
+        for stage in others:
+            h, new = scale * h, new_scale * new
+            sums = symmetric_product(matrix, h).index_add(0, candidates, weights.T @ new)
+            new = stage(new_scale * (model.loop * new + weights @ h[candidates]))
+            h = stage(scale * sums)
+        return h[targets]
+
+    return logits

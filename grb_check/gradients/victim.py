@@ -1,0 +1,268 @@
+"""The victim: a model as attacks and evaluation see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, cast
+
+import torch
+from torch import Tensor, nn
+
+from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.errors import GradientError
+from grb_check.gradients.edge_weights import pair_graph, way_that_holds
+from grb_check.gradients.layer_factors import LayerFactors
+from grb_check.gradients.pairwise import pair_gradients, pairwise_logits
+from grb_check.gradients.relaxed import relaxed_logits
+from grb_check.gradients.restricted import Alternating, injected_logits
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
+from grb_check.victims.checks import check_output
+from grb_check.victims.conventions import Adapter
+from grb_check.victims.receptive_field import is_plain, receptive_hops, receptive_part
+from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, Wrapped, module_of, wrap
+
+__all__ = [
+    "ALTERNATING",
+    "Encoder",
+    "SelfTrained",
+    "Trained",
+    "Victim",
+    "Wrapped",
+    "freeze",
+    "module_of",
+    "wrap",
+]
+
+ALTERNATING: Final[tuple[type[nn.Module], ...]] = (GCN, GIN)  # these, no subclass of them
+MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
+MOST_VALUES: Final = 50_000_000  # of features on links: 0.4 GB for each tensor of messages
+
+
+@dataclass(frozen=True, eq=False)
+class Victim:
+    """A model in evaluation mode with frozen parameters, as attacks and evaluation see it.
+
+    Every output is checked to be finite floats [num_nodes, num_classes]; a `ModelError` says what
+    is wrong. Where the adapter has a `batch`, graphs take the place of nodes in outputs and
+    targets, and only edges change.
+    """
+
+    adapter: Adapter
+    num_classes: int
+
+    @property
+    def module(self) -> nn.Module:
+        return self.adapter.module
+
+    @property
+    def name(self) -> str:
+        return self.adapter.name
+
+    @property
+    def takes_edge_weight(self) -> bool:
+        """Whether it can be called, and differentiated, with edge weights."""
+        return self.adapter.convention.takes_edge_weight
+
+    def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Logits float [num_nodes, num_classes]."""
+        output = self.adapter(x, edge_index, edge_weight)
+        rows = self.adapter.rows(x.shape[0])
+        return self._checked(output, rows, features=x, weights=edge_weight)
+
+    def on_graphs(self, batch: Tensor) -> Victim:
+        """The same model for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        other = replace(self, adapter=replace(self.adapter, batch=batch))
+        other.__dict__["_layer_factors"] = self._layer_factors.on_graphs(batch)
+        return other
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        """The map from features to logits with the graph fixed."""
+        forward = self.adapter.on_topology(edge_index, num_nodes)
+        return lambda x: self._checked(forward(x), self.adapter.rows(x.shape[0]), features=x)
+
+    def with_injected(
+        self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+    ) -> Callable[[Tensor], Tensor]:
+        """The map from features of injected nodes to logits of targets, all else being fixed.
+
+        Models whose layers are known (`ALTERNATING`) compute only what the injected nodes change;
+        models whose receptive field is certain run on that part of the graph; all others on the
+        whole graph.
+        """
+        known = self._alternating()
+        if known is not None:
+            logits_of = injected_logits(known, x, edge_index, count, targets)
+            return lambda injected: self._checked(
+                logits_of(injected), targets.numel(), features=injected
+            )
+        part = self._on_part(x, edge_index, count, targets)
+        if part is not None:
+            return part
+        forward = self.on_topology(edge_index, x.shape[0] + count)
+        return lambda injected: forward(torch.cat([x, injected]))[targets]
+
+    def with_links(
+        self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
+    ) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """The map from features of injected nodes and weights of links to logits of targets.
+
+        None where no way to give the model's edges weights holds, see `with_pairs`; and for models
+        whose layers are not known with more than `MOST_PAIRS` pairs, which all become edges, or
+        with more than `MOST_VALUES` features on them, which layers that take no weights may carry.
+        """
+        known = self._alternating()
+        if known is not None:
+            relaxed = relaxed_logits(known, x, edge_index, candidates, targets)
+            return lambda new, weights: self._checked(
+                relaxed(new, weights), targets.numel(), features=new, weights=weights
+            )
+        links = count * candidates.numel()
+        wide = not self.takes_edge_weight and links * x.shape[1] > MOST_VALUES
+        if links > MOST_PAIRS or wide:
+            return None
+        return self._linked(x, edge_index, count, candidates, targets)
+
+    def with_pairs(
+        self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """The map from weights of pairs of existing nodes to logits of targets.
+
+        Models whose layers are known (`ALTERNATING`) compute it themselves. To all others the
+        weights are handed, on a graph that has every pair as an edge, by the first of these ways
+        that holds: as `edge_weight`; as entries of `adj_t` or `adj`; as masks on the messages of
+        their PyG layers. None where none does; see `edge_weights` for the trial, which each call
+        makes anew, and `MOST_DENSE_NODES` there for models that need a COO or a dense matrix.
+
+        An evaluation takes the time and memory of a forward pass on e + 2m edges.
+        """
+        known = self._alternating()
+        if known is not None:
+            logits_of = pairwise_logits(known, x, edge_index, pairs, targets)
+            return lambda weights: self._checked(
+                logits_of(weights), targets.numel(), weights=weights
+            )
+        way = way_that_holds(self.adapter, x, edge_index, pairs)
+        if way is None:
+            return None
+        num_nodes = x.shape[0]
+        graph = pair_graph(edge_index, pairs, num_nodes)
+        weighted = way(self.adapter, graph.edge_index, num_nodes)
+
+        def logits(weights: Tensor) -> Tensor:
+            output = weighted(x, graph.weights(weights.to(x.dtype)))
+            rows = self.adapter.rows(num_nodes)
+            return self._checked(output, rows, weights=weights)[targets]
+
+        return logits
+
+    def pair_gradients(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        targets: Tensor,
+        objective: Callable[[Tensor], Tensor],
+        edge_weight: Tensor | None = None,
+    ) -> PairGradients | None:
+        """The gradient of an objective of the targets' logits in the weights of all pairs of nodes.
+
+        Models whose layers are known (`ALTERNATING`) compute it themselves; of PyG's layers it is
+        caught on the way through one forward and one backward pass, see `layer_factors`. None for
+        any other model, and where the first call's trial finds that it would not be right.
+        """
+        known = self._alternating()
+        if known is not None:
+            return pair_gradients(known, x, edge_index, targets, objective, edge_weight)
+
+        def of_output(output: Tensor) -> Tensor:
+            return objective(self._checked(output, self.adapter.rows(x.shape[0]))[targets])
+
+        return self._layer_factors.gradients(x, edge_index, of_output, edge_weight)
+
+    @cached_property
+    def _layer_factors(self) -> LayerFactors:
+        return LayerFactors(self.adapter)
+
+    def _alternating(self) -> Alternating | None:
+        """The module, where its layers are known and nothing has been changed about them."""
+        of_nodes = self.adapter.method == "forward" and self.adapter.batch is None
+        allowed = type(self.module) in ALTERNATING and of_nodes
+        return cast(Alternating, self.module) if allowed and is_plain(self.module) else None
+
+    def _on_part(
+        self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """`with_injected` on the targets' receptive field, where there is a certain one."""
+        hops = receptive_hops(self.module) if self.adapter.method == "forward" else None
+        num_nodes = x.shape[0] + count
+        part = None if hops is None else receptive_part(targets, hops, edge_index, num_nodes)
+        if part is None:
+            return None
+        nodes, edges, places = part
+        old, new = nodes[nodes < x.shape[0]], nodes[nodes >= x.shape[0]] - x.shape[0]
+        forward = self.on_topology(edges, nodes.numel())
+        fixed = x[old]
+        return lambda injected: forward(torch.cat([fixed, injected[new]]))[places]
+
+    def _linked(
+        self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
+    ) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """`with_links` on the graph with every candidate link, each with its weight.
+
+        The trial has two injected nodes with the features of existing ones.
+        """
+        two = x[:2] if x.shape[0] > 1 else x.expand(2, -1)
+        grown = torch.cat([x, two])
+        way = way_that_holds(self.adapter, grown, edge_index, _links(x.shape[0], 2, candidates))
+        if way is None:
+            return None
+        num_nodes = x.shape[0] + count
+        graph = pair_graph(edge_index, _links(x.shape[0], count, candidates), num_nodes)
+        weighted = way(self.adapter, graph.edge_index, num_nodes)
+
+        def logits(injected: Tensor, weights: Tensor) -> Tensor:
+            given = graph.weights(weights.flatten().to(x.dtype))
+            output = weighted(torch.cat([x, injected]), given)
+            return self._checked(output, num_nodes, features=injected, weights=weights)[targets]
+
+        return logits
+
+    def _checked(
+        self,
+        output: object,
+        rows: int,
+        *,
+        features: Tensor | None = None,
+        weights: Tensor | None = None,
+    ) -> Tensor:
+        """The output, which has to be logits and lead back to what requires a gradient."""
+        logits = check_output(
+            output,
+            name=self.name,
+            called=self.adapter.convention,
+            rows=rows,
+            columns=self.num_classes,
+            one_for=self.adapter.one_for,
+        )
+        for what, given in (("features", features), ("edge weights", weights)):
+            wanted = given is not None and given.requires_grad and torch.is_grad_enabled()
+            if wanted and not logits.requires_grad:
+                raise GradientError(
+                    f"model {self.name}: no gradient leads from its logits to its {what}; see "
+                    f"that its forward does not use torch.no_grad, detach or numpy"
+                )
+        return logits
+
+
+def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:
+    """int64 [2, count * m] of every pair of a candidate and an injected node, node by node."""
+    new = torch.arange(num_nodes, num_nodes + count, device=candidates.device)
+    return torch.cartesian_prod(new, candidates).T.flip(0)
+
+
+def freeze(module: nn.Module) -> None:
+    """Evaluation mode, and no gradient for any parameter."""
+    module.eval()
+    module.requires_grad_(False)

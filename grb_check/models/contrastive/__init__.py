@@ -1,0 +1,1 @@
+"""Graph-contrastive encoders for nodes and for sets of graphs."""

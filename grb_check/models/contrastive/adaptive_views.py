@@ -1,0 +1,111 @@
+"""GCA's views of a graph: what matters least is left out most often.
+
+Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021, section 3.2. Each
+edge is dropped, and each feature masked, with the probability (equations 3 and 5)
+
+    p = min(rate * (s_max - s) / (s_max - mean(s)), p_tau),
+
+where s is the logarithm of an edge's or a feature's importance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+Centrality = Literal["degree", "eigenvector", "pagerank"]
+
+MOST: Final = 0.7  # p_tau; the authors' code
+DAMPING: Final = 0.85  # of PageRank; section 3.2.1
+STEPS: Final = 200  # of PageRank's iteration; the authors' code
+
+
+def edge_importance(centrality: Tensor, edge_index: Tensor) -> Tensor:
+    """s of each edge, float [e]: the logarithm of 1 + the mean centrality of its ends (equation 2).
+
+    With 1 added, as in the authors' code, it is defined for a centrality of 0.
+
+    Args:
+        centrality: float [N], 0 and more.
+        edge_index: int64 [2, e].
+    """
+    return centrality[edge_index].mean(dim=0).log1p()
+
+
+def feature_importance(centrality: Tensor, features: Tensor) -> Tensor:
+    """s of each column of the features, float [d]: log(1 + sum_i |x_i| centrality_i) (equation 4).
+
+    Args:
+        centrality: float [N], 0 and more.
+        features: float [N, d], 0 where a node lacks a feature.
+    """
+    return (features.abs().T @ centrality).log1p()
+
+
+def adaptive_probabilities(importance: Tensor, rate: float) -> Tensor:
+    """p of each edge or feature, float [n], between 0 and `MOST`; `rate` where all are the same.
+
+    Args:
+        importance: s, float [n].
+        rate: the mean of p, but for what is cut off at `MOST`.
+    """
+    if not importance.numel():
+        return importance
+    below = importance.max() - importance
+    relative = torch.where(below.mean() > 0, below / below.mean(), torch.ones_like(below))
+    return (rate * relative).clamp(max=MOST)
+
+
+def kept_edges(edge_index: Tensor, probabilities: Tensor) -> Tensor:
+    """The edges that are not dropped, int64 [2, 2F], each in both directions.
+
+    Args:
+        edge_index: int64 [2, 2E], each edge in both directions.
+        probabilities: float [2E], of being dropped; those of one direction count.
+    """
+    forth = edge_index[0] < edge_index[1]
+    kept = edge_index[:, forth][:, kept_at_random(probabilities[forth])]
+    return torch.cat([kept, kept.flip(0)], dim=1)
+
+
+def kept_at_random(probabilities: Tensor) -> Tensor:
+    """bool [n], drawn from torch's global state: False with these probabilities, float [n]."""
+    return torch.rand(probabilities.shape).to(probabilities.device) >= probabilities
+
+
+def degree(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Number of edges at each node, float [N]."""
+    return torch.bincount(edge_index[0], minlength=num_nodes).float()
+
+
+def pagerank(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """PageRank, float [N], of mean 1 as in the authors' code; isolated nodes keep 1 - `DAMPING`."""
+    source, target = edge_index
+    shares = degree(edge_index, num_nodes).clamp(min=1).reciprocal()
+    rank = torch.ones(num_nodes, device=edge_index.device)
+    for _ in range(STEPS):
+        arriving = torch.zeros_like(rank).index_add(0, target, (rank * shares)[source])
+        rank = 1 - DAMPING + DAMPING * arriving
+    return rank
+
+
+def eigenvector(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The leading eigenvector of the adjacency, float [N], of length 1 and not negative."""
+    # Attacks know these models, which therefore cannot know attacks when they are loaded.
+    from grb_check.attacks.edges import centrality
+
+    places = tuple(edge_index.cpu().numpy())
+    ones = torch.ones(edge_index.shape[1]).double().numpy()
+    adjacency = sp.csr_matrix((ones, places), shape=(num_nodes, num_nodes))
+    found = torch.from_numpy(centrality.eigenvector(adjacency, torch.Generator()))
+    return found.float().to(edge_index.device)
+
+
+CENTRALITIES: Final[Mapping[Centrality, Callable[[Tensor, int], Tensor]]] = MappingProxyType(
+    {"degree": degree, "eigenvector": eigenvector, "pagerank": pagerank}
+)

@@ -1,0 +1,68 @@
+"""Deep Graph Infomax, on PyG's `DeepGraphInfomax`.
+
+Veličković et al., "Deep Graph Infomax", ICLR 2019. The embeddings h_i of a graph are told from
+those of the graph with its nodes' features shuffled, h~_j, by their product with the graph's
+summary s (equations 1 to 4):
+
+    L = -mean_i log d(h_i, s) - mean_j log(1 - d(h~_j, s)),
+    d(h, s) = sigmoid(h' M s),    s = sigmoid(mean_i h_i)
+
+The encoder has one graph convolution with PReLU (section 4.2, transductive learning).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn.models import DeepGraphInfomax
+
+from grb_check.models.contrastive.gcn_encoder import BehindProduct, GCNEncoder, summary
+from grb_check.models.contrastive.graph_views import shuffled
+from grb_check.models.contrastive.settings import NodeSettings, node_settings
+from grb_check.models.contrastive.training import minimise
+from grb_check.models.feature_product import FeatureProduct
+from grb_check.models.propagation import Propagation, fixed_propagation, normalised_adjacency
+from grb_check.training.nodes import TrainingRun
+from grb_check.victims.wrappers import Encoder
+
+
+def dgi(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
+    """An untrained encoder and DGI's training, with the settings of Table 7, see
+    `contrastive_settings`.
+
+    Args:
+        num_features: columns of `x`.
+        num_classes: not used; embeddings are as wide as the table says.
+        dataset: its name; those that the table does not have get the settings of planetoid-cora.
+    """
+    del num_classes
+    settings = node_settings("DGI", dataset)
+    module = GCNEncoder(num_features, [settings.width] * settings.layers)
+    return Encoder(module, lambda data: pretrain(module, data, settings))
+
+
+def pretrain(encoder: GCNEncoder, data: Data, settings: NodeSettings) -> TrainingRun:
+    """Train the encoder in place.
+
+    Args:
+        data: with x float [N, d] and edge_index int64 [2, e], both directions of each edge.
+
+    Raises:
+        ModelError: the loss is not finite.
+    """
+    features = FeatureProduct(data.x)
+    propagate = fixed_propagation(normalised_adjacency(data.edge_index, data.num_nodes))
+    infomax = DeepGraphInfomax(settings.width, BehindProduct(encoder), summary, _shuffled_nodes)
+    infomax = infomax.to(data.x.device)
+
+    def loss() -> Tensor:
+        return cast(Tensor, infomax.loss(*infomax(features(encoder.first_weight), propagate)))
+
+    return minimise(infomax, loss, settings)
+
+
+def _shuffled_nodes(product: Tensor, propagate: Propagation) -> tuple[Tensor, Propagation]:
+    """DGI's corruption: the same graph, each node with the features of another."""
+    return shuffled(product), propagate

@@ -1,0 +1,73 @@
+"""GraphCL for graphs: two random views of a graph are near, views of different graphs are not.
+
+You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, equation 3. With z and z'
+the projections of two views of each of G graphs, the encoder minimises NT-Xent,
+
+    mean_i -log( exp(cos(z_i, z'_i) / t) / sum_(j != i) exp(cos(z_i, z'_j) / t) )
+
+As in the paper the sum leaves the positive pair out; t is 0.2, the default of the authors' code,
+and the projection is linear, ReLU, linear. The views drop 20 % each (the paper's ratio), see
+`set_views`; which of the four augmentations, is drawn for each view of each graph.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Data
+
+from grb_check.models.contrastive.graph_training import Graphs, descend_on
+from grb_check.models.contrastive.set_settings import set_settings
+from grb_check.models.contrastive.set_views import random_view
+from grb_check.models.reference.graph_gin import stack_of
+from grb_check.victims.wrappers import Encoder
+
+RATIO: Final = 0.2
+TEMPERATURE: Final = 0.2
+
+
+def graph_graphcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
+    """An untrained encoder and GraphCL's training, with the settings of Table 7.
+
+    Args:
+        num_classes: not used.
+        dataset: proteins, nci1 or dd; any other has the settings of proteins.
+    """
+    settings = set_settings("GraphCL", dataset)
+    encoder = stack_of(num_features, settings)
+
+    def pretrain(data: Data) -> list[float]:
+        head = projection(encoder.size).to(data.x.device)
+
+        def projected(view: Graphs) -> Tensor:
+            embeddings = encoder(view.x, view.edge_index, view.batch)
+            rows: Tensor = head(embeddings)
+            return rows
+
+        def loss_of(part: Graphs) -> Tensor:
+            first, second = (projected(random_view(part, RATIO)) for _ in range(2))
+            return nt_xent(first, second)
+
+        return descend_on(nn.ModuleList([encoder, head]), data, settings, loss_of)
+
+    return Encoder(encoder, pretrain)
+
+
+def projection(size: int) -> nn.Module:
+    """The head behind which embeddings are compared; it is thrown away after training."""
+    return nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
+
+
+def nt_xent(first: Tensor, second: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+    """The loss of two views, whose rows i belong together.
+
+    Args:
+        first: float [G, size], G at least 2.
+        second: float [G, size].
+    """
+    cosines = F.normalize(first, dim=1) @ F.normalize(second, dim=1).t() / temperature
+    others = cosines.masked_fill(torch.eye(len(cosines), device=first.device).bool(), -torch.inf)
+    return (others.logsumexp(dim=1) - cosines.diagonal()).mean()

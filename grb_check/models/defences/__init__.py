@@ -1,0 +1,1 @@
+"""Defences of the literature as factories, one file each."""

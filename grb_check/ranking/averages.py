@@ -1,0 +1,81 @@
+"""GRB's summaries of a model's accuracies over the attacks of a run, see `metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grb_check.attacks.names import WORST, base_name, split_budget
+from grb_check.cases.case import is_node_id
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.metrics import Figure, average, average_lowest, over_repeats, weighted_lowest
+from grb_check.cases.outcomes import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averages:
+    """Of one model on one dataset at one difficulty, with the accuracy without attack as a row.
+
+    Attributes:
+        model: name.
+        dataset: name.
+        difficulty: name.
+        budget: that the cases name, if they do.
+        attacks: how many; `worst`, which is made of the others, is left out.
+        clean: accuracy without attack.
+        mean: over all rows.
+        three_lowest: mean of the three lowest of each repeat.
+        weighted: the lowest of each repeat counts most.
+    """
+
+    model: str
+    dataset: str
+    difficulty: str
+    budget: float | None
+    attacks: int
+    clean: Figure
+    mean: Figure
+    three_lowest: Figure
+    weighted: Figure
+
+
+def averages(rows: Sequence[Row]) -> list[Averages]:
+    """In the order of the rows.
+
+    From the built-in cases. None where a case has no figures (it may be the attack that takes
+    most), or where cases have different numbers of repeats.
+    """
+    groups: dict[tuple[str, str, str, float | None], list[Row]] = {}
+    for row in rows:
+        case = row.case
+        if is_node_id(row.node_id) and base_name(case.attack) != WORST and row.result != "skip":
+            key = (case.model, case.dataset, case.difficulty, split_budget(case.attack)[1])
+            groups.setdefault(key, []).append(row)
+    found = [_averages(members) for members in groups.values()]
+    return [each for each in found if each is not None]
+
+
+def _averages(rows: Sequence[Row]) -> Averages | None:
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    repeats = {len(outcome.repeats) for outcome in outcomes}
+    models = {outcome.model for outcome in outcomes}
+    if len(outcomes) < len(rows) or len(repeats) > 1 or len(models) > 1:
+        return None
+    first = outcomes[0]
+    clean = [repeat.victim.clean for repeat in first.repeats]
+    figures = [clean, *map(_attacked, outcomes)]
+    return Averages(
+        model=first.model,
+        dataset=first.case.dataset,
+        difficulty=first.case.difficulty,
+        budget=first.budget,
+        attacks=len(outcomes),
+        clean=over_repeats(average, [clean]),
+        mean=over_repeats(average, figures),
+        three_lowest=over_repeats(average_lowest, figures),
+        weighted=over_repeats(weighted_lowest, figures),
+    )
+
+
+def _attacked(outcome: Outcome) -> list[float]:
+    return [repeat.victim.attacked for repeat in outcome.repeats]

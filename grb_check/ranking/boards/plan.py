@@ -1,0 +1,148 @@
+"""What a leaderboard is to be made of, checked before any work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.attacks import Pair
+from grb_check.attacks.names import WORST, base_name
+from grb_check.cases.attack_registry import Roster
+from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
+from grb_check.cases.suites import SUITES
+from grb_check.datasets import Source
+from grb_check.errors import UsageError, choose
+from grb_check.models.zoo import ZOO, entry
+from grb_check.user_code.factories import load_factory
+
+REPEATS: Final = 3
+SUITE: Final = "paper"  # whose attacks and difficulties are the default
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model of the board: its title there, and `pkg.module:attr`."""
+
+    title: str
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Models by attacks by difficulties on one dataset.
+
+    Attributes:
+        name: of the board, and of its files.
+        source: the dataset.
+        candidates: models, each title once.
+        attacks: scenario and canonical name.
+        difficulties: in GRB's order.
+        repeats: each with its own seed.
+    """
+
+    name: str
+    source: Source
+    candidates: tuple[Candidate, ...]
+    attacks: tuple[Pair, ...]
+    difficulties: tuple[str, ...]
+    repeats: int
+
+    def cases(self) -> list[Case]:
+        """Of one model, in order."""
+        return expand([""], [self.source.name], self.difficulties, self.attacks)
+
+
+def plan(
+    source: Source,
+    *,
+    roster: Roster,
+    models: Sequence[str] = (),
+    attacks: Sequence[str] = (),
+    difficulties: Sequence[str] = (),
+    repeats: object = REPEATS,
+    name: str = "",
+) -> Plan:
+    """Check what was asked for.
+
+    Args:
+        source: the dataset.
+        roster: knows what names of attacks stand for.
+        models: names or titles of reference models, or `[TITLE=]pkg.module:attr`, also several in
+            one text with commas; all reference models where there are none.
+        attacks: names, likewise; those of the suite `paper` where there are none.
+        difficulties: likewise; easy to full where there are none.
+        repeats: a number of at least 1.
+        name: of the board; that of the dataset where it is empty.
+
+    Raises:
+        UsageError: says which of them is wrong, and what is allowed.
+    """
+    if source.of_graphs:
+        raise UsageError(
+            f"dataset {source.name!r} is a set of graphs; a leaderboard is of a single graph"
+        )
+    for option, texts in (("models", models), ("attacks", attacks), ("difficulties", difficulties)):
+        if texts and not _parts(texts):
+            raise UsageError(f"--{option} was given without a value; give one or leave it out")
+    levels = {choose("difficulty", level, DIFFICULTIES) for level in _parts(difficulties)}
+    return Plan(
+        name=_checked_name(name or source.name),
+        source=source,
+        candidates=_candidates(_parts(models) or tuple(ZOO)),
+        attacks=_attacks(roster, attacks),
+        difficulties=tuple(level for level in DIFFICULTIES if not levels or level in levels),
+        repeats=check_repeats("--repeats", repeats),
+    )
+
+
+def _candidates(names: Sequence[str]) -> tuple[Candidate, ...]:
+    found = tuple(map(_candidate, names))
+    titles = [each.title for each in found]
+    twice = next((title for title in titles if titles.count(title) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"--models: two models have the title {twice!r}; name each once, and your own as "
+            f"TITLE=PKG.MODULE:ATTR"
+        )
+    return found
+
+
+def _candidate(text: str) -> Candidate:
+    title, equals, target = text.rpartition("=")
+    zoo = {each.target for each in ZOO.values()}
+    if ":" not in target or target in zoo:
+        known = entry(target)
+        return Candidate(title.strip() if equals else known.title, known.target)
+    load_factory(target)
+    return Candidate(title.strip() or target.rpartition(":")[2].strip(), target)
+
+
+def _attacks(roster: Roster, texts: Sequence[str]) -> tuple[Pair, ...]:
+    names = roster.split(texts)
+    if not names:
+        return SUITES[SUITE].attacks
+    pairs = roster.select(names)
+    worst = [pair for pair in pairs if base_name(pair[1]) == WORST]
+    if worst:
+        raise UsageError(
+            f"attack {'/'.join(worst[0])} is the strongest of others, which a leaderboard has in "
+            f"rows of their own; leave it out"
+        )
+    return pairs
+
+
+def _parts(texts: Sequence[str]) -> tuple[str, ...]:
+    pieces = (piece.strip() for text in texts for piece in text.split(","))
+    return tuple(dict.fromkeys(piece for piece in pieces if piece))
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name {name!r} cannot be the name of a file; use letters, digits and any of '._-'"
+        )
+    return name

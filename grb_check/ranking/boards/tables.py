@@ -1,0 +1,196 @@
+"""A leaderboard as GRB prints it: attacks by defences, with summaries on both sides.
+
+Defences are ordered by their weighted accuracy at the last difficulty, best first; attacks by
+theirs, strongest first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.cases.metrics import Figure, ranks
+from grb_check.ranking.boards.board import (
+    NO_ATTACK,
+    AttackMeasure,
+    Board,
+    DefenceMeasure,
+    attack_summary,
+    defence_summary,
+)
+
+DEFENCE_TITLES: Final[Mapping[DefenceMeasure, str]] = {
+    "avg": "Avg.",
+    "avg_3min": "Avg. 3-Min",
+    "weighted": "Weighted",
+}
+ATTACK_TITLES: Final[Mapping[AttackMeasure, str]] = {
+    "avg": "Avg.",
+    "avg_3max": "Avg. 3-Max",
+    "weighted": "Weighted",
+}
+CSV_HEAD: Final = ("dataset", "difficulty", "row", "column", "mean", "deviation")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The table of one difficulty.
+
+    Attributes:
+        columns: defences, then summaries of attacks.
+        rows: attacks, `NO_ATTACK`, then summaries of defences.
+        figures: (row, column) -> figure; none where a summary meets a summary.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    figures: Mapping[tuple[str, str], Figure]
+
+
+def markdown(board: Board) -> str:
+    """Where the board is from, the defences in order, and one table for each difficulty."""
+    lines = [f"# Leaderboard: {board.dataset}", ""]
+    lines += [f"- {_escaped(line)}" for line in board.about]
+    lines += [
+        "",
+        "Accuracy in percent, mean ± standard deviation over the repeats. Weighted: the lowest "
+        "accuracy of a defence, or the highest under an attack, counts most (1/i², normalised). "
+        f"Summaries of defences include the row without attack; {_formed(board)}.",
+        "",
+        "## Defences by weighted accuracy",
+        "",
+        *_ranking(board),
+    ]
+    for difficulty in board.difficulties:
+        lines += ["", f"## {difficulty}", "", *_markdown_block(board, difficulty)]
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(board: Board) -> str:
+    """The same tables, one line for each figure, accuracies and deviations as fractions.
+
+    `row` is an attack, "no attack", or a summary of the column's defence; `column` a defence, or a
+    summary of the row's attack. A deviation that is not known is empty.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(CSV_HEAD)
+    for difficulty in board.difficulties:
+        block = block_of(board, difficulty)
+        for row in block.rows:
+            for column in block.columns:
+                figure = block.figures.get((row, column))
+                if figure is not None:
+                    known = not math.isnan(figure.deviation)
+                    deviation = f"{figure.deviation:.6f}" if known else ""
+                    place = (board.dataset, difficulty, row, column)
+                    writer.writerow((*place, f"{figure.mean:.6f}", deviation))
+    return stream.getvalue()
+
+
+def block_of(board: Board, difficulty: str) -> Block:
+    """The figures of one difficulty in order."""
+    defences = tuple(defence_ranks(board))
+    rows = (*attack_ranks(board), NO_ATTACK)
+    figures = {
+        (row, defence): Figure(cell.mean, cell.deviation)
+        for (row, defence, level), cell in board.cells.items()
+        if level == difficulty
+    }
+    for measure, title in DEFENCE_TITLES.items():
+        for defence in defences:
+            figures[title, defence] = defence_summary(board, defence, difficulty, measure)
+    for attack_measure, title in ATTACK_TITLES.items():
+        for row in rows:
+            figures[row, title] = attack_summary(board, row, difficulty, attack_measure)
+    return Block(
+        columns=(*defences, *ATTACK_TITLES.values()),
+        rows=(*rows, *DEFENCE_TITLES.values()),
+        figures=figures,
+    )
+
+
+def defence_ranks(board: Board) -> dict[str, int]:
+    """Defences with their rank by weighted accuracy at the last difficulty, best first."""
+    last = board.difficulties[-1]
+    figures = {
+        defence: defence_summary(board, defence, last, "weighted").mean
+        for defence in board.defences
+    }
+    return _in_order(ranks(figures, best="highest"))
+
+
+def attack_ranks(board: Board) -> dict[str, int]:
+    """Attacks with their rank by weighted accuracy at the last difficulty, strongest first."""
+    last = board.difficulties[-1]
+    figures = {
+        attack: attack_summary(board, attack, last, "weighted").mean for attack in board.attacks
+    }
+    return _in_order(ranks(figures, best="lowest"))
+
+
+def _formed(board: Board) -> str:
+    if all(cell.repeats for cell in board.cells.values()):
+        return "all are formed inside each repeat"
+    if board.printed:
+        return "they are as published, those of attacks formed from the means"
+    return "all are formed from the means"
+
+
+def _in_order(places: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(places.items(), key=lambda item: item[1]))
+
+
+def _ranking(board: Board) -> list[str]:
+    head = ("", "Defence", *board.difficulties)
+    rows = [
+        (
+            str(rank),
+            defence,
+            *(
+                _text(defence_summary(board, defence, level, "weighted"))
+                for level in board.difficulties
+            ),
+        )
+        for defence, rank in defence_ranks(board).items()
+    ]
+    return _table(head, rows)
+
+
+def _markdown_block(board: Board, difficulty: str) -> list[str]:
+    block = block_of(board, difficulty)
+    numbered = {
+        name: f"{rank} {name}"
+        for places in (defence_ranks(board), attack_ranks(board))
+        for name, rank in places.items()
+    }
+    head = ("Attack", *(numbered.get(column, column) for column in block.columns))
+    rows = [
+        (
+            numbered.get(row, row),
+            *(_text(block.figures.get((row, column))) for column in block.columns),
+        )
+        for row in block.rows
+    ]
+    return _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(map(_escaped, line))} |" for line in lines]
+
+
+def _text(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    deviation = "" if math.isnan(figure.deviation) else f" ± {100 * figure.deviation:.2f}"
+    return f"{100 * figure.mean:.2f}{deviation}"
+
+
+def _escaped(text: str) -> str:
+    """Without what would end a cell or a line of a table."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -1,0 +1,74 @@
+"""Orders by drop: which attack hurts most, which model is hurt least."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.metrics import ranks
+from grb_check.cases.outcomes import Outcome
+
+
+class Ranked(NamedTuple):
+    """A place in an order; equal figures share the smallest rank."""
+
+    rank: int
+    name: str
+    figure: float
+
+
+def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[Ranked]:
+    """The names in order, the best first."""
+    places = ranks(figures, best=best)
+    order = sorted(figures, key=lambda name: places[name])
+    return [Ranked(places[name], name, figures[name]) for name in order]
+
+
+def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], list[Ranked]]:
+    """(model, dataset/difficulty) -> attacks with their drop, the strongest first."""
+    groups: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for outcome in _outcomes(rows):
+        case = outcome.case
+        group = groups.setdefault((case.model, f"{case.dataset}/{case.difficulty}"), {})
+        group.setdefault(f"{case.scenario}/{case.attack}", []).append(outcome.drop)
+    return {key: ranked(_means(drops), "highest") for key, drops in groups.items()}
+
+
+def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
+    """Attacks with their mean drop over all cases, the strongest first."""
+    drops: dict[str, list[float]] = {}
+    for outcome in _outcomes(rows):
+        name = f"{outcome.case.scenario}/{outcome.case.attack}"
+        drops.setdefault(name, []).append(outcome.drop)
+    return ranked(_means(drops), "highest")
+
+
+def by_robustness(rows: Sequence[Row]) -> list[Ranked]:
+    """Models with their mean drop, the least hurt first.
+
+    Over the cases that every model was judged in. A model below the clean floor anywhere has no
+    rank: what it never had it cannot lose.
+    """
+    out = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
+    drops: dict[str, dict[str, float]] = {}
+    for outcome in _outcomes(rows):
+        if outcome.model not in out:
+            case = f"{outcome.case.dataset}/{outcome.case.cell}"
+            drops.setdefault(outcome.model, {})[case] = outcome.drop
+    common = set.intersection(*map(set, drops.values())) if drops else set()
+    if not common:
+        return []
+    return ranked(
+        _means({model: [own[case] for case in sorted(common)] for model, own in drops.items()}),
+        "lowest",
+    )
+
+
+def _outcomes(rows: Sequence[Row]) -> list[Outcome]:
+    return [row.outcome for row in rows if row.outcome is not None]
+
+
+def _means(values: Mapping[str, Iterable[float]]) -> dict[str, float]:
+    return {name: statistics.fmean(each) for name, each in values.items()}

@@ -1,0 +1,169 @@
+"""Adds the built-in cases to pytest's collection, and reads printed node ids back.
+
+One module node for each model and dataset stands over the bundled suite: a dataset is prepared
+once, `--dist loadscope` keeps it on one worker, and fixtures and their overrides work as usual. Its
+path is the root folder, so that hooks of the root conftest.py see the cases too.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final
+
+import pytest
+
+from grb_check.attacks import Pair
+from grb_check.cases.attack_registry import Roster
+from grb_check.cases.case import (
+    DIFFICULTIES,
+    SCENARIOS,
+    Case,
+    NodeId,
+    check_repeats,
+    expand,
+    is_node_id,
+    node_path,
+    parse_node_id,
+)
+from grb_check.errors import UsageError, choose
+
+CASES: Final = pytest.StashKey[tuple[Case, ...]]()
+MARK: Final = "grb"
+RANK_TEST: Final = "test_rank"
+BASELINE_TEST: Final = "test_baseline"
+DEFAULT_DATASET: Final = "synthetic-cora"
+MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
+
+
+def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
+    """Take ids of built-in cases out of pytest's arguments, which would look for files.
+
+    Raises:
+        UsageError: one has another form, or is the id of a verdict on a rank.
+    """
+    ids = tuple(_case_id(argument) for argument in config.args if is_node_id(argument))
+    if ids:
+        config.args[:] = [argument for argument in config.args if not is_node_id(argument)]
+    return ids
+
+
+def is_verdict_id(node_id: str) -> bool:
+    """Whether it is the id of a verdict on several cases, which stands beside their own."""
+    formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(f"::{BASELINE_TEST}")
+    return is_node_id(node_id) and formed
+
+
+def _case_id(argument: str) -> NodeId:
+    path, found, rest = argument.partition(f"::{BASELINE_TEST}")
+    if found and not rest:
+        raise UsageError(
+            f"{argument!r} is the verdict on all cases of {path} together, which is no test that "
+            f"could run; give {path} instead"
+        )
+    path, found, rest = argument.partition(f"::{RANK_TEST}")
+    if found and rest[:1] in ("", "["):
+        level = rest.strip("[]") or "*"
+        raise UsageError(
+            f"{argument!r} is the verdict on a rank, which is no test that could run: it is formed "
+            f"from all cases of {path}, as the last of a run; give {path} instead, and "
+            f"--grb-difficulty={level} or --grb-case='*/{level}/*' to leave others out"
+        )
+    return parse_node_id(argument)
+
+
+def names_files_only(config: pytest.Config) -> bool:
+    """Whether the command line names single test files or tests, and no folder."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS or not config.args:
+        return False
+    here = config.invocation_params.dir
+    return all((here / argument.split("::")[0]).is_file() for argument in config.args)
+
+
+def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytest.Item]:
+    """The test items of the cases, in their order.
+
+    They stand below the session itself, where fixtures of the root conftest.py are seen; pytest
+    9.1 shows those below the root's `Dir` only (pytest#14683), which not every run has.
+    """
+    suite = importlib.import_module("grb_check.builtin_tests")
+    items: list[pytest.Item] = []
+    for path, group in groupby(cases, key=node_path):
+        module: pytest.Module = pytest.Module.from_parent(
+            session, path=session.config.rootpath, name=path, nodeid=path
+        )
+        module.obj = suite
+        module.add_marker(MARK)
+        module.stash[CASES] = tuple(group)
+        items.extend(session.genitems(module))
+    return items
+
+
+def parametrize(metafunc: pytest.Metafunc, name_of: Callable[[str], str], roster: Roster) -> None:
+    """Give a test of the built-in suite its cases, and a marked test of the user's its own."""
+    module = metafunc.definition.getparent(pytest.Module)
+    cases = module.stash.get(CASES, None) if module is not None else None
+    if cases is not None:
+        ids = [case.cell for case in cases]
+        metafunc.parametrize("grb_case", cases, ids=ids, indirect=True)
+        return
+    marker = metafunc.definition.get_closest_marker(MARK)
+    if marker is None:
+        return
+    marked = cases_of_marker(marker, name_of, roster)
+    if len(marked) > 1:
+        ids = [case.id for case in marked]
+        metafunc.parametrize("grb_case", marked, ids=ids, indirect=True)
+
+
+def cases_of_marker(
+    marker: pytest.Mark, name_of: Callable[[str], str], roster: Roster
+) -> list[Case]:
+    """The cases that `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)` stands for.
+
+    Each argument is a string or a list of strings; `attack` is `scenario/name`, a name that one
+    scenario alone has, or `pkg.module:attr`, each with or without modifiers.
+
+    Args:
+        marker: as the user wrote it.
+        name_of: the name in case ids of what the user calls a dataset, which may be a folder.
+        roster: knows what names of attacks stand for.
+
+    Raises:
+        UsageError: an unknown argument or value.
+    """
+    unknown = sorted(set(marker.kwargs) - set(MARK_ARGUMENTS))
+    if marker.args or unknown:
+        raise UsageError(
+            f"@pytest.mark.grb takes {', '.join(f'{name}=' for name in MARK_ARGUMENTS)}; "
+            f"got {', '.join([*map(repr, marker.args), *unknown])}"
+        )
+
+    def listed(name: str, default: object) -> list[str]:
+        return _listed(name, marker.kwargs.get(name, default))
+
+    check_repeats("@pytest.mark.grb(repeats=...)", marker.kwargs.get("repeats", 1))
+    scenarios = [choose("scenario", each, SCENARIOS) for each in listed("scenario", SCENARIOS)]
+    attacks = [_one_attack(name, scenarios, roster) for name in listed("attack", "injection/pgd")]
+    levels = [choose("difficulty", level, DIFFICULTIES) for level in listed("difficulty", "full")]
+    names = [name_of(each) for each in listed("dataset", DEFAULT_DATASET)]
+    return expand([""], names, levels, attacks)
+
+
+def _one_attack(name: str, scenarios: Sequence[str], roster: Roster) -> Pair:
+    try:
+        return roster.one(name, scenarios)
+    except UsageError as error:
+        raise UsageError(f"@pytest.mark.grb: {error}") from None
+
+
+def _listed(name: str, value: object) -> list[str]:
+    values = [value] if isinstance(value, str) else value
+    if (
+        not isinstance(values, (list, tuple))
+        or not values
+        or not all(isinstance(each, str) for each in values)
+    ):
+        raise UsageError(f"@pytest.mark.grb: {name}={value!r} is no string and no list of strings")
+    return list(values)

@@ -1,0 +1,165 @@
+"""What `--grb-list` prints: what a run can name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grb_check.datasets import Places
+from grb_check.errors import DataError, choose
+from grb_check.reports.columns import columns
+from grb_check.settings.options import LIST_FLAG
+
+if TYPE_CHECKING:
+    from grb_check.ranking.boards.board import Board
+
+
+def listing(what: str, places: Callable[[], Places]) -> list[str]:
+    """The lines of one list.
+
+    Args:
+        what: `models`, `attacks`, `datasets` or `leaderboards`.
+        places: tells where datasets and leaderboards are kept, for the last two.
+
+    Raises:
+        UsageError: there is no such list, or a folder is wrong.
+    """
+    lists: dict[str, Callable[[], list[str]]] = {
+        "models": model_lines,
+        "attacks": attack_lines,
+        "datasets": lambda: dataset_lines(places()),
+        "leaderboards": lambda: leaderboard_lines(places()),
+    }
+    return lists[choose(f"list of {LIST_FLAG}", what, tuple(lists))]()
+
+
+def model_lines() -> list[str]:
+    """The reference models: name, title in the papers' tables, what each is."""
+    from grb_check.models.zoo import CONTRASTIVE, ZOO
+
+    rows = [
+        ("name", "title", ""),
+        *((each.name, each.title, each.about) for each in (*ZOO.values(), *CONTRASTIVE)),
+    ]
+    return [*columns(rows), "", "--grb-model=grb_check.models:NAME, or your own pkg.module:attr"]
+
+
+def attack_lines() -> list[str]:
+    """The built-in attacks with their settings, and the modifiers that attacks share.
+
+    Loads the attacks, and torch with them: their classes alone know their settings.
+    """
+    from grb_check.attacks import attack_names, load_attack
+    from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
+    from grb_check.cases.case import SCENARIOS
+
+    rows = [("attack", "knowledge", "")]
+    settings = [("settings", "")]
+    for scenario, name in attack_names():
+        attack = load_attack(scenario, name)
+        about = (type(attack).__doc__ or "").splitlines()[0]
+        rows.append((f"{scenario}/{name}", attack.knowledge, about))
+        own = [setting for setting in vars(attack) if has_setting(attack, setting)]
+        settings.append((f"{scenario}/{name}", ", ".join(own) or "-"))
+    rows += [
+        (f"{scenario}/{WORST}", "", "The strongest of the other attacks of the scenario.")
+        for scenario in SCENARIOS
+    ]
+    presets = [(f"+{name}", f"{setting} = {value}") for name, (setting, value) in PRESETS.items()]
+    presets.append((f"+{BUDGET}=SHARE", "what the attack may do; every attack has it"))
+    return [
+        *columns(rows),
+        "",
+        *columns(settings),
+        "",
+        "modifiers, as in --grb-attack=pgd+white-box+iterations=200 (SETTING=VALUE for each of its "
+        "settings):",
+        *(f"  {line}" for line in columns(presets)),
+    ]
+
+
+def dataset_lines(places: Places) -> list[str]:
+    """The known datasets, how large they are, and where they are or would come from."""
+    from grb_check.datasets.listing import entries
+    from grb_check.datasets.published import SIZES
+
+    rows = [
+        (each.name, *(getattr(each, figure) for figure in SIZES), each.state)
+        for each in entries(places)
+    ]
+    return [
+        *columns([("name", *SIZES, "where"), *rows], right=(1, 2, 3, 4)),
+        "",
+        f"looked in {', '.join(map(str, places.searched))}",
+    ]
+
+
+def leaderboard_lines(places: Places) -> list[str]:
+    """The published leaderboards, the shipped ones and those in the data home."""
+    from grb_check.ranking.boards.files import FOLDER
+    from grb_check.ranking.boards.published import published_board, published_datasets
+
+    rows: list[tuple[str, ...]] = [
+        ("rank against", "dataset", "defences", "repeats", "attacks", "about")
+    ]
+    for dataset in published_datasets():
+        board = published_board(dataset)
+        if board is not None:
+            rows.append(_board_row("published", board))
+    wrong = []
+    shipped = set()
+    lacking = []
+    with as_file(files("grb_check").joinpath("ranking/boards/shipped")) as folder:
+        for path in _json_files(folder):
+            shipped.add(path.stem)
+            board = _read(path)
+            rows.append(_board_row("zoo", board))
+            lacking += _lacking(board)
+    for path in _json_files(places.home / FOLDER):
+        try:
+            board = _read(path)
+        except DataError as error:
+            wrong.append(str(error))
+            continue
+        is_zoo = board.dataset == path.stem and path.stem not in shipped
+        rows.append(_board_row("zoo" if is_zoo else str(path), board))
+        lacking += _lacking(board) if is_zoo else []
+    return [
+        *columns(rows, right=(2, 3)),
+        *lacking,
+        *wrong,
+        "",
+        f"looked in {places.home / FOLDER}; python -m grb_check leaderboard --dataset NAME makes "
+        f"more",
+    ]
+
+
+def _lacking(board: Board) -> list[str]:
+    from grb_check.ranking.boards.board import not_measured
+
+    titles = ", ".join(not_measured(board))
+    return [f"not measured on zoo of {board.dataset}: {titles}"] if titles else []
+
+
+def _board_row(name: str, board: Board) -> tuple[str, ...]:
+    repeats = len(next(iter(board.cells.values())).repeats)
+    return (
+        name,
+        board.dataset,
+        str(len(board.defences)),
+        str(repeats or "-"),
+        ", ".join(board.attacks),
+        board.about[0] if board.about else "",
+    )
+
+
+def _read(path: Path) -> Board:
+    from grb_check.ranking.boards.files import read_board
+
+    return read_board(path)
+
+
+def _json_files(folder: Path) -> Iterator[Path]:
+    yield from sorted(folder.glob("*.json")) if folder.is_dir() else ()

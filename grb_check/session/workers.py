@@ -1,0 +1,124 @@
+"""Workers of pytest-xdist: the folder that those of one run share, and the GPU that each sees."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from grb_check.settings.option_table import OPTIONS
+
+FOLDER: Final = "grb_check_folder"  # in what the controller tells a worker
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+SHARED_OUT: Final = ("auto", "cuda")  # devices that name no GPU in particular
+_WORKER: Final = "PYTEST_XDIST_WORKER"
+_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
+_SECONDS: Final = 20  # for nvidia-smi
+
+
+class WorkerWarning(UserWarning):
+    """A worker could not be given what is its own."""
+
+
+def folder_of_run(config: pytest.Config) -> Path | None:
+    """The folder that the workers of this run share; None in other processes, or elsewhere."""
+    told: Mapping[str, Any] = getattr(config, "workerinput", {})
+    folder = told.get(FOLDER)
+    return Path(folder) if folder is not None and Path(folder).is_dir() else None
+
+
+def take_gpu(config: pytest.Config) -> str | None:
+    """Let a worker see one GPU alone, before anything of CUDA is loaded.
+
+    Args:
+        config: as early as there is one, before the user's conftest.py is imported.
+
+    Returns:
+        Why it sees them all, where that has to be said.
+    """
+    worker = os.environ.get(_WORKER)
+    if worker is None or device_asked(config) not in SHARED_OUT:
+        return None
+    chosen = gpu_of(worker, visible_gpus())
+    if chosen is None:
+        return None
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return (
+            f"worker {worker} should see GPU {chosen} alone, but CUDA was in use before pytest "
+            f"loaded grb_check, so that workers may share a GPU; see which plugin or .pth file "
+            f"does that, or give --grb-device=cuda:N"
+        )
+    os.environ[VISIBLE] = chosen
+    return None
+
+
+def device_asked(config: pytest.Config) -> str | None:
+    """The value of `--grb-device` before options are parsed; None where the plugin has no work."""
+    given = vars(config.known_args_namespace)
+    named = any(given.get(each.dest) not in (None, False) for each in OPTIONS)
+    flags = any(given.get(flag) for flag in ("grb_only", "grb_update_baseline"))
+    pasted = any(str(each).startswith("grb::") for each in given.get("file_or_dir") or ())
+    if not (named or flags or pasted or config.getini("grb_model")):
+        return None
+    return str(given.get("grb_device") or config.getini("grb_device") or "auto").strip()
+
+
+def gpu_of(worker: str, gpus: Sequence[str]) -> str | None:
+    """The GPU of worker gwK: entry K of the list, from the beginning again at its end."""
+    number = re.fullmatch(r"gw(\d+)", worker)
+    return gpus[int(number[1]) % len(gpus)] if number and gpus else None
+
+
+def visible_gpus(
+    environ: Mapping[str, str] = os.environ, found: Callable[[], list[str]] | None = None
+) -> list[str]:
+    """What CUDA would show this process, in words for `CUDA_VISIBLE_DEVICES`.
+
+    Args:
+        environ: whose own list is taken where it has one, of numbers or of UUIDs.
+        found: names all GPUs of the machine, without starting CUDA.
+    """
+    if VISIBLE not in environ:
+        return (found or all_gpus)()
+    gpus: list[str] = []
+    for entry in map(str.strip, environ[VISIBLE].split(",")):
+        # CUDA reads as far as the first entry that is none.
+        if not re.fullmatch(r"\d+|(GPU|MIG)-.+", entry):
+            break
+        gpus.append(entry)
+    return gpus
+
+
+def all_gpus() -> list[str]:
+    """All GPUs of this machine that NVIDIA's driver tells of; slices (MIG) where one has any."""
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_SECONDS, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return [str(number) for number, _ in enumerate(sorted(_DRIVER.glob("*")))]
+    return parse_listed(listed)
+
+
+def parse_listed(text: str) -> list[str]:
+    """UUIDs in what `nvidia-smi -L` prints; of a GPU that is in slices, those of the slices."""
+    gpus: list[str] = []
+    for match in re.finditer(r"UUID: ((GPU|MIG)-[^)\s]+)\)", text):
+        if match[2] == "MIG" and gpus and gpus[-1].startswith("GPU-"):
+            gpus.pop()  # the GPU whose slices these are
+        gpus.append(match[1])
+    return gpus
+
+
+def gpu_lines(gpus: Sequence[str]) -> list[str]:
+    """For pytest's header, how the workers share GPUs; nothing where there is one."""
+    if len(gpus) < 2:
+        return []
+    return [f"grb GPUs: one for each worker in turn, of {', '.join(gpus)}"]

@@ -1,0 +1,67 @@
+"""The models named on the command line or in the ini file. Imports neither torch nor them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grb_check.errors import UsageError
+from grb_check.user_code.factories import parse_model_args
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A model named on the command line: `pkg.module:attr`, its arguments and its label."""
+
+    label: str
+    target: str
+    args: Mapping[str, Any]
+
+
+def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
+    """The models of `[LABEL=]pkg.module:attr`, each with its arguments.
+
+    Args:
+        specs: as given.
+        args: `NAME=VALUE,...`, none, one for all of them or one for each.
+
+    Raises:
+        UsageError: a form, a label or the number of arguments is wrong.
+    """
+    if len(args) not in (0, 1, len(specs)):
+        raise UsageError(
+            f"--grb-model-args was given {len(args)} times for {len(specs)} models; give it once "
+            f"for all or once for each"
+        )
+    models: list[ModelSpec] = []
+    for index, spec in enumerate(specs):
+        label, _, target = spec.rpartition("=")
+        given = _arguments(args[index if len(args) > 1 else 0]) if args else {}
+        module, colon, attribute = target.partition(":")
+        if not (module and colon and attribute):
+            raise UsageError(
+                f"--grb-model {spec!r} has not the form 'pkg.module:attr', such as 'mypkg:build'"
+            )
+        label = label or _free_label(attribute, [each.label for each in models])
+        if any(each.label == label for each in models):
+            raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
+        if set(label) & set(":/[]@* ") or not label.isprintable():
+            raise UsageError(
+                f"--grb-model: label {label!r} may not contain any of ':/[]@* ', nor what cannot "
+                f"be printed"
+            )
+        models.append(ModelSpec(label=label, target=target, args=given))
+    return tuple(models)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        return parse_model_args(text)
+    except UsageError as error:
+        raise UsageError(f"--grb-model-args: {error}") from None
+
+
+def _free_label(label: str, taken: Sequence[str]) -> str:
+    numbered = (f"{label}-{number}" for number in range(2, len(taken) + 3))
+    return label if label not in taken else next(name for name in numbered if name not in taken)

@@ -1,0 +1,130 @@
+"""The options as pytest has them. Imports pytest only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+
+from grb_check.errors import UsageError
+from grb_check.settings.option_table import OPTIONS, Option
+
+COMMAND_LINE: Final = "command line"
+INI: Final = "ini"
+DEFAULT: Final = "default"
+MISSING: Final = object()
+SELECTING: Final = (
+    "--grb-suite",
+    "--grb-dataset",
+    "--grb-difficulty",
+    "--grb-scenario",
+    "--grb-attack",
+    "--grb-budget",
+    "--grb-case",
+    "--grb-rank-against",
+    "--grb-min-rank",
+    "--grb-delta-to",
+    "--grb-shard",
+)
+UPDATE_FLAG: Final = "--grb-update-baseline"
+JUNIT_PROPERTIES: Final = "grb_junit_properties"
+LIST_FLAG: Final = "--grb-list"
+LISTS: Final = ("models", "attacks", "datasets", "leaderboards")
+
+
+def register(parser: pytest.Parser) -> None:
+    """Add every option and ini value to pytest's."""
+    group = parser.getgroup("grb", "robustness of a graph neural network (grb_check)")
+    for option in OPTIONS:
+        kind: dict[str, Any] = {"action": "store_true"}
+        if option.type != "bool":
+            action = "append" if option.repeatable else "store"
+            kind = {"action": action, "metavar": option.metavar}
+        text = f"{option.help} (ini: {option.ini})"
+        group.addoption(option.flag, default=None, help=text, **kind)
+        parser.addini(option.ini, option.help.replace("%%", "%"), type=option.type, default=None)
+    group.addoption(
+        "--grb-only",
+        action="store_true",
+        help="leave the repository's own tests out",
+    )
+    group.addoption(
+        UPDATE_FLAG,
+        action="store_true",
+        help="write this run to the file of --grb-baseline, and compare with nothing",
+    )
+    parser.addini(
+        JUNIT_PROPERTIES,
+        "whether --junitxml has the figures as properties of each case (default: true); readers "
+        "with a strict schema, such as Jenkins' xUnit plugin, refuse a file with them",
+        type="bool",
+        default=True,
+    )
+    group.addoption(
+        LIST_FLAG,
+        metavar="|".join(LISTS),
+        help="list what there is and run nothing",
+    )
+
+
+def in_use(config: pytest.Config) -> bool:
+    """Whether anything on the command line, or a model in the ini file, asks for the plugin."""
+    flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
+    if flags or any(arg.startswith("grb::") for arg in config.args):
+        return True
+    named = any(config.getoption(option.dest) is not None for option in OPTIONS)
+    return named or bool(config.getini("grb_model"))
+
+
+def names_users_code(config: pytest.Config) -> bool:
+    """Whether a model or an attack is named that lies in the user's folders."""
+    attacks = [*(config.getoption("grb_attack") or ()), *(config.getini("grb_attacks") or ())]
+    named = config.getoption("grb_model") or config.getini("grb_model")
+    return bool(named) or any(":" in attack for attack in attacks)
+
+
+def selecting(config: pytest.Config) -> str | None:
+    """The first option on the command line that makes sense with a model only."""
+    if config.getoption("grb_only"):
+        return "--grb-only"
+    for option in OPTIONS:
+        if option.flag in SELECTING and config.getoption(option.dest) is not None:
+            return option.flag
+    return None
+
+
+def refuse_split_paths(config: pytest.Config) -> None:
+    """Refuse `--grb-data DIR` in two words where DIR exists.
+
+    pytest looks for its root folder and ini file before it knows the options of plugins, and takes
+    the second word for a place of tests: it would read another ini file, or none.
+
+    Raises:
+        UsageError: says how to write it.
+    """
+    arguments = [str(each) for each in config.invocation_params.args]
+    for flag, value in pairwise(arguments):
+        given = flag in {option.flag for option in OPTIONS}
+        if given and (config.invocation_params.dir / value).exists():
+            raise UsageError(
+                f"{flag} {value}: write it as one word, {flag}={value}; as two words pytest takes "
+                f"{value!r} for a folder of tests and looks there for its ini file"
+            )
+
+
+def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
+    """A function that tells an option's raw value (`MISSING` where none) and its origin."""
+
+    def find(option: Option) -> tuple[Any, str]:
+        given = config.getoption(option.dest)
+        if given is not None:
+            return given, COMMAND_LINE
+        try:
+            from_ini = config.getini(option.ini)
+        except (TypeError, ValueError, pytest.UsageError) as error:  # the last since pytest 9.2
+            raise UsageError(f"ini value {option.ini}: {error}") from None
+        return (MISSING, DEFAULT) if from_ini is None else (from_ini, INI)
+
+    return find

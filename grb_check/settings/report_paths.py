@@ -1,0 +1,106 @@
+"""The files that a run writes for others to read. Imports neither torch nor numpy."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from grb_check.errors import UsageError
+from grb_check.settings.raw_values import RawValues
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Where each report goes; None where nobody wants it."""
+
+    json: Path | None = None
+    junit: Path | None = None
+    html: Path | None = None
+    markdown: Path | None = None
+
+    def prepare(self) -> None:
+        """Make sure that all can be written, before any work.
+
+        Raises:
+            UsageError: a path is a folder, its folder cannot be written to, or two are the same.
+        """
+        paths = {each.name: getattr(self, each.name) for each in fields(self)}
+        check_all("--grb-", {name: path for name, path in paths.items() if path is not None})
+
+    def refuse(self, kept: Path, prefix: str) -> None:
+        """Keep the reports off the baseline.
+
+        Args:
+            kept: the baseline's file.
+            prefix: of the flags.
+
+        Raises:
+            UsageError: a report would be written over it.
+        """
+        for each in fields(self):
+            path = getattr(self, each.name)
+            if path is not None and path.resolve() == kept.resolve():
+                raise UsageError(
+                    f"{prefix}{each.name} {str(path)!r} would be written over the baseline; give "
+                    f"it another path"
+                )
+
+
+def read_outputs(raw: RawValues) -> Outputs:
+    """The paths that the options give."""
+    return Outputs(**{each.name: raw.maybe_path(f"grb_{each.name}") for each in fields(Outputs)})
+
+
+def check_all(prefix: str, paths: Mapping[str, Path]) -> None:
+    """Make sure that several files can be written, none of them over another.
+
+    Args:
+        prefix: of the flags.
+        paths: by the rest of their flag.
+
+    Raises:
+        UsageError: see `check_writable`; or two paths are the same.
+    """
+    taken: dict[Path, str] = {}
+    for name, path in paths.items():
+        check_writable(f"{prefix}{name}", path)
+        first = taken.setdefault(path.resolve(), name)
+        if first != name:
+            raise UsageError(
+                f"{prefix}{first} and {prefix}{name} are the same file, {str(path)!r}; give each "
+                f"its own"
+            )
+
+
+def check_writable(flag: str, path: Path) -> None:
+    """Make sure that a file can be written, and make its folder.
+
+    Raises:
+        UsageError: the path is a folder, or its folder cannot be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{flag} {str(path)!r}: {error.strerror}: {error.filename}") from None
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UsageError(f"{flag} {str(path)!r} cannot be written; give the path of a file")
+
+
+def shown(path: Path, here: Path | None = None) -> str:
+    """A path for people: from the working folder on, where it lies below that."""
+    here = here or Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file in one step, so that a reader never sees half of it."""
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,83 @@
+"""Training of a user's classifier of graphs: mini-batches, early stopping on validation graphs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import training_view, validation_view
+from grb_check.models.contrastive.graph_training import Graphs, graphs_of, mini_batches
+from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
+from grb_check.victims.checks import check_output
+from grb_check.victims.conventions import Adapter
+
+BATCH_SIZE: Final = 64  # graphs
+EPOCHS: Final = 100
+PATIENCE: Final = 20
+LEAST_STEPS: Final = 500  # for sets of which an epoch is a few mini-batches
+LEARNING_RATE: Final = 0.005
+
+
+def train_on_graphs(
+    adapter: Adapter, dataset: GraphDataset, *, seed: int, device: torch.device
+) -> TrainingRun:
+    """Train a module in place and leave it in its best epoch's state, in evaluation mode.
+
+    Cross-entropy over mini-batches of `BATCH_SIZE` training graphs, Adam; the best of `EPOCHS`
+    epochs is that of the highest accuracy on the validation graphs, and training ends `PATIENCE`
+    epochs after the last that raised it or lowered their loss; small sets have more epochs.
+
+    Args:
+        adapter: the module, on the device, its lazy parameters initialised.
+        seed: of the global random states, which shuffling and dropout draw from.
+
+    Returns:
+        How the training went, counted in mini-batches.
+
+    Raises:
+        ModelError: the module raises, answers nonsense, or cannot be trained by gradients.
+    """
+    graphs = graphs_of(training_view(dataset).to(device))
+    held_out = validation_view(dataset).to(device)
+    steps = math.ceil(graphs.count / BATCH_SIZE)
+    settings = TrainingSettings(
+        max_epochs=max(LEAST_STEPS, EPOCHS * steps),
+        patience=max(LEAST_STEPS // 4, PATIENCE * steps),
+        lr=LEARNING_RATE,
+        warmup_epochs=steps,
+    )
+    parts = _for_ever(graphs)
+
+    def answers(x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        bound = replace(adapter, batch=batch)
+        return check_output(
+            bound(x, edge_index),
+            name=adapter.name,
+            called=adapter.convention,
+            rows=bound.rows(x.shape[0]),
+            columns=dataset.num_classes,
+            one_for=bound.one_for,
+        )
+
+    def loss_of() -> Tensor:
+        part = next(parts)
+        return F.cross_entropy(answers(part.x, part.edge_index, part.batch), part.y)
+
+    def measure() -> tuple[float, float]:
+        with torch.no_grad():
+            logits = answers(held_out.x, held_out.edge_index, held_out.batch)
+            return accuracy_and_loss(logits, held_out.y)
+
+    return descend(adapter, loss_of, measure, settings, seed=seed, measure_every=steps)
+
+
+def _for_ever(graphs: Graphs) -> Iterator[Graphs]:
+    while True:
+        yield from mini_batches(graphs, BATCH_SIZE)

@@ -1,0 +1,207 @@
+"""The linear probe: a logistic regression on the embeddings of a frozen encoder.
+
+Steps 2 and 3 of the protocol of `On the Adversarial Robustness of Graph Contrastive Learning
+Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1): attacks see
+encoder and probe as one model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from grb_check.datasets.views import AnyDataset, training_view, validation_view
+from grb_check.errors import ModelError
+from grb_check.victims.checks import check_output
+from grb_check.victims.conventions import Adapter, detect_convention
+
+# Of the L2 penalty beside the summed loss, on standardised embeddings; the strongest first.
+STRENGTHS: Final = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
+MAX_ITERATIONS: Final = 1000
+
+
+class Probed(nn.Module):
+    """An encoder and the linear layer fitted to its embeddings: logits from features and edges.
+
+    Args:
+        encoder: gives embeddings float [num_nodes, size].
+        weight: float [num_classes, size].
+        bias: float [num_classes].
+    """
+
+    def __init__(self, encoder: Adapter, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.encoder = encoder.module
+        self.linear = nn.Linear(weight.shape[1], weight.shape[0])
+        self.linear.weight = nn.Parameter(weight)
+        self.linear.bias = nn.Parameter(bias)
+        self._encode = encoder
+
+    @property
+    def adapter(self) -> Adapter:
+        """The encoder, whose output `linear` is applied to."""
+        return self._encode
+
+    @property
+    def supports_edge_weight(self) -> bool:
+        return self._encode.convention.takes_edge_weight
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """Logits float [num_nodes, num_classes], or of graphs where `batch` tells them apart."""
+        encode = replace(self._encode, batch=batch)
+        logits: Tensor = self.linear(encode(x, edge_index, edge_weight))
+        return logits
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        """The map from features to logits with the graph fixed."""
+        embed = self._encode.on_topology(edge_index, num_nodes)
+        return lambda x: self.linear(embed(x))
+
+
+def probed_adapter(encoder: Adapter, probed: Probed) -> Adapter:
+    """Encoder and probe as one model, called as its signature says."""
+    convention = detect_convention(probed, "forward", encoder.name)
+    return Adapter(probed, encoder.name, convention, batch=encoder.batch)
+
+
+Probe = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight [c, size], bias [c]
+
+
+def probe(encoder: Adapter, dataset: AnyDataset, *, device: torch.device) -> Probed:
+    """Fit a linear probe to the embeddings of the training nodes, or graphs.
+
+    The strength of its penalty is that of `STRENGTHS` with the highest accuracy on validation
+    nodes, of equals the strongest; 1 where there are none. The encoder stays as it is.
+
+    Raises:
+        ModelError: the encoder raises, answers nonsense, or changes when it is called.
+    """
+    encoder.module.eval()
+    before = _state(encoder)
+    with torch.no_grad():
+        x, y, dtype = _embedded(encoder, training_view(dataset).to(device), "train_mask")
+        held_out = _embedded(encoder, validation_view(dataset).to(device), "val_mask")[:2]
+    _check_unchanged(before, encoder)
+    weight, bias = chosen_probe((x, y), held_out, dataset.num_classes)
+    return Probed(
+        encoder,
+        torch.from_numpy(weight).to(device, dtype),
+        torch.from_numpy(bias).to(device, dtype),
+    )
+
+
+def chosen_probe(
+    fitted: tuple[NDArray[np.float64], NDArray[np.int64]],
+    held_out: tuple[NDArray[np.float64], NDArray[np.int64]],
+    num_classes: int,
+) -> Probe:
+    """The logistic regression with the penalty that is best on what was held out.
+
+    Args:
+        fitted: embeddings [n, size] and labels [n] to fit.
+        held_out: the same of others, to choose by; may be empty.
+    """
+    if not held_out[1].size:
+        return fit_logistic_regression(*fitted, num_classes, 1.0)
+    best, best_accuracy = None, -1.0
+    for strength in STRENGTHS:
+        weight, bias = fit_logistic_regression(*fitted, num_classes, strength)
+        predicted = (held_out[0] @ weight.T + bias).argmax(axis=1)
+        accuracy = float((predicted == held_out[1]).mean())
+        if accuracy > best_accuracy:
+            best, best_accuracy = (weight, bias), accuracy
+    assert best is not None
+    return best
+
+
+def fit_logistic_regression(
+    embeddings: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    num_classes: int,
+    strength: float,
+) -> Probe:
+    """Weight [num_classes, size] and bias [num_classes] of the multinomial logistic regression
+
+        min  sum_i -log softmax(W z_i + b)[y_i] + strength / 2 * |W|^2
+
+    on standardised embeddings z, folded back so that they apply to the embeddings themselves.
+    Deterministic: full batch, from zero, in float64.
+    """
+    mean, deviation = embeddings.mean(axis=0), embeddings.std(axis=0)
+    deviation[deviation < 1e-12] = 1.0  # a constant column carries nothing
+    z = (embeddings - mean) / deviation
+    size = z.shape[1]
+    wanted = np.eye(num_classes)[labels]  # [n, num_classes]
+
+    def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        parameters = flat.reshape(num_classes, size + 1)
+        weight, bias = parameters[:, :-1], parameters[:, -1]
+        log_probabilities = log_softmax(z @ weight.T + bias, axis=1)
+        loss = -(wanted * log_probabilities).sum() + strength / 2 * (weight**2).sum()
+        error = np.exp(log_probabilities) - wanted
+        gradient = np.column_stack([error.T @ z + strength * weight, error.sum(axis=0)])
+        return float(loss), gradient.ravel()
+
+    start = np.zeros(num_classes * (size + 1))
+    options = {"maxiter": MAX_ITERATIONS, "gtol": 1e-4}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+    found = found.reshape(num_classes, size + 1)
+    weight = found[:, :-1] / deviation
+    return weight, found[:, -1] - weight @ mean
+
+
+def _embedded(
+    encoder: Adapter, view: Data, mask: str
+) -> tuple[NDArray[np.float64], NDArray[np.int64], torch.dtype]:
+    """Embeddings float64 [n, size] and labels of a view's nodes under a mask, or of its graphs."""
+    bound = replace(encoder, batch=view.get("batch"))
+    embeddings = check_output(
+        bound(view.x, view.edge_index),
+        name=encoder.name,
+        called=encoder.convention,
+        rows=bound.rows(view.x.shape[0]),
+        columns=None,
+        one_for=bound.one_for,
+    )
+    rows = view.get(mask)
+    counting = slice(None) if rows is None else rows
+    kept, labels = embeddings[counting], view.y[counting]
+    return kept.double().cpu().numpy(), labels.cpu().numpy(), embeddings.dtype
+
+
+def _state(encoder: Adapter) -> dict[str, Tensor]:
+    """Copies of all parameters and buffers, those too that no state dict holds."""
+    module = encoder.module
+    return {
+        name: value.detach().clone()
+        for name, value in (*module.named_parameters(), *module.named_buffers())
+    }
+
+
+def _check_unchanged(before: dict[str, Tensor], encoder: Adapter) -> None:
+    after = _state(encoder)
+    for name in {**before, **after}:
+        if name not in before or name not in after or not _equal(before[name], after[name]):
+            raise ModelError(
+                f"model {encoder.name}: calling the encoder changed {name}; a frozen encoder must "
+                f"answer without changing, so see that it stays in evaluation mode"
+            )
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first, second)

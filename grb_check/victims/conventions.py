@@ -1,0 +1,332 @@
+"""Calling conventions: how a module of any usual signature is called with features and edges."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+
+from grb_check.errors import ModelError, UsageError
+from grb_check.user_code.tracebacks import short_traceback
+from grb_check.victims.receptive_field import is_patched
+from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
+
+Role: TypeAlias = Literal["x", "edge_index", "edge_weight", "batch", "data", "adj_t", "adj"]
+
+# Parameter names, in lower case, for each role; the role's own name is one of them.
+NAMES: Final[Mapping[Role, frozenset[str]]] = {
+    "x": frozenset(
+        {"x", "feat", "feats", "features", "node_feats", "node_features", "h", "input", "inputs"}
+    ),
+    "edge_index": frozenset({"edge_index", "edge_indices", "edges", "edge_list"}),
+    "edge_weight": frozenset({"edge_weight", "edge_weights"}),
+    "batch": frozenset({"batch"}),
+    "data": frozenset({"data", "graph"}),
+    "adj_t": frozenset({"adj_t"}),
+    "adj": frozenset({"adj", "adjacency", "adj_matrix", "a"}),
+}
+STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data")
+SUPPORTED: Final = (
+    "(x, edge_index), (x, edge_index, edge_weight), either with batch, (data), (x, adj_t), (x, adj)"
+)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """What a module is called with.
+
+    Attributes:
+        arguments: (parameter name, role) in the order of the call; None stands for an argument
+            passed by position.
+        weight_name: the optional parameter that takes edge weights, if there is one.
+        batch_name: likewise the one that takes the graph of each node.
+    """
+
+    arguments: tuple[tuple[str | None, Role], ...]
+    weight_name: str | None = None
+    batch_name: str | None = None
+
+    def __str__(self) -> str:
+        roles = ", ".join(role for _, role in self.arguments)
+        return f"({roles}{', edge_weight' if self.weight_name else ''})"
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        return frozenset(role for _, role in self.arguments)
+
+    @property
+    def takes_edge_weight(self) -> bool:
+        return self.weight_name is not None or "edge_weight" in self.roles
+
+    @property
+    def takes_batch(self) -> bool:
+        """Whether it can be told which graph each node belongs to."""
+        return self.batch_name is not None or bool(self.roles & {"batch", "data"})
+
+
+PLAIN: Final = Convention(((None, "x"), (None, "edge_index")))
+
+
+def parse_convention(text: str) -> Convention:
+    """The convention written out by a user, `"x, adj_t"`; arguments go by position.
+
+    Raises:
+        UsageError: a name is no role, stands twice, or the graph is missing.
+    """
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in NAMES]
+    if unknown or len(set(names)) < len(names) or not {*names} & {*STRUCTURES}:
+        raise UsageError(
+            f"forward={text!r}: give a list such as 'x, adj_t' of {', '.join(NAMES)}, each at "
+            f"most once, and one of {', '.join(STRUCTURES)} among them"
+        )
+    return Convention(tuple((None, cast(Role, name)) for name in names))
+
+
+def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
+    """The convention that the parameter names of a method tell; `(x, edge_index)` where a
+    signature tells nothing.
+
+    Raises:
+        ModelError: a required parameter is none that the harness can fill.
+    """
+    try:
+        parameters = list(inspect.signature(getattr(module, method)).parameters.values())
+    except (TypeError, ValueError):
+        return PLAIN
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [p for p in parameters if p.kind not in variadic]
+    required = [p.name for p in named if p.default is p.empty]
+    if not required and len(named) < len(parameters):
+        return PLAIN
+    roles = _required_roles(required)
+    for p in named:
+        role = _role(p.name)
+        wanted = role == "x" or (role in STRUCTURES and not {*roles.values()} & {*STRUCTURES})
+        if role is not None and p.name not in required and wanted and role not in roles.values():
+            roles[p.name] = role
+    stuck = [parameter for parameter in required if parameter not in roles]
+    if stuck or not roles:
+        shown = ", ".join(p.name for p in parameters)
+        raise ModelError(
+            f"model {name}: {method}({shown}) cannot be called: nothing is known to pass as "
+            f"{', '.join(stuck) or 'features and edges'}; supported are {SUPPORTED}; settle it "
+            f"with grb_check.wrap(module, forward='x, edge_index'), or give what else it needs "
+            f"a default"
+        )
+    weights, batches = (
+        [p.name for p in named if p.name not in roles and _role(p.name) == role]
+        for role in ("edge_weight", "batch")
+    )
+    # PyG's BasicGNN has the parameter in every forward, also where its layers ignore it.
+    supported = "edge_index" in roles.values() and getattr(module, "supports_edge_weight", True)
+    by_position = {p.name for p in named if p.kind is p.POSITIONAL_ONLY}
+    arguments = tuple(
+        (None if p.name in by_position else p.name, roles[p.name]) for p in named if p.name in roles
+    )
+    return Convention(
+        arguments,
+        weights[0] if weights and supported else None,
+        batches[0] if batches and "edge_index" in roles.values() else None,
+    )
+
+
+def _required_roles(required: list[str]) -> dict[str, Role]:
+    """Roles of the required parameters: by name, then unknown names by the usual order."""
+    if len(required) == 1 and _role(required[0]) in (None, "batch"):
+        return {required[0]: "data"}
+    roles: dict[str, Role] = {}
+    for name in required:
+        role = _role(name)
+        if role is not None and role not in roles.values():
+            roles[name] = role
+    for name in required:
+        if name in roles or "data" in roles.values():
+            continue
+        if "x" not in roles.values():
+            roles[name] = "x"
+        elif not {*roles.values()} & {*STRUCTURES}:
+            roles[name] = "edge_index"
+    return roles
+
+
+def _role(name: str) -> Role | None:
+    return next((role for role, names in NAMES.items() if name.lower() in names), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """A module behind the one interface of the harness, `(x, edge_index, edge_weight=None)`.
+
+    Whatever the module raises becomes a `ModelError` with the user's frames.
+
+    Attributes:
+        module: what is called.
+        name: of the model, for messages.
+        convention: what it is called with.
+        method: `forward`, or `encode` for an encoder.
+        batch: int64 [N], rising, the graph of each node, for a model that answers for graphs. Any
+            other number of nodes than N is taken as one graph.
+    """
+
+    module: nn.Module
+    name: str
+    convention: Convention
+    method: str = "forward"
+    batch: Tensor | None = None
+
+    def rows(self, num_nodes: int) -> int:
+        """How many rows the output has for so many nodes: one for each of them, or each graph."""
+        if self.batch is None:
+            return num_nodes
+        return int(self._batch_of(num_nodes, self.batch.device)[-1]) + 1 if num_nodes else 0
+
+    @property
+    def one_for(self) -> str:
+        """What has a row of the output, for messages."""
+        return "node" if self.batch is None else "graph"
+
+    def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """What the module returns; its shape and type are checked by the caller.
+
+        Raises:
+            ModelError: the module raises, or weights are given and it takes none.
+        """
+        if edge_weight is not None and not self.convention.takes_edge_weight:
+            raise ModelError(
+                f"model {self.name} takes no edge weights: it is called as {self.convention}"
+            )
+        given: dict[Role, object] = {} if edge_weight is None else {"edge_weight": edge_weight}
+        return self.with_graph(edge_index, int(x.shape[0]), given)(x)
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        """The map from features to output with the graph fixed, prepared once."""
+        own = getattr(self.module, "on_topology", None)
+        plain = self.method == "forward" and self.batch is None
+        if plain and callable(own) and not is_patched(self.module):
+            fixed = self._guarded(own, edge_index, num_nodes)
+            return lambda x: self._guarded(fixed, x)
+        return self.with_graph(edge_index, num_nodes, {})
+
+    def with_graph(
+        self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
+    ) -> Callable[[Tensor], Tensor]:
+        """The map from features to output with the graph fixed, through the module's own call.
+
+        Args:
+            given: arguments that are not made from the edges but handed over as they are; weights
+                go into a whole `Data` too, where they may be ignored.
+        """
+        fixed = self._graph_arguments(edge_index, num_nodes, given)
+        weight = {str(key): value for key, value in given.items() if key == "edge_weight"}
+        # Through the module itself where possible, so that its hooks run.
+        function = self.module if self.method == "forward" else getattr(self.module, self.method)
+
+        def run(x: Tensor) -> Tensor:
+            positional, keyword = [], {}
+            for name, role in self.convention.arguments:
+                value = x if role == "x" else fixed.get(role)
+                if role == "data":
+                    value = self._data(x, edge_index, weight)
+                if name is None:
+                    positional.append(value)
+                else:
+                    keyword[name] = value
+            if weight and self.convention.weight_name is not None:
+                keyword[self.convention.weight_name] = weight["edge_weight"]
+            if self.batch is not None and self.convention.batch_name is not None:
+                keyword[self.convention.batch_name] = fixed["batch"]
+            versions = x._version, edge_index._version
+            output = self._guarded(function, *positional, **keyword)
+            if (x._version, edge_index._version) != versions:
+                raise ModelError(
+                    f"model {self.name} changes its input in place, which would change the graph "
+                    f"for every later case; use x = x.clone() first, or inplace=False"
+                )
+            return cast(Tensor, output)
+
+        return run
+
+    def _graph_arguments(
+        self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
+    ) -> dict[Role, object]:
+        roles = self.convention.roles - given.keys()
+        ones = torch.ones(edge_index.shape[1], device=edge_index.device)
+        source, target = edge_index
+        fixed: dict[Role, object] = {"edge_index": edge_index, **given}
+        if "edge_weight" in roles:
+            fixed["edge_weight"] = ones
+        if "batch" in roles or self.batch is not None:
+            fixed["batch"] = self._batch_of(num_nodes, edge_index.device)
+        if "adj_t" in roles:
+            fixed["adj_t"] = with_long_indices(csr_matrix(target, source, ones, num_nodes))
+        if "adj" in roles:
+            fixed["adj"] = self.adjacency(edge_index, num_nodes)
+        return fixed
+
+    def _batch_of(self, num_nodes: int, device: torch.device) -> Tensor:
+        """int64 [num_nodes]: the graph of each node."""
+        if self.batch is not None and self.batch.numel() == num_nodes:
+            return self.batch.to(device)
+        return torch.zeros(num_nodes, dtype=torch.int64, device=device)
+
+    def _data(self, x: Tensor, edge_index: Tensor, weight: Mapping[str, object]) -> Data:
+        if self.batch is None:
+            return Data(x=x, edge_index=edge_index, **weight)
+        batch = self._batch_of(x.shape[0], x.device)
+        ptr = torch.cat([batch.new_zeros(1), torch.bincount(batch).cumsum(0)])
+        return Batch(x=x, edge_index=edge_index, batch=batch, ptr=ptr, **weight)
+
+    def adjacency(self, edge_index: Tensor, num_nodes: int) -> object:
+        """GRB's adjacency: through the module's own `adj_norm_func` where it has one.
+
+        Raises:
+            ModelError: that raises or returns something else than matrices.
+        """
+        ones = torch.ones(edge_index.shape[1], device=edge_index.device)
+        normalise = getattr(self.module, "adj_norm_func", None)
+        if not callable(normalise):
+            return coo_matrix(edge_index[0], edge_index[1], ones, num_nodes)
+        rows, columns = edge_index.cpu().numpy()
+        plain = sp.csr_matrix((ones.cpu().numpy(), (rows, columns)), shape=(num_nodes, num_nodes))
+        return self._to_tensor(self._guarded(normalise, plain), edge_index.device)
+
+    def _to_tensor(self, normalised: object, device: torch.device) -> object:
+        if isinstance(normalised, (list, tuple)):
+            return tuple(self._to_tensor(each, device) for each in normalised)
+        if isinstance(normalised, Tensor):
+            return normalised.to(device)
+        if sp.issparse(normalised):
+            coo = sp.coo_matrix(normalised)
+            rows, columns = (torch.from_numpy(i.astype(np.int64)) for i in (coo.row, coo.col))
+            values = torch.from_numpy(coo.data.astype(np.float32))
+            return coo_matrix(rows, columns, values, coo.shape[0]).to(device)
+        raise ModelError(
+            f"model {self.name}: adj_norm_func returned a {type(normalised).__name__}; it has to "
+            f"return a scipy sparse matrix or a torch tensor, or a tuple of them"
+        )
+
+    def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except ModelError:
+            raise
+        except Exception as error:
+            shapes = ", ".join(_shape(each) for each in (*args, *kwargs.values()))
+            raise ModelError(
+                f"model {self.name}: {getattr(function, '__name__', self.method)} raised when "
+                f"called as {self.convention} with {shapes}:\n{short_traceback(error)}"
+            ) from error
+
+
+def _shape(value: object) -> str:
+    if isinstance(value, (Tensor, sp.spmatrix)):
+        return f"{type(value).__name__} {list(value.shape)}"
+    return str(value) if isinstance(value, Data) else type(value).__name__

@@ -1,0 +1,76 @@
+"""Edges as sorted numbers: set operations on them, and back."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graph_of, graphs, pairs, undirected
+
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.threat import Threat, apply, verify
+
+
+def flips_of(data, graph) -> tuple[set[tuple[int, int]], torch.Tensor]:
+    """Some pairs of nodes in any order, and their codes from ends in either order."""
+    every = list(combinations(range(graph.num_nodes), 2))
+    chosen = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    turned = [pair[::-1] if data.draw(st.booleans()) else pair for pair in chosen]
+    return set(chosen), edge_set(graph).encode(pairs(turned))
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=30)
+def test_flipped_edges_are_the_symmetric_difference(data) -> None:
+    """As Python's sets have it; twice is not at all; codes ascend, whatever the order of flips."""
+    graph = data.draw(graphs())
+    clean, (chosen, flips) = edge_set(graph), flips_of(data, graph)
+    after = clean.flipped(flips)
+    expected = undirected(graph) ^ chosen
+    assert expected == {tuple(pair) for pair in after.ends(after.codes).T.tolist()}
+    assert after.codes.tolist() == sorted(after.codes.tolist())
+    assert torch.equal(clean.codes, after.flipped(flips).codes)
+    directed = {tuple(pair) for pair in after.edge_index().T.tolist()}
+    assert after.edge_index().shape[1] == 2 * len(expected) == len(directed)
+    assert directed == expected | {pair[::-1] for pair in expected}
+    degrees = torch.bincount(after.edge_index()[0], minlength=graph.num_nodes)
+    assert torch.equal(degrees, after.degrees())
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=30)
+def test_has_and_perturbation_tell_edges_from_others(data) -> None:
+    """What flips do to the set of edges, the perturbation does to the graph."""
+    graph = data.draw(graphs())
+    clean, (chosen, flips) = edge_set(graph), flips_of(data, graph)
+    ends = [tuple(pair) for pair in clean.ends(flips).T.tolist()]
+    assert [pair in undirected(graph) for pair in ends] == clean.has(flips).tolist()
+    perturbation = clean.perturbation(flips, ("a note",))
+    threat = Threat(scenario="modification", targets=torch.arange(1), edge_budget=len(chosen))
+    verify(perturbation, graph, threat)
+    assert undirected(apply(graph, perturbation)) == undirected(graph) ^ chosen
+    assert perturbation.notes == ("a note",)
+
+
+def test_without_edges_and_with_one_node() -> None:
+    """Nothing is there, and nothing breaks."""
+    for num_nodes in (1, 3):
+        empty = edge_set(graph_of(num_nodes, []))
+        none = torch.empty(0, dtype=torch.int64)
+        assert empty.edge_index().shape == (2, 0)
+        assert empty.degrees().tolist() == [0] * num_nodes
+        assert empty.has(none).tolist() == []
+        assert empty.flipped(none).codes.tolist() == []
+        assert empty.perturbation(none).added_edges.shape == (2, 0)
+    assert empty.has(torch.tensor([1, 5])).tolist() == [False, False]
+    assert empty.flipped(torch.tensor([5, 1])).codes.tolist() == [1, 5]
+
+
+def test_codes_of_billions_of_nodes_do_not_overflow() -> None:
+    """Squares of numbers beyond int32."""
+    num_nodes = 3_000_000_000
+    ends = torch.tensor([[num_nodes - 1, 0, 7], [num_nodes - 2, num_nodes - 1, 5]])
+    empty = EdgeSet(torch.empty(0, dtype=torch.int64), num_nodes)
+    assert torch.equal(ends.sort(dim=0).values, empty.ends(empty.encode(ends)))

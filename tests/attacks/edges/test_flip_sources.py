@@ -1,0 +1,167 @@
+"""Where flips come from: all pairs, random ones, edges alone; and models that tell nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+import torch
+from alternating import gcn_of, victim_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import LinearModel, UnweightedModel, graph_of, graphs
+
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.flip_sources import (
+    CHOSEN,
+    Aim,
+    flip_source,
+    removals_only,
+    tells_all_pairs,
+)
+from grb_check.attacks.objectives import cross_entropy
+from grb_check.errors import GradientError
+
+few = settings(deadline=None, max_examples=25)
+
+
+def aim_at(graph, model=None) -> Aim:
+    nodes = torch.arange(graph.num_nodes)
+    model = model or LinearModel(graph.x.shape[1], 3)
+    return Aim(model, graph.x, nodes, graph.y, cross_entropy, nodes)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def example():
+    x = torch.randn((6, 3), generator=generator())
+    return graph_of(6, [(0, 1), (1, 2), (2, 3), (0, 3), (3, 4)], x=x)
+
+
+def gain_of_each(aim: Aim, edges: EdgeSet) -> dict[int, float]:
+    """What flipping a little of each pair gains, by its code."""
+    every = list(combinations(range(edges.num_nodes), 2))
+    pairs = torch.tensor(every).T
+    codes = edges.encode(pairs)
+    logits_of = aim.model.with_pairs(aim.x, edges.edge_index(), pairs, aim.targets)
+    weights = edges.has(codes).float().requires_grad_()
+    (gradient,) = torch.autograd.grad(aim.value(logits_of(weights)), weights)
+    gains = torch.where(edges.has(codes), -gradient, gradient)
+    return dict(zip(codes.tolist(), gains.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["all", "random"])
+def test_flips_come_by_their_gain(kind: str) -> None:
+    """All pairs, or the best quarter of so many random ones that each is among them."""
+    torch.manual_seed(0)
+    graph, model = example(), victim_of(gcn_of(3, (4,)))
+    aim, edges = aim_at(graph, model if kind == "all" else LinearModel(3, 3)), edge_set(graph)
+    assert tells_all_pairs(aim, edges) == (kind == "all")
+    gains = gain_of_each(aim, edges)
+    found = flip_source(aim, edges, 2000, generator())(edges, edges.codes[:0], 40)
+    best = len(gains) if kind == "all" else -(-len(gains) // CHOSEN)
+    expected = sorted(gains.values(), reverse=True)[:best]
+    assert found.gains.tolist() == pytest.approx(expected, abs=1e-6)
+    assert len(set(found.codes.tolist())) == best
+    assert found.gains.tolist() == pytest.approx(
+        [gains[code] for code in found.codes.tolist()], abs=1e-6
+    )
+
+
+def test_gains_are_those_of_the_graph_as_it_is() -> None:
+    """After other flips they are other ones."""
+    graph = example()
+    aim, clean = aim_at(graph), edge_set(graph)
+    source = flip_source(aim, clean, 2000, generator())
+    edges = clean.flipped(clean.encode(torch.tensor([[0, 0], [1, 5]])))
+    found = source(edges, clean.codes[:0], 40)
+    gains = gain_of_each(aim, edges)
+    assert found.gains.tolist() == pytest.approx(
+        [gains[code] for code in found.codes.tolist()], abs=1e-6
+    )
+
+
+@given(st.data(), st.integers(0, 99))
+@few
+def test_no_forbidden_flip_and_none_away_from_the_rows(data, seed) -> None:
+    """Whatever the source; removals are edges; the most promising come first."""
+    graph = data.draw(graphs())
+    edges, num_nodes = edge_set(graph), graph.num_nodes
+    rows = data.draw(st.lists(st.integers(0, num_nodes - 1), unique=True, min_size=1))
+    every = edges.encode(torch.triu_indices(num_nodes, num_nodes, offset=1)).tolist()
+    taken = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    forbidden = torch.tensor(taken, dtype=torch.int64)
+    torch.manual_seed(seed)
+    model = victim_of(gcn_of(graph.x.shape[1], (4,)))
+    block, count = data.draw(st.integers(1, 60)), data.draw(st.integers(1, 60))
+    for asked in (None, model):
+        aim = replace(aim_at(graph, asked), rows=torch.tensor(rows))
+        for name, source in (
+            ("any", flip_source(aim, edges, block, generator(seed))),
+            ("removals", removals_only(aim, block, generator(seed))),
+        ):
+            found = source(edges, forbidden, count)
+            codes = found.codes.tolist()
+            assert len(set(codes)) == len(codes) == found.gains.numel() <= count
+            assert not set(codes) & set(taken)
+            assert all(set(pair) & set(rows) for pair in edges.ends(found.codes).T.tolist())
+            assert found.gains.tolist() == sorted(found.gains.tolist(), reverse=True)
+            assert name == "any" or edges.has(found.codes).all()
+
+
+def test_a_fourth_of_the_random_pairs_are_edges() -> None:
+    """In a sparse graph chance would hardly meet one."""
+    x = torch.randn((400, 3), generator=generator())
+    graph = graph_of(400, [(i, i + 1) for i in range(399)], x=x)
+    edges = edge_set(graph)
+    tried: list[torch.Tensor] = []
+
+    class Watched(LinearModel):
+        def with_pairs(self, x, edge_index, pairs, targets):
+            tried.append(edges.encode(pairs))
+            return super().with_pairs(x, edge_index, pairs, targets)
+
+    aim = aim_at(graph, Watched(3, 3))
+    flip_source(aim, edges, 200, generator())(edges, edges.codes[:0], 200)
+    assert 50 <= int(edges.has(tried[-1]).sum()) <= 55
+
+
+class Broken(LinearModel):
+    """Its gradient is no number at the first pair."""
+
+    def with_pairs(self, x, edge_index, pairs, targets):
+        logits_of = super().with_pairs(x, edge_index, pairs, targets)
+
+        def logits(weights):
+            nothing = weights[0] - weights[0].detach()
+            # At 0 the slope of the root is infinite, and 0 times that is NaN.
+            return logits_of(weights) + nothing.square().sqrt()
+
+        return logits
+
+
+def test_what_is_no_number_does_not_come_first() -> None:
+    """It counts as no gain; all other gains are as they are."""
+    graph = example()
+    edges = edge_set(graph)
+    found = flip_source(aim_at(graph, Broken(3, 3)), edges, 2000, generator())(
+        edges, edges.codes[:0], 40
+    )
+    expected = gain_of_each(aim_at(graph), edges)
+    expected[1] = 0.0  # nodes 0 and 1, the first pair
+    best = sorted(expected.values(), reverse=True)[: found.gains.numel()]
+    assert found.gains.numel() == -(-len(expected) // CHOSEN)
+    assert found.gains.tolist() == pytest.approx(best, abs=1e-6)
+
+
+def test_a_model_that_takes_no_weights_is_told_so() -> None:
+    """Before any search, and by name of what is missing."""
+    graph = example()
+    aim, edges = aim_at(graph, UnweightedModel(3, 3)), edge_set(graph)
+    with pytest.raises(GradientError, match="takes no weights of them"):
+        flip_source(aim, edges, 20, generator())
+    with pytest.raises(GradientError, match="no gradient for edges"):
+        removals_only(aim, 20, generator())(edges, edges.codes[:0], 3)

@@ -1,0 +1,158 @@
+"""Greedy flips in steps, and the exchange of some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import LinearModel, graph_of, graphs
+from torch import Tensor
+
+from grb_check.attacks.edges.best_flips import Ranked
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.edges.flip_sources import Aim, flip_source
+from grb_check.attacks.edges.greedy import Plan, exchange_flips, greedy_flips, standing
+from grb_check.attacks.objectives import cross_entropy
+
+NONE = torch.empty(0, dtype=torch.int64)
+few = settings(deadline=None, max_examples=25)
+
+
+class Fixed:
+    """A source whose gains never change; notes what was made before each call."""
+
+    def __init__(self, gains: Mapping[int, float]) -> None:
+        self._gains = gains
+        self.made: list[set[int]] = []
+
+    def __call__(self, edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+        self.made.append(set(forbidden.tolist()))
+        left = [code for code in self._gains if code not in self.made[-1]]
+        best = sorted(left, key=lambda code: -self._gains[code])[:count]
+        gains = torch.tensor([self._gains[code] for code in best])
+        return Ranked(torch.tensor(best, dtype=torch.int64), gains)
+
+
+def codes_of(edges: EdgeSet) -> list[int]:
+    return edges.encode(torch.triu_indices(edges.num_nodes, edges.num_nodes, offset=1)).tolist()
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@given(st.data(), st.integers(0, 40), st.integers(1, 10))
+@few
+def test_all_gains_are_taken_and_no_node_twice_in_a_step(data, count, steps) -> None:
+    """As many as asked for, or all that gain something; the ones made before stay in front.
+
+    In the steps beyond those asked for a node may get 2, 4, 8 ...
+    """
+    clean = edge_set(data.draw(graphs()))
+    every = codes_of(clean)
+    gains = {code: data.draw(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0])) for code in every}
+    before = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    source = Fixed(gains)
+    start = torch.tensor(before, dtype=torch.int64)
+    made = greedy_flips(Plan(clean, source, True), start, count, steps).tolist()
+
+    assert made[: len(before)] == before
+    assert len(set(made)) == len(made)
+    new = [code for code in made if code not in before]
+    gaining = [code for code in every if gains[code] > 0 and code not in before]
+    assert len(new) == min(count, len(gaining))
+    assert set(new) <= set(gaining)
+    for step, (earlier, later) in enumerate(pairwise([*source.made, set(made)]), start=1):
+        ends = clean.ends(torch.tensor(sorted(later - earlier), dtype=torch.int64)).flatten()
+        assert ends.bincount(minlength=1).max() <= 2 ** max(0, step - steps)
+
+
+def test_a_source_with_one_flip_at_a_time_is_asked_again_and_again() -> None:
+    """A hundred steps beyond the one that was asked for."""
+    clean = EdgeSet(NONE, 102)
+    star = clean.encode(torch.stack([torch.zeros(101, dtype=torch.int64), torch.arange(1, 102)]))
+    fixed = Fixed(dict.fromkeys(star.tolist(), 1.0))
+    one = Plan(clean, lambda edges, forbidden, count: fixed(edges, forbidden, 1), True)
+    assert greedy_flips(one, NONE, 101, 1).numel() == 101
+
+
+def test_the_budget_is_spent_evenly() -> None:
+    """Where nothing is left over: 10 flips in 4 steps are 3, 2, 3 and 2; in 20 steps, 10 ones."""
+    clean = EdgeSet(NONE, 40)
+    apart = torch.arange(20).reshape(2, 10) * 2
+    gains = dict.fromkeys(clean.encode(apart).tolist(), 1.0)
+    for steps, expected in ((4, [0, 3, 5, 8]), (20, list(range(10)))):
+        source = Fixed(gains)
+        assert greedy_flips(Plan(clean, source, True), NONE, 10, steps).numel() == 10
+        assert expected == [len(made) for made in source.made]
+
+
+def test_edges_that_have_to_stay_hide_no_other_flip() -> None:
+    """A star of 50 leaves: the edges gain most, but each is its leaf's last one."""
+    clean = edge_set(graph_of(51, [(0, leaf) for leaf in range(1, 51)]))
+    other = int(clean.encode(torch.tensor([[1], [2]])))
+    gains = dict.fromkeys(clean.codes.tolist(), 5.0) | {other: 1.0}
+    assert greedy_flips(Plan(clean, Fixed(gains), False), NONE, 1, 1).tolist() == [other]
+    assert greedy_flips(Plan(clean, Fixed(gains), True), NONE, 1, 1).tolist() != [other]
+
+
+def aim_at(graph, seed: int = 0) -> Aim:
+    nodes = torch.arange(graph.num_nodes)
+    model = LinearModel(graph.x.shape[1], 3, seed)
+    return Aim(model, graph.x, nodes, graph.y, cross_entropy, nodes)
+
+
+@given(graphs(), st.integers(0, 99), st.integers(1, 12), st.floats(0.05, 1), st.booleans())
+@few
+def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> None:
+    """Fewer targets held, or as many with a higher objective; distinct flips, no more of them."""
+    clean, aim, draws = edge_set(graph), aim_at(graph, seed), generator(seed)
+    plan = Plan(clean, flip_source(aim, clean, 40, draws), isolate)
+    made = greedy_flips(plan, NONE, budget, 3)
+    after = exchange_flips(plan, aim, made, 4, share, draws)
+    assert standing(plan, aim, after) <= standing(plan, aim, made)
+    assert after.numel() == after.unique().numel() <= made.numel()
+    if not isolate:
+        assert (clean.flipped(after).degrees() > 0)[clean.degrees() > 0].all()
+
+
+def test_exchange_leaves_a_node_the_edge_that_it_had() -> None:
+    """An added edge is no reason to remove the last one: it may be taken back later."""
+    clean = edge_set(graph_of(4, [(0, 1), (0, 2)]))
+    added, removed = (clean.encode(torch.tensor([[a], [b]])) for a, b in ((1, 3), (0, 1)))
+    source = Fixed({int(added): 2.0, int(removed): 1.0})
+    assert greedy_flips(Plan(clean, source, True), NONE, 2, 2).tolist() == [
+        int(added),
+        int(removed),
+    ]
+    assert greedy_flips(Plan(clean, source, False), NONE, 2, 2).tolist() == [int(added)]
+
+
+def test_exchange_finds_better_flips() -> None:
+    """From random flips, many rounds come further than none."""
+    x = torch.randn((30, 4), generator=generator())
+    graph = graph_of(30, [(i, i + 1) for i in range(29)], x=x, y=torch.arange(30) % 3)
+    clean, aim, draws = edge_set(graph), aim_at(graph), generator()
+    plan = Plan(clean, flip_source(aim, clean, 500, draws), True)
+    start = torch.tensor(codes_of(clean))[torch.randperm(435, generator=draws)[:6]]
+    after = exchange_flips(plan, aim, start, 20, 0.3, draws)
+    assert standing(plan, aim, after)[0] < standing(plan, aim, start)[0]
+    assert exchange_flips(plan, aim, NONE, 20, 0.3, draws).numel() == 0
+
+
+def test_standing_counts_the_held_targets_and_the_objective() -> None:
+    """Of the targets alone, on the flipped graph."""
+    x = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    graph = graph_of(3, [], x=x, y=torch.tensor([0, 1, 1]))
+    model = LinearModel(2, 2, weight=torch.eye(2))
+    aim = Aim(model, x, torch.tensor([0, 1]), graph.y[:2], cross_entropy, torch.arange(3))
+    plan = Plan(edge_set(graph), Fixed({}), True)
+    assert standing(plan, aim, NONE)[0] == 2
+    flips = plan.clean.encode(torch.tensor([[0], [1]]))  # both see (1.5, 0.5)
+    held, minus = standing(plan, aim, flips)
+    logits = torch.tensor([[1.5, 0.5], [1.5, 0.5]])
+    assert held == 1
+    assert abs(minus + float(cross_entropy(logits, torch.tensor([0, 1])))) < 1e-6

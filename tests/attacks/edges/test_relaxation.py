@@ -1,0 +1,133 @@
+"""Relaxed flips: projection, steps and rounding."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import LinearModel, graph_of, graphs
+
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.flip_sources import Aim, flip_source
+from grb_check.attacks.edges.greedy import Plan, standing
+from grb_check.attacks.edges.relaxation import (
+    Relaxed,
+    ascend,
+    gains_of,
+    project,
+    rounded,
+)
+from grb_check.attacks.objectives import cross_entropy
+
+values = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=7)
+
+
+@given(values, st.integers(0, 8))
+@settings(deadline=None, max_examples=40)
+def test_projection_is_the_nearest_allowed_point(weights, budget) -> None:
+    """From it no allowed direction leads closer: towards no corner of the allowed set, that is."""
+    start = torch.tensor(weights, dtype=torch.float64)
+    found = project(start, budget)
+    assert found.min() >= 0
+    assert found.max() <= 1
+    assert found.sum() <= budget + 1e-9
+    corners = torch.tensor(list(product([0.0, 1.0], repeat=len(weights))), dtype=torch.float64)
+    corners = corners[corners.sum(1) <= budget]
+    assert ((corners - found) @ (start - found)).max() <= 1e-9
+
+
+@given(values, st.integers(1, 5), st.integers(0, 50), st.floats(1e-6, 1e6))
+@settings(deadline=None, max_examples=40)
+def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor) -> None:
+    """Nor does it leave the allowed weights."""
+    codes = torch.arange(len(gains))
+    start = Relaxed(codes, project(torch.linspace(0, 1, len(gains), dtype=torch.float64), budget))
+    given = torch.tensor(gains, dtype=torch.float64)
+    given = given.abs() + 0.01  # all below 0 is another matter
+    one, other = (ascend(start, scale * given, budget, 0.3, step) for scale in (1.0, factor))
+    torch.testing.assert_close(one.weights, other.weights)
+    assert one.weights.sum() <= budget + 1e-9
+    assert torch.equal(codes, one.codes)
+
+
+def test_step_by_hand() -> None:
+    """The mean of the two largest gains is 3; the step has a third of that at step 80."""
+    start = Relaxed(torch.arange(3), torch.tensor([0.0, 0.1, 0.5]))
+    gains = torch.tensor([4.0, 2.0, -1.0])
+    found = ascend(start, gains, 2, 0.3, 0).weights
+    torch.testing.assert_close(found, torch.tensor([0.4, 0.3, 0.4]))
+    found = ascend(start, gains, 2, 0.9, 80).weights
+    torch.testing.assert_close(found, torch.tensor([0.4, 0.3, 0.4]))
+    still = ascend(start, torch.zeros(3), 2, 0.3, 0).weights
+    assert torch.equal(start.weights, still)
+
+
+def test_largest_joined_and_negligible() -> None:
+    """In the order of weights; nothing of weight 0; what is there keeps its weight."""
+    relaxed = Relaxed(torch.tensor([5, 2, 9, 4]), torch.tensor([0.2, 0.0, 0.9, 5e-5]))
+    assert relaxed.largest(2).tolist() == [9, 5]
+    assert relaxed.largest(10).tolist() == [9, 5, 4]
+    assert relaxed.without_negligible().codes.tolist() == [5, 9]
+    more = relaxed.joined(torch.tensor([9, 7]))
+    assert more.codes.tolist() == [5, 2, 9, 4, 7]
+    assert more.weights.tolist() == pytest.approx([0.2, 0.0, 0.9, 5e-5, 0.0])
+
+
+def aim_at(graph, *, seed: int = 0) -> Aim:
+    nodes = torch.arange(graph.num_nodes)
+    model = LinearModel(graph.x.shape[1], 3, seed)
+    return Aim(model, graph.x, nodes, graph.y, cross_entropy, nodes)
+
+
+@st.composite
+def relaxed_flips(draw: st.DrawFn):
+    """A graph of two nodes or more, and weights of some of its pairs."""
+    graph = draw(graphs().filter(lambda each: each.num_nodes > 1))
+    clean, num_nodes = edge_set(graph), graph.num_nodes
+    every = clean.encode(torch.triu_indices(num_nodes, num_nodes, offset=1)).tolist()
+    codes = draw(st.lists(st.sampled_from(every), unique=True))
+    weight = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1, width=32))
+    weights = draw(st.lists(weight, min_size=len(codes), max_size=len(codes)))
+    return graph, Relaxed(torch.tensor(codes, dtype=torch.int64), torch.tensor(weights))
+
+
+@given(relaxed_flips(), st.integers(1, 12), st.booleans(), st.integers(0, 99))
+@settings(deadline=None, max_examples=40)
+def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isolate, seed) -> None:
+    """Distinct flips within the budget; no node loses its last edge where it may not."""
+    graph, relaxed = drawn
+    clean, aim = edge_set(graph), aim_at(graph)
+    generator = torch.Generator().manual_seed(seed)
+    plan = Plan(clean, flip_source(aim, clean, 50, generator), isolate)
+    flips = rounded(relaxed, plan, aim, budget, 3, generator)
+    assert flips.numel() == flips.unique().numel() <= budget
+    if isolate:
+        assert standing(plan, aim, flips) <= standing(plan, aim, relaxed.largest(budget))
+    else:
+        assert (clean.flipped(flips).degrees() > 0)[clean.degrees() > 0].all()
+
+
+def test_gains_are_those_of_the_weights() -> None:
+    """More of a flip that adds, less of an edge: the slope of the objective in each weight."""
+    x = torch.randn((5, 3), generator=torch.Generator().manual_seed(0))
+    graph = graph_of(5, [(0, 1), (1, 2), (2, 3), (3, 4)], x=x)
+    clean, aim = edge_set(graph), aim_at(graph)
+    codes = clean.encode(torch.tensor([[0, 0, 2], [1, 4, 3]]))
+    weights = torch.tensor([0.3, 0.6, 0.0])
+    relaxed = Relaxed(codes, weights)
+    found = gains_of(relaxed, clean, aim)(weights)
+
+    logits_of = aim.model.with_pairs(x, graph.edge_index, clean.ends(codes), aim.targets)
+    assert logits_of is not None
+    for place in range(3):
+        moved = weights.clone()
+        moved[place] += 1e-2
+        ends = [
+            float(aim.value(logits_of(torch.stack([1 - each[0], each[1], 1 - each[2]]))))
+            for each in (weights, moved)
+        ]
+        assert found[place] == pytest.approx((ends[1] - ends[0]) / 1e-2, abs=5e-3)
+    assert not weights.requires_grad

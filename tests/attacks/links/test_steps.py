@@ -1,0 +1,163 @@
+"""Tests of the steps that features take: within their range, and by the formula of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from grb_check.attacks.links.steps import (
+    Range,
+    Step,
+    adam_step,
+    l2_step,
+    sign_step,
+    sine_step,
+    uniform_start,
+)
+
+MAKERS: dict[str, Callable[[float, Range, Tensor], Step]] = {
+    "sign": lambda size, limits, start: sign_step(size, limits),
+    "l2": lambda size, limits, start: l2_step(size, limits),
+    "adam": lambda size, limits, start: adam_step(size, limits),
+    "sine": sine_step,
+}
+every_step = pytest.mark.parametrize("kind", MAKERS)
+ASYMMETRIC = (-0.07, 0.93)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def walk(step: Step, start: Tensor, count: int, seed: int, scale: float = 1.0) -> list[Tensor]:
+    """The features after each of `count` random gradients."""
+    generator, visited = seeded(seed), [start]
+    for _ in range(count):
+        gradient = scale * torch.randn(start.shape, generator=generator)
+        visited.append(step(visited[-1].clone(), gradient))
+    return visited
+
+
+ranges = st.one_of(
+    st.sampled_from([ASYMMETRIC, (-0.94, 0.94), (0.0, 0.0), (0.3, 0.3), (2.0, 5.0), (0.0, 1e-83)]),
+    st.tuples(st.floats(-3, 3), st.floats(0, 4)).map(lambda pair: (pair[0], sum(pair))),
+)
+
+
+@every_step
+@given(
+    limits=ranges,
+    size=st.sampled_from([1e-3, 0.3, 10.0]),
+    scale=st.sampled_from([0.0, 1e-20, 1.0, 1e6]),
+    seed=st.integers(0, 99),
+)
+def test_steps_stay_within_the_range_and_are_repeatable(kind, limits, size, scale, seed) -> None:
+    """For any range, a single value too, any step size and any size of the gradient."""
+    start = uniform_start(torch.zeros(1, 4), 3, limits, seeded(seed))
+    low, high = torch.tensor(limits, dtype=torch.float32)
+    first, second = (
+        walk(MAKERS[kind](size, limits, start), start, 6, seed, scale) for _ in range(2)
+    )
+    assert all(x.isfinite().all() and x.min() >= low and x.max() <= high for x in first)
+    assert torch.equal(torch.stack(first), torch.stack(second))
+
+
+@every_step
+@pytest.mark.parametrize("limits", [ASYMMETRIC, (-2.0, -1.0)])
+def test_steps_reach_both_limits_and_leave_them_again(kind, limits) -> None:
+    """From one limit to the other and back; the sine as well, flat as it is there."""
+    x = torch.full((1, 3), limits[1])
+    step = MAKERS[kind](0.05, limits, x)
+    for direction, limit in ((-1.0, limits[0]), (1.0, limits[1]), (-1.0, limits[0])):
+        assert float((x - limit).abs().min()) > 0.99
+        for _ in range(150):
+            x = step(x, torch.full((1, 3), direction))
+            if float((x - limit).abs().max()) < 1e-3:
+                break
+        assert float((x - limit).abs().max()) < 1e-3
+
+
+@given(seed=st.integers(0, 99), size=st.sampled_from([0.01, 0.3]))
+def test_adam_step_is_torchs_adam_and_a_clamp(seed, size) -> None:
+    """Ten steps of gradient ascent, clipped after each."""
+    start = uniform_start(torch.zeros(1, 4), 3, ASYMMETRIC, seeded(seed))
+    ours = walk(adam_step(size, ASYMMETRIC), start, 10, seed)
+    parameter, generator = torch.nn.Parameter(start.clone()), seeded(seed)
+    optimiser = torch.optim.Adam([parameter], lr=size, eps=1e-12, maximize=True)
+    for expected in ours[1:]:
+        parameter.grad = torch.randn(start.shape, generator=generator)
+        optimiser.step()
+        with torch.no_grad():
+            parameter.clamp_(*ASYMMETRIC)
+        torch.testing.assert_close(parameter.detach(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_adam_moves_by_a_tiny_gradient_too() -> None:
+    """A gradient of 1e-9, below the usual epsilon, still makes a full first step."""
+    x = adam_step(0.01, (-1.0, 1.0))(torch.zeros(1, 2), torch.tensor([[1e-9, -1e-9]]))
+    torch.testing.assert_close(x, torch.tensor([[0.01, -0.01]]), rtol=1e-2, atol=0)
+
+
+@given(seed=st.integers(0, 99), scale=st.sampled_from([1e-12, 1.0, 1e6]))
+def test_l2_step_has_one_root_mean_square_at_every_node(seed, scale) -> None:
+    """Along the gradient, however long that is."""
+    gradient = scale * torch.randn((3, 7), generator=seeded(seed))
+    x = torch.zeros(3, 7)
+    moved = l2_step(0.01, (-9.0, 9.0))(x, gradient)
+    torch.testing.assert_close(moved.square().mean(1).sqrt(), torch.full((3,), 0.01))
+    aligned = torch.nn.functional.cosine_similarity(moved, gradient / scale)
+    torch.testing.assert_close(aligned, torch.ones(3))
+
+
+def test_sign_step_ignores_the_size_of_the_gradient() -> None:
+    """One step size up, down, or none."""
+    x = sign_step(0.25, (-1.0, 1.0))(torch.zeros(1, 3), torch.tensor([[1e-9, -5.0, 0.0]]))
+    assert x.tolist() == [[0.25, -0.25, 0.0]]
+
+
+def test_sine_step_is_as_long_as_promised_in_the_middle() -> None:
+    """The first step of a feature in the middle of the range is the step size."""
+    middle = torch.full((1, 2), 0.43)
+    x = sine_step(0.01, ASYMMETRIC, middle)(middle, torch.tensor([[2.0, -0.1]]))
+    assert x.tolist() == [pytest.approx([0.44, 0.42], abs=1e-5)]
+
+
+def test_sine_step_follows_the_derivative_of_its_map() -> None:
+    """Two steps against Adam on t with the gradient by autograd."""
+    low, high = ASYMMETRIC
+    start = uniform_start(torch.zeros(1, 5), 2, ASYMMETRIC, seeded(3))
+    middle, half = (low + high) / 2, (high - low) / 2
+    angle = torch.nn.Parameter(((start - middle) / half).asin())
+    optimiser = torch.optim.Adam([angle], lr=0.1 / half, eps=1e-12, maximize=True)
+    step, x = sine_step(0.1, ASYMMETRIC, start), start
+    for factor in (1.0, -0.5, 2.0):
+        ours = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad((factor * ours**3).sum(), ours)
+        x = step(ours.detach(), gradient)
+        optimiser.zero_grad()
+        (factor * (middle + half * angle.sin()) ** 3).sum().backward()
+        optimiser.step()
+        torch.testing.assert_close(x, (middle + half * angle.sin()).detach())
+
+
+@given(limits=ranges, nodes=st.integers(0, 5), seed=st.integers(0, 99))
+def test_uniform_start_lies_in_the_range(limits, nodes, seed) -> None:
+    """With the width of the features that it is to be like."""
+    x = uniform_start(torch.zeros(4, 3), nodes, limits, seeded(seed))
+    assert x.shape == (nodes, 3)
+    assert x.dtype == torch.float32
+    low, high = torch.tensor(limits, dtype=torch.float32)
+    assert ((x >= low) & (x <= high)).all()
+
+
+def test_uniform_start_fills_the_range() -> None:
+    """Mean and variance of 40,000 uniform values, to five standard errors."""
+    x = uniform_start(torch.zeros(1, 400), 100, ASYMMETRIC, seeded(1)).double()
+    assert float(x.mean()) == pytest.approx(0.43, abs=5 * math.sqrt(1 / 12 / 40_000))
+    assert float(x.var()) == pytest.approx(1 / 12, abs=5 * math.sqrt(1 / 180 / 40_000))

@@ -1,0 +1,267 @@
+"""Names with modifiers: what they set, their one spelling, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grb_check.attacks import attack_names, canonical_name, load_attack
+from grb_check.attacks.names import (
+    base_name,
+    has_setting,
+    read_budget,
+    read_modifiers,
+    split_budget,
+    split_names,
+    with_budget,
+    with_settings,
+    write_modifiers,
+)
+from grb_check.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """One setting of each kind."""
+
+    iterations: int = 10
+    step_size: float = 0.01
+    patience: int | None = 5
+    word: str = "plain"
+    maybe: str | None = None
+    flag: bool = False
+    knowledge: Literal["black-box", "white-box"] = "black-box"
+    harmony: float = 0.0
+    surrogates: tuple[str, ...] = ("gcn",)
+
+    name: ClassVar[str] = "probe"
+
+    def __post_init__(self) -> None:
+        if self.iterations < 0:
+            raise ValueError(f"iterations is {self.iterations}, allowed is 0 or more")
+
+
+WORDS = st.from_regex(r"[A-Za-z0-9._-]{1,8}", fullmatch=True)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "iterations": st.integers(min_value=0),
+        "step_size": FINITE,
+        "patience": st.none() | st.integers(),
+        "word": WORDS,
+        "maybe": st.none() | WORDS.filter(lambda word: word.lower() != "none"),
+        "flag": st.booleans(),
+        "knowledge": st.sampled_from(["black-box", "white-box"]),
+        "harmony": st.just(1.0) | FINITE,
+        "surrogates": st.lists(WORDS, min_size=1, max_size=3).map(tuple)
+        | st.just(("gcn", "gcn_ln", "gin")),
+    },
+)
+
+
+def read(name: str) -> dict[str, object]:
+    return read_modifiers(Probe(), name, "probe")
+
+
+def canonical(name: str) -> str:
+    return f"{base_name(name)}{write_modifiers(Probe(), read(name))}"
+
+
+@given(SETTINGS)
+def test_what_is_written_is_read_back(settings: dict[str, object]) -> None:
+    """The name of some settings gives the attack with these settings, and is stable."""
+    name = f"probe{write_modifiers(Probe(), settings)}"
+    assert with_settings(Probe(), read(name), "probe") == Probe(**settings)  # type: ignore[arg-type]
+    assert canonical(name) == name
+
+
+@given(SETTINGS, st.randoms(use_true_random=False))
+def test_equal_settings_have_one_name(settings: dict[str, object], random: st.DataObject) -> None:
+    """Whatever their order."""
+    shuffled = list(settings.items())
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert write_modifiers(Probe(), settings) == write_modifiers(Probe(), dict(shuffled))
+
+
+@given(SETTINGS)
+def test_names_are_safe_in_ids_and_shells(settings: dict[str, object]) -> None:
+    """No blank, quote, bracket, slash, colon or wildcard; and a list of names splits at them."""
+    name = f"probe{write_modifiers(Probe(), settings)}"
+    assert not set(name) & set(" \t'\"`$&|;<>()[]{}*?!#~\\/:@%^")
+    assert split_names(f"rnd,{name},rnd", ["rnd"]) == ["rnd", name, "rnd"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("probe", "probe"),
+        ("probe+white-box+hao", "probe+white-box+hao"),
+        ("probe+hao+white-box", "probe+white-box+hao"),
+        ("probe+harmony=1+knowledge=white-box", "probe+white-box+hao"),
+        ("probe+surrogates=gcn,gcn_ln,gin", "probe+ensemble"),
+        ("probe+surrogates=gcn+harmony=0+knowledge=black-box", "probe"),
+        ("probe+patience=None+step_size=1e-3", "probe+step_size=0.001+patience=none"),
+        ("probe+black-box", "probe"),
+        ("probe+flag=TRUE", "probe+flag=true"),
+        ("probe+iterations=010", "probe+iterations=10"),  # a dataset may have another default
+    ],
+)
+def test_canonical_names(given: str, expected: str) -> None:
+    """Presets are shown as presets, in the order of the fields, and defaults are dropped."""
+    assert canonical(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("probe+wihte-box", "unknown modifier of attack probe 'wihte-box' .did you mean 'white-bo"),
+        (
+            "probe+iteration=3",
+            "did you mean 'iterations=VALUE'.*; allowed: white-box, black-box, hao",
+        ),
+        ("probe+iterations", "unknown modifier .*'iterations' .did you mean 'iterations=VALUE'"),
+        ("probe+", "unknown modifier of attack probe ''"),
+        ("probe+name=x", "unknown modifier of attack probe 'name=x'"),
+        ("probe+iterations=", "iterations=: '' is not a whole number"),
+        ("probe+iterations=1.5", "'1.5' is not a whole number"),
+        ("probe+step_size=nan", "'nan' is not a number"),
+        ("probe+step_size=1e+16", "step_size=1e: '1e' is not a number"),
+        ("probe+flag=yes", "'yes' is not true or false"),
+        ("probe+patience=x", "'x' is not none or a whole number"),
+        ("probe+knowledge=grey-box", "'grey-box' is not 'black-box' or 'white-box'"),
+        ("probe+word=a,b", "'a,b' is not a word .*no attack has the name behind the comma"),
+        ("probe+word=a/b", "'a/b' is not a word"),
+        ("probe+surrogates=gcn,", "'gcn,' is not a list with commas, each a word"),
+        ("probe+hao+harmony=0.5", "harmony is given twice in 'probe.hao.harmony=0.5'"),
+        ("probe+hao+hao", "harmony is given twice"),
+    ],
+)
+def test_a_wrong_modifier_is_named(name: str, message: str) -> None:
+    """With what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        read(name)
+
+
+def test_a_value_that_the_attack_refuses_is_a_usage_error() -> None:
+    """Whatever kind of error the attack raised."""
+    with pytest.raises(
+        UsageError, match=r"attack probe: (?s:.*)ValueError: iterations is -1, allowed"
+    ):
+        with_settings(Probe(), read("probe+iterations=-1"), "probe")
+
+
+def test_what_is_no_frozen_dataclass_takes_no_modifiers() -> None:
+    """And the message says why."""
+
+    class Plain:
+        iterations = 3
+
+    with pytest.raises(UsageError, match="because its class is no frozen dataclass; got 'hao'"):
+        read_modifiers(Plain(), "plain+hao", "plain")
+    assert not has_setting(Plain(), "iterations")
+
+
+def test_an_attack_without_that_setting_refuses_its_modifier() -> None:
+    """One that has no settings at all says so."""
+
+    @dataclass(frozen=True)
+    class Bare: ...
+
+    with pytest.raises(UsageError, match="attack bare takes no modifiers; got 'hao'"):
+        read_modifiers(Bare(), "bare+hao", "bare")
+    with pytest.raises(
+        UsageError, match="injection/rnd 'hao'; allowed: white-box, black-box, know"
+    ):
+        canonical_name("injection", "rnd+hao")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rnd,pgd", ["rnd", "pgd"]),
+        ("pgd+white-box, rnd", ["pgd+white-box", "rnd"]),
+        ("agia+surrogates=gcn, gin+hao,rnd", ["agia+surrogates=gcn,gin+hao", "rnd"]),
+        ("agia+surrogates=gcn,gin", ["agia+surrogates=gcn,gin"]),
+        ("*/agia+surrogates=gcn,gin = 0.3,x/* = 1", ["*/agia+surrogates=gcn,gin = 0.3", "x/* = 1"]),
+        ("*/pgd+hao=0.3,x/*=1", ["*/pgd+hao=0.3", "x/*=1"]),
+        ("x/pgd+*=0.3,y=1", ["x/pgd+*=0.3", "y=1"]),
+        ("a=1,b=2", ["a=1", "b=2"]),
+        ("pgd+iterations=5,rnd+hao", ["pgd+iterations=5", "rnd+hao"]),
+        ("pgd+iterations=5,my:attack", ["pgd+iterations=5", "my:attack"]),
+        ("*/pgd+word=a, x/* = 1", ["*/pgd+word=a", "x/* = 1"]),
+        ("", [""]),
+    ],
+)
+def test_a_comma_inside_a_value_belongs_to_it(text: str, expected: list[str]) -> None:
+    """In lists of attacks, of patterns and of thresholds alike."""
+    assert split_names(text, {"rnd", "pgd", "fgsm"}) == expected
+
+
+def test_a_name_sets_what_a_dataset_would() -> None:
+    """The name comes first, then the dataset, then the attack's own default."""
+    defaults = {"iterations": 2000, "step_size": 0.02, "unknown": 1}
+    plain = load_attack("injection", "pgd", defaults)
+    assert (plain.iterations, plain.step_size) == (2000, 0.02)  # type: ignore[attr-defined]
+    named = load_attack("injection", "pgd+iterations=1000", defaults)
+    assert (named.iterations, named.step_size) == (1000, 0.02)  # type: ignore[attr-defined]
+    assert load_attack("injection", "rnd", defaults) == load_attack("injection", "rnd")
+    assert canonical_name("injection", "pgd+iterations=1000") == "pgd+iterations=1000"
+
+
+def test_every_field_of_every_built_in_attack_can_be_named() -> None:
+    """A setting of a type that no name can hold would be a trap."""
+    for scenario, name in attack_names():
+        attack = load_attack(scenario, name)
+        for each in fields(attack):  # type: ignore[arg-type]
+            value = getattr(attack, each.name)
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            assert read_modifiers(attack, f"{name}+{each.name}={text}", name) == {each.name: value}
+
+
+def test_a_budget_is_no_setting_of_the_attack_and_comes_last() -> None:
+    """Every attack has it, whatever its class; one that says so keeps its field to itself."""
+
+    @dataclass(frozen=True)
+    class Own:
+        budget: int = 3
+
+    assert not has_setting(Own(), "budget")
+    assert canonical_name("injection", "rnd+budget=.05") == "rnd+budget=0.05"
+    assert canonical_name("injection", "rnd+budget=5%+white-box") == "rnd+white-box+budget=0.05"
+    assert load_attack("injection", "rnd+budget=0.5") == load_attack("injection", "rnd")
+
+
+@given(st.floats(min_value=0, max_value=1, exclude_min=True), st.sampled_from(["", "+hao"]))
+def test_a_budget_that_is_written_is_read_back(budget: float, modifiers: str) -> None:
+    """To the last digit."""
+    name = with_budget(f"pgd{modifiers}", budget)
+    assert split_budget(name) == (f"pgd{modifiers}", budget)
+    assert canonical_name("injection", name) == name
+    assert split_names(f"{name},rnd", ["rnd"]) == [name, "rnd"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-0.1", "1.01", "101%", "5%%", "nan", "inf", "1/2", "x", "1e-400"]
+)
+def test_what_is_no_share_is_no_budget(text: str) -> None:
+    """More than everything cannot be attacked, and nothing need not be."""
+    with pytest.raises(UsageError, match=r"--grb-budget: .* is no budget; give a share above 0"):
+        read_budget(text, "--grb-budget")
+
+
+def test_a_budget_given_twice_is_refused() -> None:
+    """With the name that says so."""
+    with pytest.raises(UsageError, match=r"attack rnd: budget is given twice in 'rnd\+budget=0.1"):
+        canonical_name("injection", "rnd+budget=0.1+budget=0.1")
+
+
+def test_the_worst_takes_no_modifier_but_a_budget() -> None:
+    """It is no attack with settings; the message says where they belong."""
+    assert canonical_name("modification", "worst+budget=1") == "worst+budget=1.0"
+    with pytest.raises(UsageError, match=r"modification/worst takes no modifier .* got 'hao'"):
+        canonical_name("modification", "worst+hao+budget=0.1")

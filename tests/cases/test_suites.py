@@ -1,0 +1,97 @@
+"""Suites and sets of graphs: what runs where little is said, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from settings_factory import settings
+
+from grb_check.attacks import ON_GRAPHS
+from grb_check.cases.case import on_graphs
+from grb_check.cases.suites import FOR_GRAPHS, SUITES
+from grb_check.errors import UsageError
+
+MOLECULES = "synthetic-molecules"
+
+
+def test_sets_of_graphs_alone_have_a_suite_of_their_own(tmp_path: Path) -> None:
+    """Nothing to configure: the dataset is enough."""
+    made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES])
+    assert made.suite == FOR_GRAPHS
+    assert [case.id for case in made.cases()] == [
+        f"{MOLECULES}/full/{scenario}/{attack}" for scenario, attack in ON_GRAPHS
+    ]
+
+
+def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
+    """Attacks of nodes on the single graph, those of edges on both."""
+    made = settings(
+        tmp_path,
+        model=["a:b"],
+        dataset=["synthetic-cora", MOLECULES],
+        difficulty=["easy"],
+        attack=["dice,prbcd"],
+    )
+    assert [case.id for case in made.cases()] == [
+        "synthetic-cora/easy/modification/dice",
+        "synthetic-cora/easy/modification/prbcd",
+        f"{MOLECULES}/full/modification/prbcd",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"attack": ["dice"]}, "modification/dice cannot attack; allowed: modification/random"),
+        ({"attack": ["prbcd,injection/pgd"]}, "injection/pgd cannot attack"),
+        ({"attack": ["injection/worst"]}, "injection/worst cannot attack"),
+        ({"suite": "smoke"}, "give --grb-suite=contrastive-graphs-smoke, or name attacks"),
+        ({"difficulty": ["hard"]}, "no difficulty 'hard'; allowed: full"),
+    ],
+)
+def test_what_sets_of_graphs_cannot_have_is_refused(
+    tmp_path: Path, given: dict[str, object], message: str
+) -> None:
+    """Before any work, with what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        settings(tmp_path, model=["a:b"], dataset=[MOLECULES], **given)
+
+
+def test_a_name_of_two_scenarios_means_the_one_that_is_possible(tmp_path: Path) -> None:
+    """`worst` and `rnd` are names of both."""
+    made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["worst,grbcd"])
+    assert [case.attack for case in made.cases()] == ["grbcd", "worst"]
+
+
+@pytest.mark.parametrize("name", ["contrastive", "contrastive-smoke"])
+def test_contrastive_suites_bring_their_protocol_along(tmp_path: Path, name: str) -> None:
+    """It gives way to what the user says."""
+    dataset = ["synthetic-cora"]
+    places = settings(tmp_path, model=["a:b"], suite=name, dataset=dataset).places
+    assert (places.training, places.features) == ("transductive", "rows")
+    assert places.split == SUITES[name].split
+    own = {"training": "inductive", "features": "grb", "split": "grb"}
+    places = settings(tmp_path, model=["a:b"], suite=name, dataset=dataset, **own).places
+    assert (places.training, places.features, places.split) == ("inductive", "grb", "grb")
+
+
+def test_other_suites_learn_as_grb_does(tmp_path: Path) -> None:
+    """Inductively, on GRB's features."""
+    for name in ("smoke", "standard", "paper"):
+        suite = SUITES[name]
+        assert (suite.training, suite.features, suite.split) == ("inductive", "grb", "grb")
+
+
+@pytest.mark.parametrize("option", ["training", "features"])
+def test_wrong_words_are_answered_with_the_allowed_ones(tmp_path: Path, option: str) -> None:
+    """As everywhere."""
+    with pytest.raises(UsageError, match=f"unknown {option} 'x'; allowed:"):
+        settings(tmp_path, model=["a:b"], **{option: "x"})
+
+
+@pytest.mark.parametrize("name", ["contrastive-graphs", "contrastive-graphs-smoke"])
+def test_suites_of_graphs_hold_nothing_that_graphs_cannot_have(name: str) -> None:
+    """All their attacks change edges of each graph."""
+    assert all(map(on_graphs, SUITES[name].attacks))
+    assert SUITES[name].difficulties == ("full",)

@@ -1,0 +1,374 @@
+"""The parts of a run judged together."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from differences import differences
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outcome_factory import outcome
+
+from grb_check.__main__ import main
+from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.cases.shards import Shard, plan
+from grb_check.cli.merging import merge
+from grb_check.cli.restoring import settings_of
+from grb_check.cli.shard_records import Part
+from grb_check.datasets import Places, Source
+from grb_check.errors import UsageError
+from grb_check.gate.baselines.baseline import open_baseline
+from grb_check.gate.limits import Gate, Threshold, judge
+from grb_check.gate.rank_limits import RankLimit
+from grb_check.ranking.rankings import prepare
+from grb_check.reports import json_report
+from grb_check.session.durations import recorded
+from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.option_table import OPTIONS
+from grb_check.settings.options import COMMAND_LINE, DEFAULT
+from grb_check.settings.report_paths import Outputs
+from grb_check.settings.settings import Settings
+
+SETTINGS = Settings(
+    models=(
+        ModelSpec(label="net", target="m:net", args={"width": 8}),
+        ModelSpec(label="mlp", target="m:mlp", args={}),
+    ),
+    suite="smoke",
+    datasets=(Source("tiny", "folder", Path("tiny")), Source("set", "graphs", Path("set"))),
+    difficulties=("easy", "full"),
+    attacks=(("injection", "rnd"), ("modification", "prbcd"), ("modification", "m:attr")),
+    patterns=("tiny/*", "*/full/modification/prbcd"),
+    repeats=2,
+    gate=Gate(thresholds=(Threshold("set/*", 0.5),), max_drop=0.3, min_clean=0.1),
+    places=Places(),
+    store=None,
+    device="cpu",
+    outputs=Outputs(),
+    origins=dict.fromkeys((option.dest for option in OPTIONS), DEFAULT),
+    rank_limits=(RankLimit("mlp@tiny/easy", 1), RankLimit("net@tiny/*", 2)),
+)
+CASES = SETTINGS.cases()
+
+
+def rows_of(cases: Sequence[Case], own: Settings = SETTINGS) -> list[Row]:
+    """The cases as they came back: each loses a share that depends on its place."""
+    ledger = Ledger()
+    for case in cases:
+        lost = CASES.index(case) % 5 / 20
+        pairs = [(0.8, 0.8 - lost), (0.78, 0.74 - lost)]
+        made = outcome(pairs, [(0.8, 0.7)] * 2, case, case.model)
+        verdict = judge(made, own.gate)
+        record = {"case": asdict(case), "outcome": made.to_dict(), "verdict": asdict(verdict)}
+        ledger.enter(
+            node_id_of(case), record, "pass" if verdict.passed else "fail", verdict.message
+        )
+    return ledger.rows
+
+
+def part(
+    shard: Shard | None,
+    seconds: Mapping[str, float] | None = None,
+    own: Settings = SETTINGS,
+    lost: int = 0,
+) -> dict[str, Any]:
+    """The record of a part, which lost its first cases."""
+    made = plan(CASES, shard, seconds or {})
+    own = replace(own, shard=shard)
+    rows = rows_of(made.own[lost:], own)
+    missing = [node_id_of(case) for case in made.own[:lost]]
+    rankings = prepare(own, CASES)
+    ranks = rankings.ranks(rows, {row.node_id for row in rows} | set(missing))
+    verdicts = rankings.verdicts(ranks, stopped=False)
+    record = json_report.record(own, rows, missing, ranks, verdicts, made)
+    return json.loads(json.dumps(record))  # type: ignore[no-any-return]
+
+
+def parts(count: int, **rest: Any) -> list[Part]:
+    return [
+        Part(name=f"{index}.json", record=part(Shard(index, count), **rest))
+        for index in range(1, count + 1)
+    ]
+
+
+def changed(given: Part, change: Callable[[dict[str, Any]], object]) -> Part:
+    record = copy.deepcopy(dict(given.record))
+    change(record)
+    return replace(given, record=record)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the files of the tests are, by their names."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(given: Sequence[Part]) -> list[str]:
+    for each in given:
+        Path(each.name).write_text(json.dumps(each.record))
+    return [each.name for each in given]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from([1, 2, 3, 16]),
+    st.dictionaries(st.sampled_from([case.id for case in CASES]), st.floats(0, 99)),
+    st.randoms(),
+)
+def test_merged_parts_are_the_run(count: int, seconds: dict[str, float], order: Any) -> None:
+    """Whatever the cut, the order of the parts, and however many are empty."""
+    given = parts(count, seconds=seconds)
+    order.shuffle(given)
+    whole = merge(given)
+    assert differences(json.loads(json.dumps(whole.record)), part(None)) == []
+    assert (whole.missing, whole.absent, whole.torn) == ([], [], [])
+
+
+def test_ranks_are_judged_once_over_all() -> None:
+    """A part says that it cannot; the whole run does."""
+    given = parts(3)
+    for each in given:
+        verdicts = each.record["ranks"]["verdicts"]
+        assert {verdict["passed"] for verdict in verdicts} <= {None}
+        assert all("merge judges it" in verdict["message"] for verdict in verdicts)
+    passed = {each.group.id: each.passed for each in merge(given).verdicts}
+    assert passed == {"mlp@tiny/easy": False, "net@tiny/easy": True, "net@tiny/full": True}
+
+
+def test_what_no_part_has_a_verdict_on_is_missing() -> None:
+    """Lost in a part, or in a part that was not given."""
+    first, second, third = parts(3)
+    lost = part(Shard(3, 3), lost=2)
+    whole = merge([first, replace(third, record=lost)])
+    gone = [case["node_id"] for case in second.record["cases"]]
+    assert whole.missing == sorted([*lost["missing"], *gone])
+    assert whole.record["missing"] == whole.missing
+    assert whole.absent == ["2/3"]
+    assert {each.passed for each in whole.verdicts if each.group.model == "mlp"} == {False}
+
+
+def test_a_crashed_case_is_missing_though_it_has_a_row() -> None:
+    """Its row says error; a verdict it has none."""
+    given = part(None)
+    entry = given["cases"][0]
+    entry.update(outcome=None, verdict=None, result="error", message="worker 'gw0' crashed")
+    given["missing"] = [entry["node_id"]]
+    whole = merge([Part(name="a.json", record=given)])
+    assert whole.missing == [entry["node_id"]]
+    assert whole.record["cases"][0]["result"] == "error"
+
+
+def test_deselected_cases_are_not_missing() -> None:
+    """What one part left out and another has is run; what none has makes ranks unjudged."""
+    record = part(None)
+    gone = record["cases"][:2]
+    left = record | {
+        "cases": record["cases"][2:],
+        "deselected": [each["id"] for each in gone],
+    }
+    whole = merge([Part(name="a.json", record=left)])
+    assert whole.missing == []
+    assert sorted(whole.record["deselected"]) == sorted(left["deselected"])
+    assert any("deselected" in each.message for each in whole.verdicts)
+    other = record | {"cases": gone, "deselected": [each["id"] for each in left["cases"]]}
+    both = merge([Part(name="a.json", record=left), Part(name="b.json", record=other)])
+    assert both.record["deselected"] == []
+    assert len(both.rows) == len(CASES)
+
+
+def test_a_case_in_two_parts_is_refused() -> None:
+    """Also a test of the repository's own, which every part ran."""
+    first, second = parts(2)
+    with pytest.raises(UsageError, match=r"case grb::.* is in 1\.json and in 1\.json; give each"):
+        merge([first, first])
+    mine = {**first.record["cases"][0], "node_id": "test_own.py::test_mine"}
+    both = [changed(each, lambda record: record["cases"].append(mine)) for each in (first, second)]
+    with pytest.raises(UsageError, match=r"test_own\.py::test_mine is in 1\.json .*--grb-only"):
+        merge(both)
+
+
+def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(record: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            record = record[key]
+        record[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_set("grb_check", value="0.0.1"), "grb_check is '.*' and '0.0.1'"),
+        (_set("settings", "repeats", value=9), "repeats is 2 and 9"),
+        (_set("settings", "gate", "max_drop", value=0.9), "gate is .*0.3.* and .*0.9"),
+        (_set("settings", "rank_against", value="zoo"), "rank_against is"),
+        (_set("baseline", value={"margin": 2.0}), "baseline margin is None and 2.0"),
+        (_set("shard", "plan", value="0"), "were cut differently"),
+        (_set("shard", value=None), "cut differently .*in 2 parts, and 14 cases in 1 part"),
+        (lambda record: record["planned"].pop(), "14 cases in 2 parts, and 13 cases in 2 parts"),
+        (_set("shard", value=3), "does not tell which cases .*TypeError"),
+        (lambda record: record.pop("planned"), "does not tell which cases .*KeyError: 'planned'"),
+        (_set("planned", value=[{"id": "x", "node_id": "x"}]), "its plan is none"),
+    ],
+)
+def test_parts_of_other_runs_are_refused(
+    change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    """The message names the file and what differs."""
+    first, second = parts(2)
+    with pytest.raises(UsageError, match=message) as raised:
+        merge([first, changed(second, change)])
+    assert "2.json" in str(raised.value)
+
+
+def test_where_a_part_ran_does_not_matter() -> None:
+    """Device, folders and versions may differ; the versions are all told."""
+
+    def moved(record: dict[str, Any]) -> None:
+        record["settings"] |= {"device": "cuda", "data": ["/elsewhere"], "origins": {}}
+        record["environment"]["torch"] = "0.1"
+
+    first, second = parts(2)
+    record = merge([first, changed(second, moved)]).record
+    assert record["environment"]["torch"] == f"{first.record['environment']['torch']} and 0.1"
+    assert record["settings"] == first.record["settings"]
+    own = _set("settings", "rank_against", value="/a/board.json")
+    there = _set("settings", "rank_against", value="C:\\b\\board.json")
+    with pytest.raises(UsageError, match=r"there is no file '/a/board\.json'"):
+        merge([changed(first, own), changed(second, there)])
+
+
+def test_settings_come_back_from_a_record() -> None:
+    """All that ranks and reports need of them."""
+    record = json.loads(json.dumps(part(None)["settings"]))
+    back = settings_of(record)
+    assert back.cases() == CASES
+    for name in ("models", "gate", "rank_limits", "repeats", "delta_to", "against", "origins"):
+        assert getattr(back, name) == getattr(SETTINGS, name), name
+    damaged = Part(name="a.json", record=part(None) | {"settings": record | {"gate": {"x": 1}}})
+    with pytest.raises(UsageError, match=r"a\.json is damaged: its settings cannot be read"):
+        merge([damaged])
+
+
+def test_the_command_writes_and_shows_the_whole_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With pytest's exit codes: 1 for a case or a rank limit that failed, 3 for a lost case."""
+    names = written(parts(3))
+    assert main(["merge", *names, "--json", "all.json"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"grb merge: 3 parts, {len(CASES)} of {len(CASES)} cases\n")
+    assert "net on tiny (made for tests)" in out
+    assert "grb::mlp::tiny::test_rank[easy] - rank 2 > limit 1 by 'mlp@tiny/easy'" in out
+    assert out.splitlines()[-1].strip("= ") == "1 failed, 16 passed"
+    assert differences(json.loads((folder / "all.json").read_text()), part(None)) == []
+    assert main(["merge", "all.json"]) == 1
+    capsys.readouterr()
+    assert main(["merge", *names[1:]]) == 3
+    out = capsys.readouterr().out
+    assert "not judged: 5 cases; the run cannot be green. Parts not given: 1/3" in out
+
+
+def test_the_command_is_green_where_all_is_well(folder: Path) -> None:
+    """And 5 where there is no case at all."""
+    calm = replace(SETTINGS, rank_limits=())
+    assert main(["merge", *written(parts(2, own=calm))]) == 0
+    record = part(None, own=calm)
+    gone = record | {"cases": [], "deselected": [each["id"] for each in record["cases"]]}
+    assert main(["merge", *written([Part(name="none.json", record=gone)])]) == 5
+
+
+def test_a_dataset_that_differs_between_parts_is_not_green(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its cases cannot be compared."""
+
+    def torn(record: dict[str, Any]) -> None:
+        record["cases"][0]["outcome"]["dataset"] = "0" * 64
+
+    first, second = parts(2, own=replace(SETTINGS, rank_limits=()))
+    assert main(["merge", *written([first, changed(second, torn)])]) == 1
+    assert "was another graph" in capsys.readouterr().out
+
+
+def test_wrong_input_is_4(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line on standard error names the file; nothing is written."""
+    (name, _) = written(parts(2))
+    (folder / "bad.json").write_text("{")
+    for args, told in (
+        ([name, name], "give each part once"),
+        (["none.json"], "none.json"),
+        (["bad.json"], "bad.json"),
+        ([name, "--json", str(folder)], "--json"),
+        ([name, "--update-baseline"], "needs the file to write; add --baseline FILE"),
+    ):
+        assert main(["merge", *args, *([] if "--json" in args else ["--html", "x.html"])]) == 4
+        error = capsys.readouterr().err
+        assert error.startswith("grb_check: ")
+        assert told in error
+        assert error.count("\n") == 1
+    assert not (folder / "x.html").exists()
+
+
+def test_the_baseline_is_judged_once_or_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Written by the merge, since a part has not all cases; then all cases are compared."""
+    calm = replace(SETTINGS, rank_limits=())
+    names = written(parts(2, own=calm))
+    kept = folder / "robustness.json"
+    assert main(["merge", *names, "--baseline", str(kept)]) == 1  # a person has to commit it
+    assert main(["merge", *names, "--baseline", str(kept)]) == 4  # nothing was compared
+    assert main(["merge", *names, "--baseline", str(kept), "--update-baseline"]) == 0
+    baseline = open_baseline(kept, 2.0, update=False)
+    assert sorted(baseline.entries) == sorted(case.id for case in CASES)
+    about = {"path": "elsewhere.json", "margin": 2.0, "alpha": 0.05, "tests": len(CASES)}
+    against = [changed(each, _set("baseline", value=about)) for each in parts(2, own=calm)]
+    names = written(against)
+    capsys.readouterr()
+    assert main(["merge", *names]) == 4
+    assert "'elsewhere.json' that the parts were compared with is not here" in (
+        capsys.readouterr().err
+    )
+    assert main(["merge", *names, "--baseline", str(kept), "--json", "all.json"]) == 0
+    together = json.loads((folder / "all.json").read_text())["baseline"]["together"]
+    assert [each["result"] for each in together] == ["equal"] * 4
+    for what, value in (("tests", 3), ("digest", "another")):
+        other = [changed(each, _set("baseline", what, value=value)) for each in against]
+        assert main(["merge", *written(other), "--baseline", str(kept)]) == 4
+        assert "give the same file" in capsys.readouterr().err
+        if what == "digest":
+            assert main(["merge", *written([other[0], against[1]])]) == 4
+            assert "baseline digest is 'another' and None" in capsys.readouterr().err
+
+
+def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
+    """Without the training of the victims, which every part does itself."""
+    (name,) = written([Part(name="run.json", record=part(None))])
+    cut = replace(SETTINGS, shard=Shard(1, 2))
+    path = folder / name
+    assert recorded(replace(cut, durations=path)) == ({case.id: 2.0 for case in CASES}, path)
+    baseline = open_baseline(folder / "kept.json", 2.0, update=True)
+    baseline.write(rows_of(CASES))
+    kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, update=False))
+    assert recorded(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
+    assert recorded(cut) == ({}, None)
+    assert recorded(replace(SETTINGS, durations=path)) == ({}, None)
+    given = replace(
+        SETTINGS,
+        durations=path,
+        origins={**SETTINGS.origins, "grb_durations": COMMAND_LINE},
+    )
+    with pytest.raises(UsageError, match="needs --grb-shard"):
+        recorded(given)
+    with pytest.raises(UsageError, match=r"nowhere\.json"):
+        recorded(replace(cut, durations=folder / "nowhere.json"))

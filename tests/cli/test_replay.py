@@ -1,0 +1,350 @@
+"""`python -m grb_check replay` on evidence of a tiny model."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny import write_dataset
+from torch import Tensor
+
+import grb_check
+from grb_check import datasets
+from grb_check.__main__ import main
+from grb_check.attacks.threat import Perturbation
+from grb_check.cases.case import Case
+from grb_check.evaluation.before_and_after import Scene
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.store import Store
+from grb_check.failures.evidence import (
+    Evidence,
+    KeptData,
+    KeptModel,
+    KeptRepeat,
+    Limits,
+    read,
+    write,
+)
+from grb_check.failures.record_failure import sizes
+from grb_check.victims.subject import as_subject
+
+MODELS = """
+    import torch
+
+
+    class Fixed(torch.nn.Module):
+        def __init__(self, num_features, num_classes, neighbours, noise):
+            super().__init__()
+            weight = torch.eye(num_features, num_classes) + noise * torch.rand(1)
+            self.weight = torch.nn.Parameter(weight)
+            self.neighbours = neighbours
+
+        def fit(self, data):
+            pass
+
+        def forward(self, x, edge_index):
+            around = torch.zeros_like(x).index_add(0, edge_index[0], x[edge_index[1]])
+            return (x + self.neighbours * around) @ self.weight
+
+
+    def build(num_features, num_classes, neighbours=1.0):
+        return Fixed(num_features, num_classes, neighbours, 0.0)
+
+
+    def deaf(num_features, num_classes):
+        return Fixed(num_features, num_classes, 0.0, 0.0)
+
+
+    def random(num_features, num_classes, seed):
+        random.calls += 1
+        return Fixed(num_features, num_classes, 1.0, random.calls)
+
+
+    random.calls = 0
+
+
+    def broken(num_features, num_classes):
+        raise ValueError("the factory's own fault")
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working folder with models and a dataset, where a case has failed."""
+    folder = tmp_path_factory.mktemp("replay")
+    (folder / "replayed_models.py").write_text(textwrap.dedent(MODELS))
+    write_dataset(folder / "tiny")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("GRB_CHECK_DATA", str(folder / "data"))
+        failed(folder, "replayed_models:build", "kept")
+        failed(folder, "replayed_models:random", "random")
+    return folder
+
+
+def failed(home: Path, model: str, name: str) -> None:
+    """Evidence of edges between the classes of targets, as a white-box attack may add them."""
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(home / "tiny"))
+    case = Case("tiny", "full", "modification", "grbcd+white-box")
+    repeats = []
+    for seed in range(2):
+        with evaluator.scene(as_subject(model), source, case, seed) as scene:
+            perturbation = Perturbation(added_edges=between_classes(scene))
+            repeats.append(
+                KeptRepeat(
+                    seed=seed,
+                    clean=scene.accuracy(scene.before),
+                    attacked=scene.accuracy(scene.after(perturbation)),
+                    method="adaptive",
+                    member="",
+                    weights=scene.ready.weights,
+                    perturbation=perturbation,
+                )
+            )
+    dataset = evaluator.dataset(source)
+    kept = Evidence(
+        case=case,
+        model=KeptModel(name=model, target=model),
+        data=KeptData(
+            spec=source.asked,
+            split="grb",
+            training="inductive",
+            features="grb",
+            folders=(),
+            base=str(home),
+            fingerprint=dataset.fingerprint(),
+            sizes=sizes(dataset),
+        ),
+        limits=Limits(drop=0.01, clean=0.1, rule="max drop"),
+        message="drop 12.3% > limit 1.0% (max drop)",
+        device="cpu",
+        repeats=tuple(repeats),
+    )
+    write(home / f"{name}.npz", kept)
+
+
+def between_classes(scene: Scene) -> Tensor:
+    """int64 [2, m], as many new edges between targets of different classes as are allowed."""
+    pairs = torch.combinations(scene.targets).T
+    codes = scene.graph.edge_index[0] * scene.graph.num_nodes + scene.graph.edge_index[1]
+    present = torch.isin(pairs[0] * scene.graph.num_nodes + pairs[1], codes)
+    differ = scene.graph.y[pairs[0]] != scene.graph.y[pairs[1]]
+    return pairs[:, differ & ~present][:, ::40][:, : scene.threat.edge_budget]
+
+
+@pytest.fixture
+def replay(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, list[str]]]:
+    """Run it in the working folder: exit code, and what was said."""
+    monkeypatch.chdir(home)
+    monkeypatch.syspath_prepend(home)
+    monkeypatch.setenv("GRB_CHECK_DATA", str(home / "data"))
+
+    def run(*arguments: str) -> tuple[int, list[str]]:
+        code = main(["replay", *map(str, arguments)])
+        said = capsys.readouterr()
+        return code, (said.out + said.err).splitlines()
+
+    return run
+
+
+def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
+    """Trained anew from the seed; 1 is what `git bisect run` takes for bad."""
+    code, lines = replay("kept.npz")
+    kept = read(home / "kept.npz")
+    first = kept.repeats[0]
+    assert code == 1
+    assert lines[0] == f"{kept.case.id} of replayed_models:build, 2 repeats"
+    assert lines[1] == f"recorded: {kept.message}"
+    assert lines[2] == (
+        f"repeat 1: clean {first.clean:.1%} -> attacked {first.attacked:.1%}, drop "
+        f"{first.drop:.1%}, as recorded"
+    )
+    assert lines[3].endswith("as recorded")
+    assert lines[4].startswith("mean: clean ")
+    assert lines[5].startswith("fails: drop ")
+    assert lines[5].endswith("> limit 1.0% (max drop)")
+    assert len(lines) == 6
+
+
+def test_what_the_run_imported_from_is_searched(home: Path, replay) -> None:
+    """As pytest's `pythonpath` named it; it may have moved with the folder of the run."""
+    (home / "src").mkdir()
+    (home / "src" / "models_in_src.py").write_text(textwrap.dedent(MODELS))
+    kept = read(home / "kept.npz")
+    model = KeptModel(name="m", target="models_in_src:build", folders=("/builds/7/project/src",))
+    write(home / "src.npz", replace(kept, model=model))
+    assert replay("src.npz")[0] == 125
+    write(
+        home / "src.npz",
+        replace(read(home / "src.npz"), data=replace(kept.data, base="/builds/7/project")),
+    )
+    code, lines = replay("src.npz")
+    assert code == 1
+    assert lines[2].endswith("as recorded")
+
+
+def test_another_device_is_said(home: Path, replay) -> None:
+    """Beside other versions."""
+    versions = {"grb_check": "0.0.1"}
+    write(home / "gpu.npz", replace(read(home / "kept.npz"), device="cuda", versions=versions))
+    assert replay("gpu.npz")[1][2] == (
+        f"recorded with grb_check 0.0.1, now {grb_check.__version__}; device cuda, now cpu"
+    )
+
+
+def test_an_error_of_another_kind_is_no_failure_of_the_model(
+    home: Path, replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`git bisect run` would take Python's own exit code for a bad commit."""
+
+    def fails(*_: object) -> None:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(Scene, "after", fails)
+    code, lines = replay("kept.npz")
+    assert code == 125
+    assert lines[-1] == "MemoryError: no memory"
+
+
+def test_a_better_model_passes(replay) -> None:
+    """And is said to be another one."""
+    code, lines = replay("kept.npz", "--grb-model", "replayed_models:deaf")
+    assert code == 0
+    assert lines[0].endswith("of deaf, 2 repeats")
+    assert "drop 0.0%; recorded: clean " in lines[2]
+    assert lines[-1] == "passes: drop 0.0% <= limit 1.0% (max drop)"
+
+
+def test_arguments_of_the_model(home: Path, replay) -> None:
+    """Given ones count; recorded ones hold for the recorded model alone."""
+    args = ("--grb-model-args", "neighbours=0.0")
+    assert replay("kept.npz", *args)[0] == 0
+    kept = read(home / "kept.npz")
+    write(home / "args.npz", replace(kept, model=replace(kept.model, args={"neighbours": 0.0})))
+    assert replay("args.npz")[0] == 0
+    assert replay("args.npz", "--grb-model", "replayed_models:build")[0] == 0
+    assert replay("args.npz", "--grb-model-args", "")[0] == 1
+    assert replay("args.npz", "--grb-model", "replayed_models:deaf")[0] == 0
+
+
+def test_a_training_that_is_not_deterministic_is_said(replay) -> None:
+    """The perturbation was made for weights that are gone."""
+    code, lines = replay("random.npz")
+    assert code == 1
+    assert lines[-2].startswith(
+        "the weights of the model are not the recorded ones in repeat 1, 2: other code"
+    )
+    assert lines[-2].endswith("; the perturbation was made for the recorded ones")
+
+
+def test_a_model_below_the_floor_does_not_pass(home: Path, replay) -> None:
+    """A model that knows nothing loses nothing."""
+    kept = read(home / "kept.npz")
+    write(home / "floor.npz", replace(kept, limits=replace(kept.limits, clean=0.999)))
+    code, lines = replay("floor.npz", "--grb-model", "replayed_models:deaf")
+    assert code == 1
+    assert lines[-1].startswith("fails: clean accuracy ")
+
+
+def test_without_a_limit_nothing_fails(home: Path, replay) -> None:
+    """The test that failed judged by itself."""
+    write(home / "own.npz", replace(read(home / "kept.npz"), limits=Limits()))
+    code, lines = replay("own.npz")
+    assert code == 0
+    assert lines[-1] == "no limit was recorded, because the test judges by itself"
+
+
+def test_shrinking_says_and_keeps_what_is_left(home: Path, replay) -> None:
+    """The small perturbation is evidence itself."""
+    code, lines = replay("kept.npz", "--grb-shrink")
+    assert code == 1
+    at = next(number for number, line in enumerate(lines) if line.startswith("smallest"))
+    assert lines[at].startswith("smallest counter-example: ")
+    assert lines[-1] == "kept as kept-smallest.npz"
+    small, whole = read(home / "kept-smallest.npz"), read(home / "kept.npz")
+    assert len(small.repeats) == 1
+    assert small.repeats[0].drop > 0.01
+    counts = [
+        sum(each.shape[-1] for each in kept.repeats[0].perturbation.tensors())
+        for kept in (small, whole)
+    ]
+    assert counts[0] < counts[1]
+    code, lines = replay("kept-smallest.npz")
+    assert code == 1
+    assert lines[2].endswith("as recorded")
+    assert replay("kept.npz", "--grb-model", "replayed_models:deaf", "--grb-shrink")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["none.npz"], 4, "none.npz': No such file"),
+        (["kept.npz", "--grb-model", "replayed_models"], 4, "has not the form"),
+        (["kept.npz", "--grb-model-args", "neighbours"], 4, "is not name=value"),
+        (["kept.npz", "--grb-dataset", "no-such"], 4, "no such name"),
+        (["kept.npz", "--grb-data", "no-such"], 4, "is no folder"),
+        (["kept.npz", "--grb-device", "cuda:99"], 4, "cannot be used here"),
+        (["kept.npz", "--grb-model", "replayed_models:gone"], 125, "has no attribute 'gone'"),
+        (["kept.npz", "--grb-model", "gone:build"], 125, "there is no module gone"),
+        (["kept.npz", "--grb-model", "replayed_models:broken"], 125, "the factory's own fault"),
+        (["kept.npz", "--grb-dataset", "synthetic-cora"], 125, "2,680 nodes, recorded 160"),
+    ],
+)
+def test_what_cannot_be_judged_is_neither_good_nor_bad(
+    replay, arguments: list[str], code: int, words: str
+) -> None:
+    """4 for what is wrong with the command, 125 for a commit that `git bisect run` passes over."""
+    found, lines = replay(*arguments)
+    assert found == code
+    assert words in "\n".join(lines)
+
+
+def test_other_data_of_the_same_size_are_refused(home: Path, replay) -> None:
+    """By their fingerprint."""
+    labels = write_dataset(home / "other") / "labels.npz"
+    np.savez(labels, data=np.load(labels)["data"][::-1])
+    code, lines = replay("kept.npz", "--grb-dataset", "other")
+    assert code == 125
+    assert "it has the same sizes, but other features, edges or labels" in lines[-1]
+
+
+def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypatch) -> None:
+    """Evidence from another machine names paths of that."""
+    kept = read(home / "kept.npz")
+    data = replace(kept.data, base="/builds/7/project", spec="/builds/7/project/tiny")
+    write(home / "moved.npz", replace(kept, data=data))
+    assert replay("moved.npz")[0] == 1
+    monkeypatch.chdir(home / "tiny")
+    code, lines = replay(home / "moved.npz")
+    assert code == 4
+    assert "there is no folder '" in lines[-1]
+    assert replay(home / "moved.npz", "--grb-dataset", home / "tiny")[0] == 1
+
+
+def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
+    """Nothing tells where it came from."""
+    kept = read(home / "kept.npz")
+    write(home / "fixture.npz", replace(kept, model=replace(kept.model, target="", name="Net")))
+    code, lines = replay("fixture.npz")
+    assert code == 4
+    assert "name a function that makes it with --grb-model" in lines[-1]
+    assert replay("fixture.npz", "--grb-model", "replayed_models:build")[0] == 1
+
+
+def test_a_perturbation_beyond_its_threat_is_refused(home: Path, replay) -> None:
+    """Whatever the file says: it is counted again."""
+    kept = read(home / "kept.npz")
+    first = kept.repeats[0]
+    twice = Perturbation(added_edges=torch.tensor([[0, 0], [0, 0]]))
+    write(home / "loops.npz", replace(kept, repeats=(replace(first, perturbation=twice),)))
+    code, lines = replay("loops.npz")
+    assert code == 4
+    assert "self-loops" in lines[-1]

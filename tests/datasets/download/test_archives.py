@@ -1,0 +1,338 @@
+"""Tests of archives that nobody vouches for."""
+
+from __future__ import annotations
+
+import io
+import struct
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from bad_server import zipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grb_check.datasets.download.archives import Limits, extract
+from grb_check.errors import DataError
+from grb_check.files.writing import UnwritableError
+
+FILES = ("adj.npz", "features.npz", "split/time/train.csv.gz")
+CONTENT = {file: f"content of {file} ".encode() * 50 for file in FILES}
+NAME = "grb-cora"
+ROOMY = Limits()
+Member = tuple[str, bytes]
+
+
+def below(folder: str, content: Mapping[str, bytes] = CONTENT) -> dict[str, bytes]:
+    return {f"{folder}{file}": data for file, data in content.items()}
+
+
+def zip_of(members: Iterable[Member], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for path, content in members:
+            archive.writestr(zipfile.ZipInfo(path), content, method)
+    return buffer.getvalue()
+
+
+def tar_of(members: Iterable[Member], packer: str = "") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=f"w:{packer}") as archive:
+        for path, content in members:
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+PACKERS: dict[str, Callable[[Iterable[Member]], bytes]] = {
+    "zip": zip_of,
+    "stored": lambda members: zip_of(members, zipfile.ZIP_STORED),
+    "tar": tar_of,
+    "gz": lambda members: tar_of(members, "gz"),
+    "bz2": lambda members: tar_of(members, "bz2"),
+    "xz": lambda members: tar_of(members, "xz"),
+}
+CHECKSUMMED = sorted(set(PACKERS) - {"tar"})
+
+
+def unpacked(archive: bytes, limits: Limits = ROOMY) -> dict[str, bytes]:
+    """What `extract` makes of an archive, and the certainty that it wrote nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        path, into = root / "archive", root / "a" / "b" / "into"
+        into.mkdir(parents=True)
+        path.write_bytes(archive)
+        try:
+            extract(path, NAME, FILES, into, limits)
+        finally:
+            assert {path, into, into.parent, into.parent.parent} == {
+                item for item in root.rglob("*") if into not in item.parents
+            }
+        return {
+            item.relative_to(into).as_posix(): item.read_bytes()
+            for item in into.rglob("*")
+            if not item.is_dir()
+        }
+
+
+def refusal(archive: bytes, limits: Limits = ROOMY) -> str:
+    with pytest.raises(DataError) as caught:
+        unpacked(archive, limits)
+    assert "\n" not in str(caught.value)
+    assert "/archive: " in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+@pytest.mark.parametrize("folder", ["", "x/", f"data/{NAME}/", "./x//y/", "../", "/"])
+def test_files_are_found_at_any_depth(kind: str, folder: str) -> None:
+    """Every format, with other files around them."""
+    members = {"README": b"", **below(folder), "other/adj.npz": b"alone"}
+    assert unpacked(PACKERS[kind](members.items())) == CONTENT
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_of_several_folders_the_one_with_the_name_counts(kind: str) -> None:
+    """Wherever it stands in the archive."""
+    other = below("grb-flickr/", dict.fromkeys(FILES, b"other"))
+    assert unpacked(PACKERS[kind]({**other, **below(f"all/{NAME}/")}.items())) == CONTENT
+    assert unpacked(PACKERS[kind]({**below(f"{NAME}/"), **other}.items())) == CONTENT
+
+
+@pytest.mark.parametrize("folders", [("a/", "b/"), (f"a/{NAME}/", f"b/{NAME}/")])
+def test_two_folders_that_fit_equally_are_refused(folders: tuple[str, str]) -> None:
+    """Taking either would be a guess."""
+    assert f"not clear which is {NAME}" in refusal(
+        zipped({**below(folders[0]), **below(folders[1])})
+    )
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_an_archive_of_that_name_inside_is_opened(kind: str) -> None:
+    """It wins over the folder of another dataset; one of another name does not count."""
+    other = below("grb-flickr/", dict.fromkeys(FILES, b"other"))
+    inner = {f"all/{NAME}.zip": zipped(below("")), "all/grb-reddit.zip": zipped(other)}
+    assert unpacked(PACKERS[kind]({**other, **inner}.items())) == CONTENT
+
+
+def test_a_folder_of_that_name_wins_over_an_archive() -> None:
+    """It needs no second look."""
+    inner = zipped(below("", dict.fromkeys(FILES, b"other")))
+    assert unpacked(zipped({**below(f"{NAME}/"), f"{NAME}.zip": inner})) == CONTENT
+
+
+def test_only_one_level_of_archives_is_opened() -> None:
+    """An archive in an archive in the archive does not count."""
+    twice = zipped({f"{NAME}.zip": zipped({f"{NAME}.zip": zipped(below(""))})})
+    assert "no folder in it holds all of adj.npz, features.npz" in refusal(twice)
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_what_macos_adds_does_not_count(kind: str) -> None:
+    """Neither its folder nor its `._` files make a second place."""
+    junk = {**below("__MACOSX/", dict.fromkeys(FILES, b"junk")), "x/._adj.npz": b"junk"}
+    assert unpacked(PACKERS[kind]({**junk, **below("x/")}.items())) == CONTENT
+
+
+def test_paths_of_windows_are_paths() -> None:
+    """Some packers write backslashes."""
+    members = below("x/")
+    assert unpacked(zip_of((p.replace("/", "\\"), data) for p, data in members.items())) == CONTENT
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_file_that_is_there_twice_is_refused(kind: str) -> None:
+    """Readers differ in which they take."""
+    members = [*below("x/").items(), ("./x/adj.npz", b"another")]
+    assert "holds adj.npz 2 times" in refusal(PACKERS[kind](members))
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE]
+)
+def test_links_and_devices_of_a_tar_do_not_count(kind: bytes) -> None:
+    """A link to a file outside, under the name of a wanted one, is as good as nothing."""
+    buffer = io.BytesIO(tar_of(list(CONTENT.items())[1:]))
+    with tarfile.open(fileobj=buffer, mode="a:") as archive:
+        info = tarfile.TarInfo("adj.npz")
+        info.type, info.linkname = kind, "/etc/passwd"
+        archive.addfile(info)
+    assert "no folder in it holds all of" in refusal(buffer.getvalue())
+
+
+def test_a_link_in_a_zip_does_not_count() -> None:
+    """Unix modes in a zip may say that a member is a link."""
+    buffer = io.BytesIO(zipped(dict(list(CONTENT.items())[1:])))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        info = zipfile.ZipInfo("adj.npz")
+        info.create_system, info.external_attr = 3, 0o120777 << 16
+        archive.writestr(info, "/etc/passwd")
+    assert "no folder in it holds all of" in refusal(buffer.getvalue())
+
+
+def test_a_sparse_file_of_a_tar_does_not_count() -> None:
+    """Its zeros cost the archive nothing."""
+    sparse = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 50)}
+    buffer = io.BytesIO(tar_of(list(CONTENT.items())[1:]))
+    with tarfile.open(fileobj=buffer, mode="a:", format=tarfile.PAX_FORMAT) as archive:
+        info = tarfile.TarInfo("adj.npz")
+        info.pax_headers, info.size = {**sparse, "GNU.sparse.name": "adj.npz"}, 512
+        archive.addfile(info, io.BytesIO(b"1\n0\n0\n".ljust(512, b"\0")))
+    assert "no folder in it holds all of" in refusal(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "neither a zip nor a tar archive: it is empty"),
+        (b"<!doctype html><html>", "it begins with b'<!doctyp'"),
+        (b"PK\x03\x04", "damaged or incomplete"),
+        (b"\x1f\x8b garbage", "damaged or incomplete"),
+        (zipped({}), "no folder in it holds all of"),
+        (tar_of([("a", b"")]), "no folder in it holds all of"),
+        (zip_of(CONTENT.items(), zipfile.ZIP_LZMA), "compressed with method 14; a zip may use"),
+    ],
+)
+def test_what_is_wrong_is_said(content: bytes, said: str) -> None:
+    """In one line that names the archive."""
+    assert said in refusal(content)
+
+
+def test_an_encrypted_member_is_named() -> None:
+    """The flag is in the central directory, where reading begins."""
+    archive = bytearray(zipped(CONTENT))
+    entry = archive.index(b"PK\x01\x02")
+    archive[entry + 8] |= 1
+    assert "'adj.npz' in it is encrypted" in refusal(bytes(archive))
+
+
+def test_a_header_that_announces_too_little_does_not_help() -> None:
+    """A zip whose directory says that a long member is short has a wrong checksum."""
+    archive = bytearray(zipped({**CONTENT, "adj.npz": b"x" * 5000}))
+    entry = archive.index(b"PK\x01\x02")
+    struct.pack_into("<I", archive, entry + 24, 10)
+    assert "damaged or incomplete" in refusal(bytes(archive))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_bombs_stop_at_the_limit(kind: str) -> None:
+    """Long before they would fill the disk; what fits exactly is let through."""
+    bomb = PACKERS[kind]({**below("x/"), "x/adj.npz": bytes(1 << 22)}.items())
+    assert "more than 1,000,000 bytes unpacked" in refusal(bomb, Limits(total_bytes=1_000_000))
+    assert len(unpacked(bomb)["adj.npz"]) == 1 << 22
+
+
+def test_what_is_wanted_counts_to_the_byte() -> None:
+    """The limit itself is allowed."""
+    size = sum(map(len, CONTENT.values()))
+    assert unpacked(zipped(CONTENT), Limits(total_bytes=size)) == CONTENT
+    refusal(zipped(CONTENT), Limits(total_bytes=size - 1))
+    inner = zipped(CONTENT)
+    outer = zipped({f"{NAME}.zip": inner})
+    assert unpacked(outer, Limits(total_bytes=size + len(inner))) == CONTENT
+    refusal(outer, Limits(total_bytes=size + len(inner) - 1))
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
+def test_a_bomb_among_skipped_members_of_a_tar_stops(kind: str) -> None:
+    """What is skipped is unpacked as well."""
+    bomb = PACKERS[kind]([("bomb", bytes(1 << 22)), *CONTENT.items()])
+    assert "more than 1,000,000 bytes unpacked" in refusal(bomb, Limits(total_bytes=1_000_000))
+
+
+def test_a_header_of_a_tar_is_not_read_whatever_its_length() -> None:
+    """Extended headers are read at once; a packed gigabyte of them would fit in a megabyte."""
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
+    start = info.tobuf(tarfile.GNU_FORMAT)
+    assert "a header in it announces 1,073,741,824 bytes" in refusal(start + bytes(10_000))
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_too_many_members_are_refused(kind: str) -> None:
+    """Counting stops at the limit."""
+    archive = PACKERS[kind]([*CONTENT.items(), *((f"{n}", b"") for n in range(20))])
+    assert "more than 22 members" in refusal(archive, Limits(members=22))
+    assert unpacked(archive, Limits(members=23)) == CONTENT
+
+
+def test_a_folder_that_cannot_be_written_is_no_fault_of_the_archive(tmp_path: Path) -> None:
+    """The message names the file; one that is there already is not overwritten."""
+    (tmp_path / "archive").write_bytes(zipped(CONTENT))
+    (tmp_path / "features.npz").symlink_to(tmp_path / "victim")
+    with pytest.raises(UnwritableError, match=r"features\.npz: cannot be written: File exists"):
+        extract(tmp_path / "archive", NAME, FILES, tmp_path)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A `DataError` like the others."""
+    with pytest.raises(DataError, match="absent: cannot be read: No such file"):
+        extract(tmp_path / "absent", NAME, FILES, tmp_path)
+
+
+names = st.lists(
+    st.sampled_from(["..", ".", "", "a", NAME, "__MACOSX", "c:", "adj.npz", "features.npz", "é"]),
+    min_size=1,
+    max_size=5,
+).map("/".join)
+absolute = st.sampled_from(["", "/", "\\", "//host/share/"])
+paths = st.builds(str.__add__, absolute, names).filter(lambda path: path.strip("/") != "")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@settings(deadline=None, max_examples=300)
+@given(
+    junk=st.lists(st.tuples(paths, st.binary(max_size=40)), max_size=8),
+    place=st.integers(0, 8),
+    kind=st.sampled_from(sorted(PACKERS)),
+)
+def test_no_path_of_an_archive_does_harm(junk: list[Member], place: int, kind: str) -> None:
+    """Whatever lies around a complete folder: its bytes or a refusal, and nothing elsewhere."""
+    wanted = below(f"data/{NAME}/").items()
+    archive = PACKERS[kind]([*junk[:place], *wanted, *junk[place:]])
+    assert unpacked(archive) == CONTENT
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data(), kind=st.sampled_from(sorted(PACKERS)))
+def test_a_truncated_archive_is_refused_or_whole(data: st.DataObject, kind: str) -> None:
+    """What is cut off either matters and is noticed, or does not matter."""
+    archive = PACKERS[kind]({"README": b"read", **below("x/")}.items())
+    size = data.draw(st.integers(0, len(archive)))
+    try:
+        found = unpacked(archive[:size])
+    except DataError:
+        assert size < len(archive)
+    else:
+        assert found == CONTENT
+
+
+@settings(deadline=None, max_examples=400)
+@given(data=st.data(), kind=st.sampled_from(CHECKSUMMED))
+def test_flipped_bits_are_noticed_or_do_not_matter(data: st.DataObject, kind: str) -> None:
+    """In every format with checksums: the right bytes, or a refusal."""
+    archive = bytearray(PACKERS[kind]({"README": b"read", **below("x/")}.items()))
+    flips = st.lists(st.integers(0, 8 * len(archive) - 1), min_size=1, max_size=3, unique=True)
+    for bit in data.draw(flips):
+        archive[bit // 8] ^= 1 << bit % 8
+    try:
+        found = unpacked(bytes(archive))
+    except DataError:
+        return
+    assert found == CONTENT
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.sampled_from([b"", b"PK\x03\x04", b"\x1f\x8b\x08\x00", b"BZh9", b"\xfd7zXZ\x00"]),
+    st.binary(),
+)
+def test_any_bytes_are_refused(begin: bytes, rest: bytes) -> None:
+    """With one kind of error."""
+    refusal(begin + rest)

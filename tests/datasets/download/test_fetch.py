@@ -1,0 +1,382 @@
+"""Tests of fetching a dataset: from source to folder, once, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from bad_server import Answer, serving, zipped
+
+from grb_check.datasets.download import fetch as fetch_module
+from grb_check.datasets.download.downloading import Report, Retry
+from grb_check.datasets.download.fetch import Fetched, fetch
+from grb_check.errors import DataError
+from grb_check.files.writing import UnwritableError
+
+FILES = ("adj.npz", "raw/edge.csv.gz")
+ONCE = Retry(attempts=1, sleep=lambda seconds: None)
+NAME = "grb-cora"
+
+
+def content_of(name: str) -> dict[str, bytes]:
+    return {file: f"{name} {file}".encode() + os.urandom(50_000) for file in FILES}
+
+
+def archive_of(name: str) -> bytes:
+    return zipped({f"{name}/{file}": data for file, data in content_of(name).items()})
+
+
+CORA = Answer(archive_of(NAME), etag='"cora"')
+BOTH = Answer(
+    zipped(
+        {
+            f"all/{name}/{file}": data
+            for name in (NAME, "grb-citeseer")
+            for file, data in content_of(name).items()
+        }
+    )
+)
+
+
+@dataclass
+class Check:
+    """Accepts the files of one dataset, and remembers where it was called."""
+
+    name: str = NAME
+    folders: list[Path] = field(default_factory=list)
+
+    def __call__(self, folder: Path) -> None:
+        self.folders.append(folder)
+        begin = (folder / "adj.npz").read_bytes()
+        if not begin.startswith(f"{self.name} ".encode()):
+            raise DataError(f"{folder}: 12 nodes,\n  published are 2680")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loopback is reached directly, whatever the environment says."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "not" / "there"
+
+
+def get(home: Path, urls: Sequence[str], name: str = NAME, report: Report | None = None) -> Fetched:
+    return fetch(name, home, urls=urls, files=FILES, check=Check(name), retry=ONCE, report=report)
+
+
+def is_complete(folder: Path) -> bool:
+    return all((folder / file).is_file() for file in FILES)
+
+
+def kept(home: Path) -> list[Path]:
+    return sorted((home / ".downloads").iterdir())
+
+
+def visible(home: Path) -> Iterable[str]:
+    """What is in the folder but for locks and downloads."""
+    return {path.name for path in home.iterdir()} - {".locks", ".downloads"}
+
+
+def test_the_first_good_source_gives_the_folder(home: Path) -> None:
+    """The folder holds the files and nothing else, and its archive is gone."""
+    with serving(CORA) as server:
+        url = server.url(f"/{NAME}.zip")
+        assert get(home, [url, "http://never.invalid/"]) == Fetched(home / NAME, url)
+    found = [path for path in (home / NAME).rglob("*") if path.is_file()]
+    assert {home / NAME / file for file in FILES} == set(found)
+    assert visible(home) == {NAME}
+    assert kept(home) == []
+
+
+def test_files_are_checked_before_they_are_there(home: Path) -> None:
+    """The check sees another folder."""
+    check = Check()
+    with serving(CORA) as server:
+        fetch(NAME, home, urls=[server.url()], files=FILES, check=check)
+    assert len(check.folders) == 1
+    assert check.folders[0] != home / NAME
+
+
+def test_a_folder_that_is_there_is_taken(home: Path) -> None:
+    """Without a request, a check, or a file written: the folder may be read-only."""
+    for file in FILES:
+        (home / NAME / file).parent.mkdir(parents=True, exist_ok=True)
+        (home / NAME / file).write_bytes(b"")
+    with serving(CORA) as server:
+        assert get(home, [server.url()]) == Fetched(home / NAME, None)
+    assert server.requests == []
+    assert [home / NAME] == list(home.iterdir())
+
+
+def test_a_source_that_fails_is_followed_by_the_next(home: Path) -> None:
+    """Whatever is wrong with it."""
+    routes = {
+        "/404": Answer(b"", 404),
+        "/page": Answer(b"<html>"),
+        "/broken.zip": Answer(CORA.body[:-100]),
+        "/grb-citeseer.zip": Answer(archive_of("grb-citeseer")),
+        "/good": CORA,
+    }
+    with serving(routes=routes) as server:
+        fetched = get(home, [server.url(path) for path in routes])
+        assert server.url("/good") == fetched.url
+    assert is_complete(home / NAME)
+    assert visible(home) == {NAME}
+
+
+def test_when_all_fail_each_has_its_line(home: Path) -> None:
+    """And the message says what to do; what is no archive is not kept, nor what is only another
+    dataset's; an archive that may hold several is."""
+    routes = {
+        "/404": Answer(b"", 404),
+        "/text": Answer(b"not found"),
+        "/wrong": Answer(archive_of("grb-citeseer")),
+    }
+    with serving(routes=routes) as server:
+        urls = [server.url(path) for path in routes]
+        with pytest.raises(DataError) as caught:
+            get(home, urls)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "dataset grb-cora: none of 3 sources gave it:"
+    assert lines[1] == f"  {urls[0]}: HTTP 404 Not Found, expected a file"
+    assert f"  {urls[1]}: neither a zip nor a tar archive: it begins with b'not foun'" == lines[2]
+    assert lines[3].startswith(f"  {urls[2]}: ")
+    assert lines[3].endswith("12 nodes, published are 2680")
+    for word in (*FILES, str(home / NAME), "--grb-sources", "grb_sources", "HTTPS_PROXY"):
+        assert word in lines[4]
+    assert len(lines) == 5
+    assert visible(home) == set()
+    assert len(kept(home)) == 1
+    with serving(routes={f"/{NAME}.zip": routes["/wrong"]}) as server, pytest.raises(DataError):
+        get(home, [server.url(f"/{NAME}.zip")])
+    assert len(kept(home)) == 1
+
+
+def test_a_shared_archive_with_a_wrong_dataset_is_asked_for_again(home: Path) -> None:
+    """It may have been mended; meanwhile it is as good as it was for the others."""
+    with serving(BOTH) as server:
+
+        def refuse(folder: Path) -> None:
+            raise DataError("not this one")
+
+        for _ in range(2):
+            with pytest.raises(DataError, match="not this one"):
+                fetch(NAME, home, urls=[server.url("/all")], files=FILES, check=refuse)
+        assert is_complete(get(home, [server.url("/all")], "grb-citeseer").path)
+    assert len(server.requests) == 2
+
+
+def test_without_a_source_the_message_says_so(home: Path) -> None:
+    """It is the same advice."""
+    with pytest.raises(DataError, match=r"(?s)no source is known for it.*--grb-sources"):
+        get(home, [])
+
+
+def test_an_archive_of_several_datasets_is_fetched_once(home: Path) -> None:
+    """One whose URL names no dataset is kept for the next one."""
+    with serving(BOTH) as server:
+        assert is_complete(get(home, [server.url("/all")]).path)
+        assert is_complete(get(home, [server.url("/all")], "grb-citeseer").path)
+    assert len(server.requests) == 1
+    assert len(kept(home)) == 1
+
+
+def test_a_kept_archive_that_is_damaged_is_fetched_again(home: Path) -> None:
+    """So is one without the dataset: there may be a new one."""
+    with serving(BOTH) as server:
+        get(home, [server.url("/all")])
+        (archive,) = kept(home)
+        archive.write_bytes(BOTH.body[:-200])
+        assert is_complete(get(home, [server.url("/all")], "grb-citeseer").path)
+    assert len(server.requests) == 2
+    assert archive.read_bytes() == BOTH.body
+
+
+def test_an_empty_folder_is_no_obstacle(home: Path) -> None:
+    """Some make it by hand before they look for files."""
+    (home / NAME).mkdir(parents=True)
+    with serving(CORA) as server:
+        assert is_complete(get(home, [server.url()]).path)
+
+
+def test_what_a_user_put_there_is_not_touched(home: Path) -> None:
+    """A folder with some of the files is an error, before anything is asked of the network."""
+    (home / NAME).mkdir(parents=True)
+    (home / NAME / "adj.npz").write_bytes(b"mine")
+    with serving(CORA) as server:
+        with pytest.raises(DataError, match=r"grb-cora lacks raw/edge\.csv\.gz; add what is"):
+            get(home, [server.url()])
+        (home / "grb-citeseer").write_bytes(b"mine")
+        with pytest.raises(DataError, match="grb-citeseer is in the way"):
+            get(home, [server.url()], "grb-citeseer")
+    assert server.requests == []
+    assert (home / NAME / "adj.npz").read_bytes() == b"mine"
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """Before anything is asked of the network."""
+    (tmp_path / "file").write_bytes(b"")
+    with serving(CORA) as server, pytest.raises(UnwritableError, match="file/home: cannot be"):
+        get(tmp_path / "file" / "home", [server.url()])
+    assert server.requests == []
+
+
+def test_a_disk_that_is_full_is_no_fault_of_the_source(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive stays, no other source is asked, and the next call needs no network."""
+
+    def full(*args: object) -> None:
+        raise UnwritableError("adj.npz: cannot be written: No space left on device")
+
+    with serving(CORA) as server:
+        urls = [server.url("/a"), server.url("/b")]
+        with monkeypatch.context() as patched:
+            patched.setattr(fetch_module, "extract", full)
+            for _ in range(2):
+                with pytest.raises(UnwritableError, match="No space left"):
+                    get(home, urls)
+        assert visible(home) == set()
+        assert is_complete(get(home, urls).path)
+    assert len(server.requests) == 1
+
+
+def test_ctrl_c_leaves_only_what_can_be_continued(home: Path) -> None:
+    """The next call asks for the rest; a folder that a killed run left is removed."""
+
+    def stop(done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with serving(CORA) as server:
+        with pytest.raises(KeyboardInterrupt):
+            get(home, [server.url(f"/{NAME}.zip")], report=stop)
+        assert visible(home) == set()
+        assert any(path.suffix == ".part" for path in kept(home))
+        (home / f".{NAME}.unpacked").mkdir()
+        (home / f".{NAME}.unpacked" / "adj.npz").write_bytes(b"of a killed run")
+        assert is_complete(get(home, [server.url(f"/{NAME}.zip")]).path)
+    assert server.ranges()[1] is not None
+    assert visible(home) == {NAME}
+    assert kept(home) == []
+
+
+def test_ctrl_c_in_the_check_leaves_no_folder(home: Path) -> None:
+    """Neither the dataset's nor a temporary one; the archive stays."""
+
+    def stop(folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    with serving(CORA) as server:
+        with pytest.raises(KeyboardInterrupt):
+            fetch(NAME, home, urls=[server.url()], files=FILES, check=stop)
+        assert visible(home) == set()
+        get(home, [server.url()])
+    assert len(server.requests) == 1
+
+
+def test_credentials_of_a_source_are_not_shown(home: Path) -> None:
+    """Neither where it worked nor where it did not."""
+    with serving(routes={"/good": CORA, "/bad": Answer(b"bad")}) as server:
+        good, bad = (server.url(p).replace("://", "://me:secret@") for p in ("/good", "/bad"))
+        with pytest.raises(DataError) as caught:
+            get(home, [bad])
+        assert "secret" not in str(caught.value)
+        assert server.url("/good") == get(home, [good]).url
+
+
+def test_progress_is_silent_without_a_terminal(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs of CI get no bars."""
+    with serving(CORA) as server:
+        get(home, [server.url()])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_names_dataset_and_host(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, on stderr, up to the last byte."""
+
+    class Terminal:
+        encoding = "utf-8"
+        written = ""
+
+        def write(self, text: str) -> None:
+            self.written += text
+
+        def flush(self) -> None: ...
+
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with serving(Answer(CORA.body, cut=70_000), CORA) as server:
+        retry = Retry(sleep=lambda seconds: None)
+        fetch(NAME, home, urls=[server.url()], files=FILES, check=Check(), retry=retry)
+    assert "grb-cora from 127.0.0.1: " in terminal.written
+    assert "100%" in terminal.written
+    assert "101%" not in terminal.written
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from grb_check.datasets.download.fetch import fetch
+name, home, url = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+got = fetch(name, Path(home), urls=[url], files={files}, check=lambda folder: None)
+print(got.url)
+"""
+
+
+def run_together(home: Path, url: str, names: Sequence[str]) -> list[str]:
+    """The URLs that processes name which begin at the same moment."""
+    code = WORKER.format(files=FILES)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, name, str(home), url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=60)[0].strip() for process in processes]
+    assert [0] * len(names) == [process.returncode for process in processes]
+    return said
+
+
+def test_several_processes_fetch_once(home: Path) -> None:
+    """One gets the files from the source, the others find them there."""
+    with serving(replace(CORA, pause=0.1)) as server:
+        url = server.url(f"/{NAME}.zip")
+        assert sorted(["None", "None", url]) == sorted(run_together(home, url, [NAME] * 3))
+    assert len(server.requests) == 1
+    assert is_complete(home / NAME)
+
+
+def test_several_datasets_share_an_archive(home: Path) -> None:
+    """Processes that want different datasets of the same archive fetch it once, too."""
+    with serving(replace(BOTH, pause=0.1)) as server:
+        run_together(home, server.url("/all"), [NAME, "grb-citeseer"])
+    assert len(server.requests) == 1
+    assert is_complete(home / NAME)
+    assert is_complete(home / "grb-citeseer")
+    assert visible(home) == {NAME, "grb-citeseer"}

@@ -1,0 +1,221 @@
+"""Sets of graphs from TUDataset's text files: folders, archives, and files that were cut off."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from bad_server import Answer, serving
+from torch_geometric.datasets import TUDataset
+
+from grb_check.datasets import Places, find, load_graph_set
+from grb_check.datasets.formats.graph_sets import read_graph_set
+from grb_check.datasets.notice import DataNotice
+from grb_check.errors import DataError, UsageError
+
+NUM_GRAPHS = 10
+notice = pytest.mark.filterwarnings("ignore::grb_check.datasets.notice.DataNotice")
+
+
+def texts(**changes: str | None) -> dict[str, str]:
+    """Ten paths of 3 nodes; labels of nodes 2, 3 and 5, of graphs -1 and 1."""
+    pairs = [(3 * g + i, 3 * g + j) for g in range(NUM_GRAPHS) for i, j in ((1, 2), (2, 3))]
+    parts: dict[str, str | None] = {
+        "A": "".join(f"{i}, {j}\n{j}, {i}\n" for i, j in pairs),
+        "graph_indicator": "".join(f"{node // 3 + 1}\n" for node in range(3 * NUM_GRAPHS)),
+        "graph_labels": "".join(f"{1 if g % 2 else -1}\n" for g in range(NUM_GRAPHS)),
+        "node_labels": "2\n3\n5\n" * NUM_GRAPHS,
+        "node_attributes": "not needed",
+        **changes,
+    }
+    return {key: text for key, text in parts.items() if text is not None}
+
+
+def write(folder: Path, **changes: str | None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, text in texts(**changes).items():
+        (folder / f"MUTAG_{part}.txt").write_text(text)
+    return folder
+
+
+def zipped(path: Path, inside: str = "MUTAG/") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, text in texts().items():
+            archive.writestr(f"{inside}MUTAG_{part}.txt", text)
+        archive.writestr(f"{inside}README.txt", "a set of graphs")
+    return path
+
+
+@notice
+def test_layout_of_a_batch(tmp_path: Path) -> None:
+    """One disconnected graph: features, edges numbered through, graph of each node, pointers."""
+    made = read_graph_set("mutag", write(tmp_path))
+    graphs = made.graphs
+    assert (made.num_graphs, made.num_classes) == (10, 2)
+    assert graphs.x.dtype == torch.float32
+    assert graphs.x.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]] * NUM_GRAPHS
+    assert graphs.edge_index[:, :8].tolist() == [[0, 1, 1, 2, 3, 4, 4, 5], [1, 0, 2, 1, 4, 3, 5, 4]]
+    assert graphs.batch.tolist() == [g for g in range(NUM_GRAPHS) for _ in range(3)]
+    assert graphs.ptr.tolist() == list(range(0, 31, 3))
+    assert graphs.y.tolist() == [0, 1] * 5
+    assert graphs.validate()
+
+
+@notice
+def test_split_covers_each_graph_once(tmp_path: Path) -> None:
+    """80 and 20 %, sorted, the same each time."""
+    one, other = (read_graph_set("mutag", write(tmp_path)) for _ in range(2))
+    assert (one.train.numel(), one.test.numel()) == (8, 2)
+    assert sorted([*one.train.tolist(), *one.test.tolist()]) == list(range(NUM_GRAPHS))
+    assert one.train.equal(one.train.sort().values)
+    assert one.train.equal(other.train)
+
+
+@notice
+@pytest.mark.parametrize(
+    "place", ["MUTAG/raw", "tu/MUTAG/raw", "MUTAG.zip", "MUTAG/MUTAG.zip", "tu/MUTAG/MUTAG.zip"]
+)
+def test_places_give_the_same_graphs(tmp_path: Path, place: str) -> None:
+    """Folders and archives; nothing is written into the user's folder."""
+    user = tmp_path / "user"
+    (zipped if place.endswith(".zip") else write)(user / place)
+    before = sorted(user.rglob("*"))
+    places = Places(folders=(tmp_path / "empty", user), home=tmp_path / "home")
+    made = load_graph_set(find("mutag", places))
+    expected = read_graph_set("mutag", write(tmp_path / "other")).graphs
+    assert all(expected[key].equal(made.graphs[key]) for key in ("x", "edge_index", "y", "batch"))
+    assert str(user / place) in made.origin
+    assert before == sorted(user.rglob("*"))
+
+
+@notice
+@pytest.mark.parametrize("inside", ["", "a/b/", "../../"])
+def test_members_are_found_by_base_name(tmp_path: Path, inside: str) -> None:
+    """Wherever they lie in the archive; nothing is unpacked."""
+    made = read_graph_set("mutag", zipped(tmp_path / "in" / "MUTAG.zip", inside))
+    assert made.num_graphs == NUM_GRAPHS
+    assert [path.name for path in tmp_path.rglob("*")] == ["in", "MUTAG.zip"]
+
+
+@notice
+def test_self_loops_and_duplicates_are_dropped(tmp_path: Path) -> None:
+    """As PyG's `read_tu_data` does."""
+    a = texts()["A"]
+    expected = read_graph_set("mutag", write(tmp_path / "plain")).graphs.edge_index
+    messy = read_graph_set("mutag", write(tmp_path / "messy", A=a + "1,2\n2,1\n3,3\n"))
+    assert expected.equal(messy.graphs.edge_index)
+
+
+def test_other_counts_than_published_are_noticed(tmp_path: Path) -> None:
+    """A file cut off at the end of a line can look whole."""
+    with pytest.warns(DataNotice, match="graphs: expected 188, found 10; nodes: expected 3,371"):
+        read_graph_set("mutag", write(tmp_path))
+
+
+@notice
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"A": None}, r"MUTAG_A\.txt cannot be read"),
+        ({"node_labels": None}, r"MUTAG_node_labels\.txt cannot be read"),
+        ({"A": texts()["A"][:-7]}, "1 edges are listed one way only"),
+        ({"A": texts()["A"][:-3]}, "not a table of numbers"),
+        ({"A": "1, 31\n31, 1\n"}, r"names node 31; there are 1 \.\. 30"),
+        ({"A": "0, 1\n1, 0\n"}, "names node 0"),
+        ({"A": "1, 4\n4, 1\n"}, "from one graph to another"),
+        ({"A": "1, 1\n"}, "no edges"),
+        ({"A": "1\n2\n"}, "1 numbers a line"),
+        ({"A": ""}, r"A\.txt: is empty"),
+        ({"graph_indicator": texts()["graph_indicator"][:-9]}, "nodes of 9 graphs, but 10"),
+        ({"graph_indicator": "1\n3\n"}, "by steps of 1"),
+        ({"graph_indicator": "2\n3\n"}, "from 1"),
+        ({"graph_labels": "1\n1\n"}, "nodes of 10 graphs, but 2"),
+        ({"graph_labels": "1\n" * 10}, "same class"),
+        ({"graph_labels": "a\n" * 10}, "could not convert"),
+        ({"node_labels": "1\n2\n"}, "30 nodes, but 2 node labels"),
+        ({"node_labels": "0.5\n" * 30}, "could not convert"),
+        ({"node_labels": "0\n" * 29 + "999999999\n"}, "node labels run from 0 to 999999999"),
+    ],
+)
+def test_fault_is_a_data_error(
+    tmp_path: Path, changes: dict[str, str | None], message: str
+) -> None:
+    """The message names the place, in one line."""
+    place = write(tmp_path, **changes)
+    with pytest.raises(DataError, match=message) as raised:
+        read_graph_set("mutag", place)
+    assert str(place) in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@notice
+def test_damaged_archives(tmp_path: Path) -> None:
+    """Cut off, bits flipped, a part missing or there twice: DataErrors that name the archive."""
+    path = zipped(tmp_path / "MUTAG.zip")
+    content = path.read_bytes()
+    expected = read_graph_set("mutag", path).graphs.edge_index
+    rng = np.random.default_rng(0)
+    for position in rng.integers(0, len(content), 60).tolist():
+        path.write_bytes(content[:position])
+        with pytest.raises(DataError, match=r"MUTAG\.zip"):
+            read_graph_set("mutag", path)
+        flipped = bytearray(content)
+        flipped[position] ^= 0x55
+        path.write_bytes(flipped)
+        try:
+            found = read_graph_set("mutag", path).graphs.edge_index
+        except DataError:
+            continue
+        assert expected.equal(found)
+    for count in (0, 2):
+        with zipfile.ZipFile(path, "w") as archive:
+            for number in range(count):
+                archive.writestr(f"{number}/MUTAG_A.txt", texts()["A"])
+        with pytest.raises(DataError, match=f"has {count} files MUTAG_A.txt"):
+            read_graph_set("mutag", path)
+
+
+def test_missing_files_are_a_usage_error(tmp_path: Path) -> None:
+    """The message names the places and what allows a download."""
+    places = Places(folders=(tmp_path / "user",), home=tmp_path / "home")
+    with pytest.raises(UsageError, match=r"--grb-download.*user/tu/DD/raw"):
+        find("dd", places)
+
+
+def test_single_graph_is_no_set(tmp_path: Path) -> None:
+    """The sets there are stand in the message."""
+    with pytest.raises(UsageError, match="the sets of graphs are synthetic-molecules, mutag"):
+        load_graph_set(find("synthetic-cora"))
+
+
+@notice
+def test_download_through_pyg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyG's `TUDataset` fetches the archive into a folder of ours; the second time needs no
+    permission."""
+    zipped(tmp_path / "origin" / "MUTAG.zip")
+    monkeypatch.setattr(TUDataset, "url", f"file://{tmp_path}/origin")
+    home = tmp_path / "home"
+    first = load_graph_set(find("mutag", Places(home=home, download=True)))
+    second = load_graph_set(find("mutag", Places(home=home)))
+    assert first.graphs.x.equal(second.graphs.x)
+    assert str(home / "pyg" / "TUDataset" / "MUTAG" / "raw") in second.origin
+    assert first.origin == second.origin
+
+
+@notice
+def test_download_through_pyg_asks_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host is one that only the proxy knows."""
+    archive = zipped(tmp_path / "origin" / "MUTAG.zip").read_bytes()
+    monkeypatch.setattr(TUDataset, "url", "http://host.invalid/sets")
+    with serving(Answer(archive)) as server:
+        monkeypatch.setenv("HTTP_PROXY", server.url(""))
+        monkeypatch.setenv("NO_PROXY", "")
+        made = load_graph_set(find("mutag", Places(home=tmp_path / "home", download=True)))
+    assert made.num_graphs == NUM_GRAPHS
+    assert {request.path for request in server.requests} == {"http://host.invalid/sets/MUTAG.zip"}

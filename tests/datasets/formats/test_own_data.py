@@ -1,0 +1,237 @@
+"""A user's function gives the graph; what is wrong with it is said in terms of that function."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_graphs import community_dataset
+from torch import Tensor
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+
+from grb_check.datasets.formats.own_data import load_own
+from grb_check.errors import DataError, UsageError
+
+NUM_NODES = 120
+SOURCE = """
+import torch
+
+def graph():
+    return helper()
+
+def helper():
+    raise KeyError("my table")
+
+def with_argument(path):
+    return path
+"""
+
+
+def graph(**changes: Any) -> Data:
+    """Three communities with masks; a change of None takes the key away."""
+    made = community_dataset(num_nodes=NUM_NODES).graph
+    order = torch.arange(NUM_NODES)
+    masks = {"train_mask": order < 60, "val_mask": (order >= 60) & (order < 80)}
+    stored = {"x": made.x, "edge_index": made.edge_index, "y": made.y, **masks}
+    stored |= {"test_mask": order >= 80, **changes}
+    return Data(**{key: value for key, value in stored.items() if value is not None})
+
+
+class OneGraph(InMemoryDataset):
+    """A PyG dataset that needs no files."""
+
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """An empty module of the user, importable as `mine`."""
+    made = ModuleType("mine")
+    monkeypatch.setitem(sys.modules, "mine", made)
+    return made
+
+
+def load(module: ModuleType, made: object, **options: Any) -> Any:
+    module.data = lambda: made
+    return load_own("mine", "mine:data", **options)
+
+
+def test_graph_of_a_function(module: ModuleType) -> None:
+    """Edges and labels are the user's; the origin is what the user named."""
+    dataset = load(module, graph())
+    expected = graph()
+    assert dataset.graph.edge_index.equal(expected.edge_index)
+    assert dataset.graph.y.equal(expected.y)
+    assert dataset.origin.startswith("mine:data, GRB")
+    assert dataset.name == "mine"
+
+
+def test_given_split_is_that_of_the_masks(module: ModuleType) -> None:
+    """Training, validation and test nodes come from the three masks."""
+    dataset = load(module, graph(), split="given")
+    assert dataset.train.tolist() == list(range(60))
+    assert dataset.val.tolist() == list(range(60, 80))
+    assert dataset.test["full"].tolist() == list(range(80, 120))
+
+
+def test_first_of_several_splits_is_taken(module: ModuleType) -> None:
+    """Masks with a column for each split: the first, and the origin says so."""
+    one = graph()
+    keys = ("train_mask", "val_mask", "test_mask")
+    many = {key: torch.stack([one[key], one[key].flip(0)], dim=1) for key in keys}
+    dataset = load(module, graph(**many), split="given")
+    assert dataset.fingerprint() == load(module, one, split="given").fingerprint()
+    assert "first of 2 splits" in dataset.origin
+
+
+def test_users_object_is_not_changed(module: ModuleType) -> None:
+    """Features are normalised in a copy."""
+    mine = graph()
+    before = mine.x.clone()
+    dataset = load(module, mine)
+    assert before.equal(mine.x)
+    assert not dataset.graph.x.equal(before)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_forms_that_mean_the_same(module: ModuleType) -> None:
+    """A function, an object, a dataset of one; y as a column or one-hot; x sparse, double or numpy;
+    tensors with gradients: the same dataset."""
+    expected = load(module, graph()).fingerprint()
+    plain = graph()
+    x: Tensor = plain.x
+    for same in (
+        OneGraph([plain]),
+        graph(y=plain.y[:, None]),
+        graph(y=torch.nn.functional.one_hot(plain.y)),
+        graph(y=plain.y.to(torch.uint8)),
+        graph(x=x.to_sparse()),
+        graph(x=x.to_sparse_csr()),
+        graph(x=x.numpy()),
+        graph(x=x.clone().requires_grad_()),
+        graph(edge_index=plain.edge_index.int()),
+        graph(x=x.double()),
+    ):
+        assert expected == load(module, same).fingerprint()
+    module.data = plain
+    assert expected == load_own("mine", "mine:data").fingerprint()
+
+
+def test_call_leaves_the_global_generators_alone(module: ModuleType) -> None:
+    """What the function draws is the same at each call, and nobody else notices."""
+
+    def drawn() -> Data:
+        return graph(x=torch.randn(NUM_NODES, 4) + float(np.random.random()))
+
+    module.data = drawn
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    first = load_own("mine", "mine:data").fingerprint()
+    assert expected.equal(torch.rand(1))
+    assert first == load_own("mine", "mine:data").fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": None}, "has no x .*OneHotDegree.*it has edge_index"),
+        ({"y": None}, "has no y .*the class of each node"),
+        ({"edge_index": None}, "has no edge_index"),
+        ({"edge_index": None, "adj_t": torch.eye(3)}, "leave out the transform that made adj_t"),
+        ({"edge_index": torch.empty(2, 0, dtype=torch.long)}, "no edges"),
+        ({"edge_index": torch.full((2, 3), 120)}, "outside"),
+        ({"edge_index": torch.ones(2, 3)}, "node ids"),
+        ({"y": torch.rand(NUM_NODES)}, r"y is float32, as for regression.*data\.y\.long"),
+        ({"y": torch.ones(NUM_NODES, 3)}, "not one-hot"),
+        ({"y": torch.arange(7)}, "7 labels"),
+        ({"y": [0, 1]}, "y: is list, not a dense tensor"),
+        ({"x": "features"}, "x: is str"),
+        ({"x": torch.full((NUM_NODES, 2), torch.nan)}, "NaN"),
+        ({"x": torch.ones(NUM_NODES)}, r"\[nodes, features\]"),
+        ({"train_mask": torch.arange(60)}, "not node ids; .*index_to_mask"),
+        ({"val_mask": torch.ones(7, dtype=torch.bool)}, r"val_mask: .*120 nodes, not bool\[7\]"),
+        ({"test_mask": torch.rand(NUM_NODES)}, r"test_mask: .*not float32\[120\]"),
+        ({"test_mask": None}, "has train_mask, val_mask, but no test_mask"),
+        ({"train_mask": torch.ones(NUM_NODES, dtype=torch.bool)}, "share 60 nodes"),
+        ({"train_mask": torch.zeros(NUM_NODES, dtype=torch.bool)}, "no training nodes"),
+        (dict.fromkeys(("train_mask", "val_mask", "test_mask")), "no split of its own"),
+    ],
+)
+def test_fault_of_the_graph(module: ModuleType, changes: dict[str, Any], message: str) -> None:
+    """One line that names the function and what to do."""
+    with pytest.raises(DataError, match=message) as raised:
+        load(module, graph(**changes), split="given")
+    assert "mine:data" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_grb_split_asks_for_no_masks(module: ModuleType) -> None:
+    """Masks of any kind are left alone."""
+    odd = graph(train_mask=torch.arange(60), test_mask=None)
+    assert load(module, graph()).fingerprint() == load(module, odd).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (None, "gives None"),
+        ((graph(), graph()), "gives tuple"),
+        (HeteroData(), "several kinds of nodes"),
+        (Batch.from_data_list([graph(), graph()]), "gives a batch; needed is one graph"),
+        (OneGraph([graph(), graph(), graph()]), "has 3 graphs; .*graph classification"),
+        (graph().x, "gives torch.Tensor"),
+    ],
+)
+def test_other_things_than_a_graph(module: ModuleType, made: object, message: str) -> None:
+    """The message says what came instead."""
+    with pytest.raises(DataError, match=message):
+        load(module, made)
+
+
+def test_error_in_the_function_shows_the_users_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The traceback is the user's part of it."""
+    (tmp_path / "their_graphs.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(DataError, match="their_graphs:graph raised when called") as raised:
+        load_own("x", "their_graphs:graph")
+    assert 'raise KeyError("my table")' in str(raised.value)
+    assert "own_data.py" not in str(raised.value)
+    with pytest.raises(UsageError, match="needs path; name a function that can be called without"):
+        load_own("x", "their_graphs:with_argument")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("mine", r"give pkg\.module:attr"),
+        ("mine.py:data", "there is no module mine.py; looked in the package mine"),
+        ("a/b:data", r"give pkg\.module:attr"),
+        ("no_such_module_here:data", "there is no module no_such_module_here"),
+        ("mine:dta", "mine has no attribute 'dta'"),
+        ("mine:__name__", "is a str; name a function"),
+    ],
+)
+def test_what_cannot_be_named(module: ModuleType, target: str, message: str) -> None:
+    """Usage errors name the target as it was typed."""
+    module.data = graph
+    with pytest.raises(UsageError, match=message) as raised:
+        load_own("x", target)
+    assert target in str(raised.value)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tensors_on_a_gpu_are_moved(module: ModuleType) -> None:
+    """A graph on a GPU gives the same dataset, in main memory."""
+    moved = load(module, graph().to("cuda"))
+    assert load(module, graph()).fingerprint() == moved.fingerprint()
+    assert moved.graph.x.device.type == "cpu"

@@ -1,0 +1,271 @@
+"""PyG's dataset classes by name: found, downloaded once, and nobody's folder is touched."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.datasets import Amazon, WikiCS
+
+from grb_check.datasets.formats.pyg import PygSpec, check_spec, load_pyg
+from grb_check.errors import DataError, UsageError
+
+NUM_NODES = 30
+PHOTO = "amazon_electronics_photo.npz"
+
+
+def write_photo(folder: Path) -> Path:
+    """A ring of 30 nodes with 4 binary features and 3 classes as the file of Amazon Photo."""
+    folder.mkdir(parents=True)
+    following = (np.arange(NUM_NODES) + 1) % NUM_NODES
+    dense = (np.random.default_rng(0).random((NUM_NODES, 4)) < 0.5).astype(np.float32)
+    rows, columns = dense.nonzero()
+    np.savez(
+        folder / PHOTO,
+        adj_data=np.ones(NUM_NODES, np.float32),
+        adj_indices=following,
+        adj_indptr=np.arange(NUM_NODES + 1),
+        adj_shape=np.array([NUM_NODES, NUM_NODES]),
+        attr_data=np.ones(rows.size, np.float32),
+        attr_indices=columns,
+        attr_indptr=np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=NUM_NODES))]),
+        attr_shape=np.array(dense.shape),
+        labels=np.arange(NUM_NODES) % 3,
+    )
+    return folder / PHOTO
+
+
+def write_wiki(folder: Path) -> None:
+    """The same ring as WikiCS's JSON, with two splits of training and validation nodes."""
+    folder.mkdir(parents=True)
+    order = np.arange(NUM_NODES)
+    content = {
+        "features": np.random.default_rng(0).random((NUM_NODES, 4)).tolist(),
+        "labels": (order % 3).tolist(),
+        "links": [[(i + 1) % NUM_NODES] for i in range(NUM_NODES)],
+        "train_masks": [(order < 10).tolist(), (order >= 20).tolist()],
+        "val_masks": [((order >= 10) & (order < 20)).tolist(), (order < 0).tolist()],
+        "stopping_masks": [(order < 0).tolist()] * 2,
+        "test_mask": (order >= 20).tolist(),
+    }
+    (folder / "data.json").write_text(json.dumps(content))
+
+
+def snapshot(folder: Path) -> dict[str, Any]:
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.is_dir())
+        for path in [folder, *sorted(folder.rglob("*"))]
+    }
+
+
+def load(tmp_path: Path, spec: str = "Amazon/Photo", **options: Any) -> Any:
+    roots = options.pop("roots", [tmp_path / "user"])
+    return load_pyg("mine", spec, roots=roots, home=tmp_path / "home", **options)
+
+
+@pytest.fixture
+def origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that PyG's own download copies, over a file:// URL."""
+    monkeypatch.setattr(Amazon, "url", f"file://{tmp_path}/origin/")
+    return write_photo(tmp_path / "origin")
+
+
+@pytest.mark.parametrize("inside", ["Photo", "Amazon/Photo", "amazon/Photo"])
+def test_raw_files_are_found_and_left_alone(
+    tmp_path: Path,
+    inside: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In all three places; nothing is written, printed or warned of."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # PyG prints nothing where it is set
+    user = tmp_path / "user"
+    write_photo(user / inside / "raw")
+    before = snapshot(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataset = load(tmp_path)
+    counts = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
+    assert counts == (30, 30, 4, 3)
+    assert dataset.name == "mine"
+    assert dataset.origin == "PyG Amazon/Photo, GRB's split"
+    assert before == snapshot(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_class_without_a_name(tmp_path: Path) -> None:
+    """WikiCS in a folder of its own name; the first of its splits; the warning of its class is not
+    the user's business."""
+    write_wiki(tmp_path / "user" / "WikiCS" / "raw")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dataset = load(tmp_path, "WikiCS", split="given")
+    assert dataset.train.tolist() == list(range(10))
+    assert dataset.val.tolist() == list(range(10, 20))
+    assert dataset.test["full"].tolist() == list(range(20, 30))
+    assert dataset.origin == "PyG WikiCS (the first of 2 splits), its own split"
+
+
+def test_folders_are_tried_in_order(tmp_path: Path) -> None:
+    """The first that is complete wins; a partial one counts as missing."""
+    (tmp_path / "empty" / "Photo" / "raw").mkdir(parents=True)
+    write_photo(tmp_path / "second" / "Photo" / "raw")
+    dataset = load(tmp_path, roots=[tmp_path / "empty", tmp_path / "second", tmp_path / "absent"])
+    assert dataset.num_nodes == NUM_NODES
+
+
+def test_missing_files_without_download(tmp_path: Path) -> None:
+    """The error names the folders and what allows a download, and nothing was made."""
+    (tmp_path / "user" / "Planetoid" / "Cora" / "raw").mkdir(parents=True)
+    (tmp_path / "user" / "Planetoid" / "Cora" / "raw" / "ind.cora.x").touch()
+    before = snapshot(tmp_path)
+    with pytest.raises(
+        DataError, match="python -m grb_check fetch, or the option --grb-download"
+    ) as raised:
+        load(tmp_path, "Planetoid/Cora")
+    for place in ("user/Planetoid/Cora/raw (lacks ind.cora.tx, ", "home/pyg/Planetoid/Cora/raw"):
+        assert f"{tmp_path}/{place}" in str(raised.value)
+    assert before == snapshot(tmp_path)
+
+
+@pytest.mark.usefixtures("origin")
+def test_download_goes_home_and_is_believed_the_next_time(tmp_path: Path) -> None:
+    """Only the raw files are kept; the second time needs no permission."""
+    first = load(tmp_path, download=True)
+    files = [str(p.relative_to(tmp_path / "home")) for p in (tmp_path / "home").rglob("*.*")]
+    assert sorted(files) == ["pyg/Amazon/.lock", f"pyg/Amazon/Photo/raw/{PHOTO}"]
+    assert first.fingerprint() == load(tmp_path).fingerprint()
+    assert not (tmp_path / "user").exists()
+
+
+def test_user_folder_comes_before_a_download(tmp_path: Path, origin: Path) -> None:
+    """What is there is not downloaded again."""
+    write_photo(tmp_path / "user" / "Photo" / "raw")
+    origin.unlink()
+    assert load(tmp_path, download=True).num_nodes == NUM_NODES
+
+
+@pytest.mark.parametrize("content", [None, b"", b"<html>Please log in</html>"])
+def test_bad_download_leaves_nothing_to_believe(
+    tmp_path: Path, origin: Path, content: bytes | None
+) -> None:
+    """A failed download, and a proxy's page in place of the file: one line, and no raw file."""
+    good = origin.read_bytes()
+    if content is None:
+        origin.unlink()
+    else:
+        origin.write_bytes(content)
+    with pytest.raises(DataError, match="pyg:Amazon/Photo: PyG") as raised:
+        load(tmp_path, download=True)
+    assert "\n" not in str(raised.value)
+    assert not list((tmp_path / "home").rglob("*.npz"))
+    origin.write_bytes(good)
+    assert load(tmp_path, download=True).num_nodes == NUM_NODES
+
+
+def test_interrupted_download_leaves_nothing_to_believe(
+    tmp_path: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a file and Ctrl-C: the next time begins anew, in place of a partial folder too."""
+
+    def interrupted(self: Amazon) -> None:
+        Path(self.raw_dir, PHOTO).write_bytes(origin.read_bytes()[:100])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Amazon, "download", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            load(tmp_path, download=True)
+    assert not list((tmp_path / "home").rglob("*.npz"))
+    leftover = tmp_path / "home" / "pyg" / "Amazon" / "Photo" / "raw"
+    leftover.mkdir(parents=True)
+    (leftover / "half").touch()
+    assert load(tmp_path, download=True).num_nodes == NUM_NODES
+    assert [path.name for path in leftover.iterdir()] == [PHOTO]
+
+
+def test_damaged_raw_file_is_a_data_error(tmp_path: Path) -> None:
+    """The message names the folder, in one line."""
+    path = write_photo(tmp_path / "user" / "Photo" / "raw")
+    path.write_bytes(path.read_bytes()[:-300])
+    with pytest.raises(DataError, match=f"PyG cannot read {tmp_path / 'user'}") as raised:
+        load(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_sets_of_graphs_are_refused(tmp_path: Path) -> None:
+    """Two graphs in TUDataset's files are not for node classification."""
+    raw = tmp_path / "user" / "TUDataset" / "TWO" / "raw"
+    raw.mkdir(parents=True)
+    texts = {"A": "1,2\n2,1\n3,4\n4,3\n", "graph_indicator": "1\n1\n2\n2\n"}
+    for part, text in {**texts, "graph_labels": "1\n2\n", "node_labels": "0\n1\n0\n1\n"}.items():
+        (raw / f"TWO_{part}.txt").write_text(text)
+    with pytest.raises(DataError, match=r"has 2 graphs; .*graph classification is not for this"):
+        load(tmp_path, "TUDataset/TWO")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("Planetoyd/Cora", "no dataset 'Planetoyd'.*did you mean Planetoid"),
+        ("amazon/Photo", "did you mean Amazon"),
+        ("Data", "no dataset 'Data'"),
+        ("Amazon", "needs a name: write pyg:Amazon/NAME"),
+        ("WikiCS/x", "takes no name: write pyg:WikiCS"),
+        ("Amazon/Books", "refuses name='Books'"),
+        ("MixHopSyntheticDataset", "needs homophily: write a function"),
+        ("FakeDataset", "takes no root folder"),
+    ],
+)
+def test_class_that_cannot_be_made(tmp_path: Path, spec: str, message: str) -> None:
+    """A usage error says what to write instead."""
+    with pytest.raises(UsageError, match=message) as raised:
+        load(tmp_path, spec, download=True)
+    assert f"pyg:{spec}" in str(raised.value)
+
+
+@pytest.mark.parametrize("spec", ["", "a b", "Planetoid/", "/Cora", "A/../B", "A/..", "A/b/c", "é"])
+def test_spec_of_another_form(spec: str) -> None:
+    """Nothing that could leave a folder or is no name of a class."""
+    with pytest.raises(UsageError, match=r"give a class of torch_geometric\.datasets"):
+        check_spec(spec)
+
+
+def test_spec_is_taken_apart_without_torch() -> None:
+    """Class and name; checking what a user typed must not take seconds."""
+    assert check_spec("Planetoid/PubMed") == PygSpec("Planetoid", "PubMed")
+    assert check_spec("WikiCS") == PygSpec("WikiCS", None)
+    code = (
+        "import sys, grb_check.datasets.formats.pyg as pyg; pyg.check_spec('A/b'); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_sparse_features_are_made_dense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class whose graph has a sparse x gives the same dataset."""
+    write_wiki(tmp_path / "user" / "WikiCS" / "raw")
+    expected = load(tmp_path, "WikiCS").fingerprint()
+    process = WikiCS.save
+
+    def sparse(data_list: Any, path: str) -> None:
+        data_list[0].x = data_list[0].x.to_sparse()
+        process(data_list, path)
+
+    monkeypatch.setattr(WikiCS, "save", staticmethod(sparse))
+    assert expected == load(tmp_path, "WikiCS").fingerprint()
+
+
+def test_global_generators_are_left_alone(tmp_path: Path) -> None:
+    """Loading draws nothing."""
+    write_photo(tmp_path / "user" / "Photo" / "raw")
+    before = torch.random.get_rng_state()
+    load(tmp_path)
+    assert before.equal(torch.random.get_rng_state())

@@ -1,0 +1,124 @@
+"""The limits of the diagnostics: what is a finding and what is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grb_check.attacks.threat import Threat
+from grb_check.evaluation import diagnostics
+from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
+
+DOCUMENT = Path(__file__).parents[2] / diagnostics.DOCUMENT
+NOTHING = torch.empty(0, dtype=torch.int64)
+
+
+def test_every_diagnostic_is_explained_under_its_name() -> None:
+    """So that the anchor in a report leads there; and nothing else is."""
+    headings = re.findall(r"^## `([a-z-]+)`$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    assert headings == list(DIAGNOSTICS)
+    assert anchor("no-effect") == "docs/diagnostics.md#no-effect"
+
+
+def test_a_tenth_of_the_targets_may_lack_a_gradient() -> None:
+    """More is a finding; where nothing was looked at there is none."""
+    assert diagnostics.no_gradient(None, "edges") is None
+    assert diagnostics.no_gradient(0.1, "edges") is None
+    found = diagnostics.no_gradient(0.5, "edges")
+    assert found is not None
+    assert (found.name, found.figure, found.limit) == ("no-gradient", 0.5, 0.1)
+    assert "50% of the sampled targets have no gradient with respect to edges" in found.text
+
+
+def test_random_answers_and_kept_state_have_their_limits() -> None:
+    """1 % of the targets, and 0.1 % of the nodes; the text tells which graph it was."""
+    assert diagnostics.random_forward(0.01) is None
+    assert diagnostics.random_forward(0.02).name == "random-forward"  # type: ignore[union-attr]
+    assert diagnostics.kept_state(0.001, None) is None
+    assert diagnostics.kept_state(0.0, 0.001) is None
+    clean, attacked = diagnostics.kept_state(0.2, 0.1), diagnostics.kept_state(0.0, 0.1)
+    assert clean is not None
+    assert attacked is not None
+    assert "20.0% of the predictions on the clean graph" in clean.text
+    assert "10.0% of the predictions on the attacked graph" in attacked.text
+
+
+@given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400))
+def test_another_perturbation_is_stronger_by_more_than_a_target_and_a_percent(
+    targets: int, own: int, other: int
+) -> None:
+    """Whichever of the two is more."""
+    own, other = min(own, targets), min(other, targets)
+    ranks = np.arange(targets)
+    found = diagnostics.stronger("random-stronger", ranks < own, ranks < other, "a random one")
+    assert (found is not None) is (own - other > max(1, targets / 100))
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
+def test_an_effect_is_a_difference_beyond_chance(lost: int, gained: int, kept: int) -> None:
+    """lost - gained > 1.64 sqrt(lost + gained); nothing is said of fewer than 20 right targets."""
+    before = np.array([True] * (lost + kept) + [False] * gained, dtype=bool)
+    after = np.array([False] * lost + [True] * (kept + gained), dtype=bool)
+    found = diagnostics.no_effect(before, after)
+    chance = lost - gained <= 1.64 * (lost + gained) ** 0.5
+    assert (found is not None) is (lost + kept >= 20 and chance)
+
+
+def threat(**budgets: int) -> Threat:
+    scenario = "injection" if "injected_nodes" in budgets else "modification"
+    return Threat(scenario=scenario, targets=NOTHING, **budgets)  # type: ignore[arg-type]
+
+
+SPENT = dict.fromkeys(
+    ("added_edges", "removed_edges", "injected_nodes", "link_ends", "modified_nodes"), 0
+)
+
+
+@pytest.mark.parametrize(
+    ("spent", "allowed", "text"),
+    [
+        ({"added_edges": 5, "removed_edges": 4}, {"edge_budget": 10}, None),
+        ({"added_edges": 8}, {"edge_budget": 10}, "8 of 10 edge changes used"),
+        ({}, {"edge_budget": 10, "modified_nodes": 3}, "0 of 10 edge changes used"),
+        ({}, {"edge_budget": 0}, None),
+        ({"modified_nodes": 3}, {"edge_budget": 10, "modified_nodes": 3}, None),
+        (
+            {"modified_nodes": 2},
+            {"edge_budget": 10, "modified_nodes": 3},
+            "2 of 3 nodes with other features used",
+        ),
+        (
+            {"modified_nodes": 1, "added_edges": 10},
+            {"edge_budget": 10, "modified_nodes": 3},
+            "1 of 3 nodes with other features used",
+        ),
+        ({"modified_nodes": 3, "added_edges": 10}, {"edge_budget": 10, "modified_nodes": 3}, None),
+        (
+            {"injected_nodes": 2, "link_ends": 9},
+            {"injected_nodes": 2, "edges_per_injected_node": 5},
+            None,
+        ),
+        (
+            {"injected_nodes": 2, "link_ends": 8},
+            {"injected_nodes": 2, "edges_per_injected_node": 5},
+            "8 of 10 links of injected nodes used",
+        ),
+        (
+            {"injected_nodes": 1, "link_ends": 10},
+            {"injected_nodes": 2, "edges_per_injected_node": 5},
+            "1 of 2 injected nodes used",
+        ),
+    ],
+)
+def test_a_tenth_of_the_budget_may_stay_unused(
+    spent: dict[str, int], allowed: dict[str, int], text: str | None
+) -> None:
+    """Of what the attack uses at all: edges, features of nodes, injected nodes or links."""
+    found = diagnostics.budget_unused({**SPENT, **spent}, threat(**allowed))
+    assert (None if found is None else found.text) == (text and f"{text} (limit 90%)")

@@ -1,0 +1,477 @@
+"""A case from model to outcome, without pytest."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from tiny import write_dataset
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+import grb_check
+from grb_check import datasets
+from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.cases.case import Case
+from grb_check.datasets.dataset import Dataset
+from grb_check.errors import BudgetError, ModelError, UsageError
+from grb_check.evaluation import evaluator as evaluator_module
+from grb_check.evaluation import own_models, white_box
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.store import Store, StoreWarning
+from grb_check.gradients.victim import Victim
+from grb_check.models.reference.gcn import GCN
+from grb_check.victims.subject import as_subject
+
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv = GCNConv(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+@dataclass(frozen=True)
+class Spy:
+    """Injects nothing and remembers what it was shown."""
+
+    seen: list[Data]
+    name: ClassVar[str] = "rnd"
+    scenario: ClassVar[str] = "injection"
+    knowledge: ClassVar[str] = "black-box"
+    version: ClassVar[int] = 1
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        self.seen.append(graph)
+        return Perturbation()
+
+
+@dataclass(frozen=True)
+class Greedy(Spy):
+    """Injects one node more than it may."""
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        count = threat.injected_nodes + 1
+        return Perturbation(
+            injected_x=torch.zeros(count, graph.num_features),
+            injected_edges=torch.zeros(2, 0, dtype=torch.int64),
+        )
+
+
+_TRAINED: dict[tuple[str, str, int], Victim] = {}
+
+
+@pytest.fixture(autouse=True)
+def trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness's own models are trained once for all tests that have the same data."""
+    train = own_models.surrogate
+
+    def trained(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
+        key = (dataset.fingerprint(), kind, seed)
+        if key not in _TRAINED:
+            _TRAINED[key] = train(dataset, kind=kind, seed=seed, device=device)
+        return _TRAINED[key]
+
+    monkeypatch.setattr(own_models, "surrogate", trained)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return write_dataset(tmp_path / "tiny")
+
+
+def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcome:
+    given = {"difficulty": "easy", "attack": "injection/rnd", "repeats": 1, **more}
+    return grb_check.evaluate(model, dataset=str(tiny), **given)  # type: ignore[arg-type]
+
+
+def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
+    """Which targets were right is kept, and the figures follow from it."""
+    made = outcome(tiny, repeats=2)
+    assert made.case == Case("tiny", "easy", "injection", "rnd")
+    assert made.targets == 16
+    for repeat in made.repeats:
+        for bits, figure in (
+            (repeat.victim.right_before, repeat.victim.clean),
+            (repeat.victim.right_after, repeat.victim.attacked),
+        ):
+            right = np.unpackbits(np.frombuffer(bits, np.uint8), count=made.targets)
+            assert right.mean() == figure
+    assert repeat.spent["injected_nodes"] > 0
+
+
+def test_the_same_call_gives_the_same_outcome(tiny: Path) -> None:
+    """And another seed another training: the repeats differ in their weights."""
+    one, two = outcome(tiny, repeats=2), outcome(tiny, repeats=2)
+    assert [r.victim for r in one.repeats] == [r.victim for r in two.repeats]
+
+
+def test_the_global_random_states_stay_untouched(tiny: Path) -> None:
+    """Whatever the model draws."""
+    states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
+    outcome(tiny)
+    assert random.getstate() == states[0]
+    assert (np.random.get_state()[1] == states[1]).all()
+    assert torch.equal(torch.get_rng_state(), states[2])
+
+
+def test_attacks_never_see_true_labels_of_test_nodes(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other true labels at the test nodes, the attack is shown the same graph."""
+    seen: list[Data] = []
+    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Spy(seen))
+    outcome(tiny)
+    test = np.load(tiny / "index.npz")["index_test"]
+    labels = np.load(tiny / "labels.npz")["data"]
+    labels[test] = (labels[test] + 1) % 3
+    other = shutil.copytree(tiny, tiny.with_name("other"))
+    np.savez(other / "labels.npz", data=labels)
+    outcome(other)
+    assert torch.equal(seen[0].y, seen[1].y)
+    rest = np.setdiff1d(np.arange(len(labels)), test)
+    assert np.array_equal(seen[0].y.numpy()[rest], labels[rest])
+
+
+class Memory(list[Any]):
+    """Of an attack; tells nothing of what is in it, since settings are in the store's keys."""
+
+    def __repr__(self) -> str:
+        return "Memory"
+
+
+@dataclass(frozen=True)
+class Informed(Spy):
+    """White-box; remembers the model too."""
+
+    models: Memory
+    knowledge: ClassVar[str] = "white-box"
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        self.models.append(model)
+        return super().perturb(graph, threat, model, generator)
+
+
+def test_a_white_box_attack_is_given_the_model_under_test(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anew in every run; of the reference GCN only the first run needs it."""
+    attack = Informed(Memory(), Memory())
+    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: attack)
+    monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
+    cold = outcome(tiny, store=tmp_path / "store")
+    assert [type(model.module) for model in attack.models] == [Net, GCN]
+    assert np.array_equal(attack.seen[0].y.numpy(), np.load(tiny / "labels.npz")["data"])
+    warm = outcome(tiny, store=tmp_path / "store")
+    assert [type(model.module) for model in attack.models] == [Net, GCN, Net]
+    assert not warm.repeats[0].from_store
+    assert warm.repeats[0].victim == cold.repeats[0].victim
+    assert warm.repeats[0].reference == cold.repeats[0].reference
+
+
+def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take their time again for each model."""
+    labels: list[str] = []
+
+    def progress(label: str) -> AbstractContextManager[None]:
+        labels.append(label)
+        return nullcontext()
+
+    evaluator = Evaluator(store=Store(None), device="cpu", progress=progress)
+    source, case = datasets.find(str(tiny)), Case("tiny", "easy", "injection", "rnd")
+    for attack in (Spy([]), Informed(Memory(), Memory())):
+        monkeypatch.setattr(evaluator_module, "load_attack", lambda *_, attack=attack: attack)
+        evaluator.outcome(as_subject(Net), source, case, 1)
+    wanted = [label.rpartition("repeat ")[2] for label in labels if "attacking" in label]
+    assert wanted == ["1/1, attacking", "1/1, attacking, white-box"]
+
+
+def test_an_unknown_surrogate_is_an_error_before_any_training(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The factory is not even called."""
+
+    class Asking(Spy):
+        surrogates = ("gcn", "gat")
+
+    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Asking([]))
+    with pytest.raises(UsageError, match=r"unknown surrogate 'gat'.*allowed: gcn, gcn_ln, gin"):
+        outcome(tiny, lambda: pytest.fail("the model was built"))
+
+
+def test_an_attack_over_its_budget_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figure is reported for a perturbation that does not verify."""
+    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Greedy([]))
+    with pytest.raises(BudgetError):
+        outcome(tiny)
+
+
+def test_a_stored_perturbation_that_does_not_verify_is_made_anew(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that someone tampered with cannot weaken or strengthen an attack."""
+    store = tmp_path / "store"
+    first = outcome(tiny, store=store)
+    monkeypatch.setattr(
+        Store,
+        "load_perturbation",
+        lambda self, key: Perturbation(
+            injected_x=torch.full((1, 8), 9.0), injected_edges=torch.zeros(2, 0, dtype=torch.int64)
+        ),
+    )
+    with pytest.warns(StoreWarning):
+        second = outcome(tiny, store=store)
+    assert not second.repeats[0].from_store
+    assert second.repeats[0].victim == first.repeats[0].victim
+
+
+def test_a_warm_store_gives_the_outcome_of_a_cold_one(tiny: Path, tmp_path: Path) -> None:
+    """And says that nothing was attacked."""
+    cold = outcome(tiny, store=tmp_path / "store")
+    warm = outcome(tiny, store=tmp_path / "store")
+    assert (cold.repeats[0].from_store, warm.repeats[0].from_store) == (False, True)
+    assert warm.repeats[0].victim == cold.repeats[0].victim
+    assert warm.repeats[0].reference == cold.repeats[0].reference
+
+
+def calls_of(tiny: Path, result: Callable[[torch.nn.Module], object]) -> list[int]:
+    """Seeds with which the factory was called over two cases of three repeats."""
+    seeds: list[int] = []
+
+    def factory(num_features: int, num_classes: int, seed: int) -> object:
+        seeds.append(seed)
+        return result(Net(num_features, num_classes))
+
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(tiny))
+    subject = as_subject(factory)
+    evaluator.check(subject, source)
+    for attack in ("rnd", "dice"):
+        scenario = "injection" if attack == "rnd" else "modification"
+        evaluator.outcome(subject, source, Case("tiny", "easy", scenario, attack), 3)
+    return seeds
+
+
+def test_a_model_is_built_once_for_each_repeat_whatever_the_number_of_cases(tiny: Path) -> None:
+    """Training is the cost of a run; cases share it."""
+    assert calls_of(tiny, lambda module: module) == [0, 1, 2]
+
+
+def test_a_trained_model_is_built_once(tiny: Path) -> None:
+    """It does not change with the seed."""
+    assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
+
+
+def test_a_model_that_fails_in_training_fails_in_every_case_alike(tiny: Path) -> None:
+    """No later case goes on with a half-trained module."""
+
+    class OneBadEpoch(Net):
+        calls = 0
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            self.calls += self.training
+            return super().forward(x, edge_index) * (math.nan if self.calls == 5 else 1.0)
+
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source, subject = datasets.find(str(tiny)), as_subject(OneBadEpoch)
+    for difficulty in ("easy", "hard"):
+        with pytest.raises(ModelError, match="NaN"):
+            evaluator.outcome(subject, source, Case("tiny", difficulty, "injection", "rnd"), 1)
+
+
+def test_a_factory_that_returns_one_module_for_all_seeds_is_an_error(tiny: Path) -> None:
+    """The second training would change the first repeat's model."""
+    module = Net(8, 3)
+    with pytest.raises(ModelError, match="same module for another seed"):
+        outcome(tiny, lambda: module, repeats=2)
+    with pytest.raises(ModelError, match="same module for another seed"):
+        outcome(tiny, lambda: grb_check.Encoder(module, lambda data: None), repeats=2)
+
+
+def test_a_factory_may_return_one_trained_encoder_for_all_seeds(tiny: Path) -> None:
+    """Nothing trains it again: a probe is fitted to it in every repeat."""
+    module = Net(8, 5).eval()
+    found = outcome(tiny, lambda: grb_check.Encoder(module), repeats=2)
+    first, second = found.repeats
+    assert first.victim.clean == second.victim.clean
+
+
+def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
+    """There is one object: pre-training it again for another repeat would change the first."""
+    calls: list[int] = []
+    encoder = grb_check.Encoder(Net(8, 5).eval(), pretrain=lambda view: calls.append(1))
+    outcome(tiny, encoder, repeats=3)
+    assert calls == [1]
+
+
+def test_one_encoder_may_be_wrapped_anew_for_every_test(tiny: Path) -> None:
+    """As a fixture `grb_model` does that returns `Encoder(module)`."""
+    module = Net(8, 5).eval()
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(tiny))
+    case = Case("tiny", "easy", "injection", "rnd")
+    one, two = (
+        evaluator.outcome(as_subject(grb_check.Encoder(module)), source, case, 1).repeats[0]
+        for _ in range(2)
+    )
+    assert one.victim == two.victim
+
+
+def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
+    """It would change the graph for every other model and every later case."""
+
+    class InPlace(Net):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(torch.relu_(x), edge_index)
+
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    source = datasets.find(str(tiny))
+    case = Case("tiny", "easy", "injection", "rnd")
+    with pytest.raises(ModelError, match="changes its input in place"):
+        evaluator.outcome(as_subject(InPlace), source, case, 1)
+    after = evaluator.outcome(as_subject(Net), source, case, 1)
+    assert after.repeats[0].victim == outcome(tiny).repeats[0].victim
+
+
+def test_nodes_outside_the_split_have_no_true_labels_for_attacks(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attacker knows the labels of training and validation nodes only."""
+    seen: list[Data] = []
+    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Spy(seen))
+    with np.load(tiny / "index.npz") as archive:
+        index = dict(archive)
+    index["index_train"], spare = index["index_train"][:-20], index["index_train"][-20:]
+    np.savez(tiny / "index.npz", **index)
+    labels = np.load(tiny / "labels.npz")["data"]
+    outcome(tiny)
+    labels[spare] = (labels[spare] + 1) % 3
+    other = shutil.copytree(tiny, tiny.with_name("other"))
+    np.savez(other / "labels.npz", data=labels)
+    outcome(other)
+    assert torch.equal(seen[0].y, seen[1].y)
+
+
+def test_a_repaired_dataset_says_so_in_every_outcome(tiny: Path) -> None:
+    """One-way edges are mended, and the reports tell."""
+    adjacency = sp.triu(sp.load_npz(tiny / "adj.npz")).tocsr()
+    sp.save_npz(tiny / "adj.npz", adjacency)
+    made = outcome(tiny)
+    assert any("adj.npz" in text for text in made.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"repeats": 2.5}, "give 1 or more"),
+        ({"data": "/nowhere", "attack": "pdg"}, "did you mean 'pgd'"),
+        ({"difficulty": "esay"}, "did you mean 'easy'"),
+        ({"attack": "rnd"}, "ambiguous; give one of injection/rnd, modification/rnd"),
+        ({"repeats": 0}, "give 1 or more"),
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
+        ({"model": Net(8, 3)}, r"Trained\(module\)"),
+        ({"model": 3}, "the model is a int"),
+    ],
+)
+def test_wrong_arguments_are_usage_errors(
+    tiny: Path, change: dict[str, object], message: str
+) -> None:
+    """Before any work, with what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        outcome(tiny, **change)
+
+
+def untrained() -> grb_check.Trained:
+    torch.manual_seed(0)
+    return grb_check.Trained(Net(8, 3).eval())
+
+
+def attacks_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of attacks in the order in which they are made, from now on."""
+    made: list[str] = []
+    load = evaluator_module.load_attack
+
+    class Counted:
+        def __init__(self, attack: Any) -> None:
+            self.attack = attack
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.attack, name)
+
+        def perturb(self, *given: Any) -> Perturbation:
+            made.append(self.attack.name)
+            return self.attack.perturb(*given)
+
+    monkeypatch.setattr(evaluator_module, "load_attack", lambda *given: Counted(load(*given)))
+    return made
+
+
+MEMBERS = [("modification", name) for name in ("rnd", "dice", "worst")]
+
+
+def figures(made: grb_check.Outcome) -> list[grb_check.Repeat]:
+    return [replace(each, seconds=0.0, training_seconds=0.0) for each in made.repeats]
+
+
+def test_the_worst_takes_the_strongest_of_each_repeat(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before or after its members: the same figures, and no attack is made twice after them."""
+    made = attacks_made(monkeypatch)
+    source, subject = datasets.find(str(tiny)), as_subject(untrained())
+    members = [Case("tiny", "full", *pair) for pair in MEMBERS[:2]]
+    worst = Case("tiny", "full", *MEMBERS[2])
+
+    def run(*cases: Case) -> list[grb_check.Outcome]:
+        evaluator = Evaluator(store=Store(None), device="cpu")
+        return [evaluator.outcome(subject, source, case, 2, MEMBERS) for case in cases]
+
+    rnd, dice, last = run(*members, worst)
+    assert made == ["rnd", "rnd", "dice", "dice"]
+    (first,) = run(worst)
+    assert made[4:] == ["rnd", "dice"] * 2
+    assert figures(first) == figures(last)
+    for each, *others in zip(last.repeats, rnd.repeats, dice.repeats, strict=True):
+        strongest = min(others, key=lambda other: other.victim.attacked)
+        assert each.victim == strongest.victim
+        assert each.reference.attacked == min(other.reference.attacked for other in others)
+        assert each.member == ("rnd", "dice")[others.index(strongest)]
+        assert each.notes[0] == f"worst of 2 (rnd, dice): {each.member}"
+        assert each.per_target is not None
+        assert each.per_target <= each.victim.attacked
+    assert last.per_target == sum(each.per_target or 0 for each in last.repeats) / 2
+
+
+def test_attacks_at_larger_budgets_do_more_from_the_same_draws(tiny: Path) -> None:
+    """As large as the share says."""
+    small, large = (
+        outcome(tiny, untrained(), attack=f"modification/rnd+budget={budget}")
+        for budget in (0.02, 0.2)
+    )
+    assert small.repeats[0].seed == large.repeats[0].seed
+    flips = [
+        each.repeats[0].spent["added_edges"] + each.repeats[0].spent["removed_edges"]
+        for each in (small, large)
+    ]
+    edges = sp.load_npz(tiny / "adj.npz").nnz // 2
+    assert flips == [2 * edges // 100, 20 * edges // 100]
+    assert (small.budget, large.budget) == (0.02, 0.2)

@@ -1,0 +1,262 @@
+"""Tests of the store."""
+
+from __future__ import annotations
+
+import multiprocessing
+import warnings
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from store_workers import KEY, count_up, write_and_read
+from strategies import attacked
+
+from grb_check.attacks.threat import Perturbation
+from grb_check.evaluation import store as store_module
+from grb_check.evaluation.store import Store, StoreWarning
+from grb_check.files import npz_file
+
+PERTURBATION = Perturbation(
+    added_edges=torch.tensor([[0, 1], [3, 4]]),
+    modified_nodes=torch.tensor([2]),
+    modified_x=torch.tensor([[0.25, -0.0]]),
+    notes=("a reason, with ünïcode",),
+)
+in_folder = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+arrays = st.dictionaries(
+    st.text("abz_.019/", min_size=1, max_size=8),
+    st.builds(
+        lambda shape, dtype, seed: (
+            np.random.default_rng(seed).integers(0, 100, shape).astype(dtype)
+        ),
+        st.lists(st.integers(0, 3), max_size=3),
+        st.sampled_from(["float32", "float64", "int64", "bool"]),
+        st.integers(0, 9),
+    ),
+    max_size=4,
+)
+
+
+def same(left: Perturbation, right: Perturbation) -> bool:
+    for item in fields(Perturbation):
+        a, b = getattr(left, item.name), getattr(right, item.name)
+        if item.name == "notes":
+            if a != b:
+                return False
+        elif a.dtype != b.dtype or a.shape != b.shape or not torch.equal(a, b):
+            return False
+    return True
+
+
+def file_of(store: Store, key: str = KEY) -> Path:
+    assert store.folder is not None
+    return store.folder / key[:2] / f"{key}.npz"
+
+
+@given(attacked(), st.lists(st.text()))
+@in_folder
+def test_perturbation_comes_back_as_it_was(tmp_path, case, notes) -> None:
+    """Every tensor with dtype and shape, and the notes."""
+    store, perturbation = Store(tmp_path), case[2]
+    perturbation = Perturbation(**(vars(perturbation) | {"notes": tuple(notes)}))
+    store.save_perturbation(KEY, perturbation)
+    assert same(perturbation, store.load_perturbation(KEY))
+
+
+@given(arrays)
+@in_folder
+def test_arrays_come_back_as_they_were(tmp_path, named) -> None:
+    """Names, dtypes, shapes and bytes."""
+    store = Store(tmp_path)
+    store.save_arrays(KEY, named)
+    found = store.load_arrays(KEY)
+    assert set(found) == set(named)
+    for name, array in named.items():
+        assert (array.dtype, array.shape) == (found[name].dtype, found[name].shape)
+        assert array.tobytes() == found[name].tobytes()
+
+
+@given(st.data())
+@in_folder
+def test_damaged_file_is_never_read(tmp_path, data) -> None:
+    """A flipped bit or a missing end, anywhere: a warning naming the file, and None."""
+    store = Store(tmp_path)
+    store.save_perturbation(KEY, PERTURBATION)
+    path = file_of(store)
+    content = bytearray(path.read_bytes())
+    position = data.draw(st.integers(0, len(content) - 1))
+    if data.draw(st.booleans()):
+        content[position] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del content[position:]
+    path.write_bytes(content)
+    with pytest.warns(StoreWarning, match=path.name):
+        assert store.load_perturbation(KEY) is None
+    assert not path.exists()
+    store.save_perturbation(KEY, PERTURBATION)
+    assert same(PERTURBATION, store.load_perturbation(KEY))
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip at all", b"x" * 1000])
+def test_foreign_file_is_discarded(tmp_path, content) -> None:
+    """Something that no store wrote counts as missing."""
+    store = Store(tmp_path)
+    file_of(store).parent.mkdir()
+    file_of(store).write_bytes(content)
+    with pytest.warns(StoreWarning, match="no file of grb_check; discarded"):
+        assert store.load_arrays(KEY) is None
+
+
+def test_pickle_is_neither_written_nor_read(tmp_path) -> None:
+    """Arrays of Python objects are refused; an npz that holds some is foreign."""
+    store = Store(tmp_path)
+    with pytest.raises(ValueError, match="Object arrays"):
+        store.save_arrays(KEY, {"a": np.array([{}], dtype=object)})
+    file_of(store).parent.mkdir()
+    np.savez(file_of(store), a=np.array([{}], dtype=object))
+    with pytest.warns(StoreWarning):
+        assert store.load_arrays(KEY) is None
+
+
+def test_file_under_another_key_is_discarded(tmp_path) -> None:
+    """A copied or renamed file is not taken for something else."""
+    store, other = Store(tmp_path), Store(None).key(case="other")
+    store.save_perturbation(KEY, PERTURBATION)
+    file_of(store, other).parent.mkdir(exist_ok=True)
+    file_of(store).rename(file_of(store, other))
+    with pytest.warns(StoreWarning, match="expected"):
+        assert store.load_perturbation(other) is None
+
+
+def test_kinds_are_not_mixed_up(tmp_path) -> None:
+    """Arrays are not read as a perturbation."""
+    store = Store(tmp_path)
+    store.save_arrays(KEY, {"a": np.zeros(2)})
+    with pytest.warns(StoreWarning, match="'kind': 'arrays'"):
+        assert store.load_perturbation(KEY) is None
+
+
+def test_other_format_version_is_discarded(tmp_path, monkeypatch) -> None:
+    """A file of another version is made anew and said so."""
+    store = Store(tmp_path)
+    monkeypatch.setattr(store_module, "FORMAT", 2)
+    store.save_perturbation(KEY, PERTURBATION)
+    monkeypatch.undo()
+    with pytest.warns(StoreWarning, match="'format': 2"):
+        assert store.load_perturbation(KEY) is None
+
+
+def test_perturbation_without_a_field_is_discarded(tmp_path, monkeypatch) -> None:
+    """Members are checked against the fields of today."""
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "_tensor_fields", lambda: {"added_edges"})
+        store.save_perturbation(KEY, PERTURBATION)
+    with pytest.warns(StoreWarning, match="has members"):
+        assert store.load_perturbation(KEY) is None
+
+
+def test_numpy_reads_the_file(tmp_path) -> None:
+    """It is an ordinary npz file: numpy opens it without pickles."""
+    store = Store(tmp_path)
+    store.save_arrays(KEY, {"weight": np.arange(6.0).reshape(2, 3)})
+    with np.load(file_of(store), allow_pickle=False) as archive:
+        assert np.array_equal(np.arange(6.0).reshape(2, 3), archive["weight"])
+
+
+def test_equal_content_gives_equal_files(tmp_path) -> None:
+    """No time of day in the file: a cache of the folder stays the same."""
+    first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
+    for store in (first, second):
+        store.save_perturbation(KEY, PERTURBATION)
+    assert file_of(first).read_bytes() == file_of(second).read_bytes()
+
+
+def test_key_depends_on_names_and_values_not_on_order() -> None:
+    """Each part counts, with its type; the order of arguments does not."""
+    key = Store(None).key
+    assert key(a=1, b="x") == key(b="x", a=1)
+    different = [key(a=1), key(a="1"), key(a=1.0), key(b=1), key(a=2), key(a=1, b=1), key()]
+    assert len(set(different)) == len(different)
+    assert len(key(a=1)) == 64
+
+
+def test_nothing_is_kept_without_a_folder() -> None:
+    """The store of no folder accepts everything and has nothing."""
+    store = Store(None)
+    with store.lock(KEY):
+        store.save_perturbation(KEY, PERTURBATION)
+        store.save_arrays(KEY, {"a": np.zeros(1)})
+    store.discard(KEY, "reason")
+    assert store.load_perturbation(KEY) is None
+    assert store.load_arrays(KEY) is None
+
+
+def test_folder_is_made_at_the_first_write_and_marked_as_a_cache(tmp_path) -> None:
+    """Reading makes nothing; writing adds what keeps git and backups away."""
+    store = Store(tmp_path / "deep" / "store")
+    assert store.load_arrays(KEY) is None
+    assert list(tmp_path.iterdir()) == []
+    store.save_arrays(KEY, {"a": np.zeros(1)})
+    assert (store.folder / ".gitignore").read_text() == "*\n"
+    tag = (store.folder / "CACHEDIR.TAG").read_text()
+    assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
+    assert {path.name for path in store.folder.iterdir()} == {".gitignore", "CACHEDIR.TAG", KEY[:2]}
+    assert [path.name for path in (store.folder / KEY[:2]).iterdir()] == [f"{KEY}.npz"]
+
+
+def test_folder_that_cannot_be_written_warns_once(tmp_path) -> None:
+    """Work goes on: nothing is kept, and there is one warning for all attempts."""
+    (tmp_path / "file").write_text("in the way")
+    store = Store(tmp_path / "file" / "store")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            with store.lock(KEY):
+                store.save_perturbation(KEY, PERTURBATION)
+            assert store.load_perturbation(KEY) is None
+    assert [warning.category for warning in seen] == [StoreWarning]
+    assert "cannot be written" in str(seen[0].message)
+
+
+def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
+    """A disk that fails at the last moment costs a warning, not a broken file."""
+    store = Store(tmp_path)
+    store.save_arrays(KEY, {"a": np.zeros(1)})
+
+    def fail(source, target):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(npz_file.os, "replace", fail)
+    with pytest.warns(StoreWarning, match="disk full"):
+        store.save_arrays(KEY, {"a": np.ones(1)})
+    assert [path.name for path in file_of(store).parent.iterdir()] == [f"{KEY}.npz"]
+    assert store.load_arrays(KEY)["a"].tolist() == [0.0]
+
+
+def test_lock_passes_on_the_error_of_its_body(tmp_path) -> None:
+    """The lock is released, and an OSError of the caller is not taken for its own."""
+    store = Store(tmp_path)
+    with pytest.raises(OSError, match="of the caller"), store.lock(KEY):
+        raise OSError("of the caller")
+    with store.lock(KEY):
+        pass
+
+
+def test_two_writers_never_mix_their_files(tmp_path) -> None:
+    """Readers see one whole file or the other."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert pool.starmap(write_and_read, [(tmp_path, 1), (tmp_path, 2)]) == [0, 0]
+
+
+def test_lock_loses_no_update_of_two_processes(tmp_path) -> None:
+    """Two processes counting to 5 each under the lock count to 10."""
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.starmap(count_up, [(tmp_path, 5), (tmp_path, 5)])
+    assert int(Store(tmp_path).load_arrays(KEY)["count"]) == 10

@@ -1,0 +1,208 @@
+"""The harness's own models: repeatable, described, storable, and several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from small_graphs import community_dataset, set_of_graphs
+from torch import Tensor, nn
+
+from grb_check.datasets.graph_dataset import graph_dataset
+from grb_check.errors import DataError, UsageError
+from grb_check.evaluation.surrogates import (
+    KINDS,
+    Ensemble,
+    check_kinds,
+    from_arrays,
+    kinds_for,
+    recipe,
+    surrogate,
+    to_arrays,
+)
+from grb_check.gradients.victim import Victim
+from grb_check.victims.conventions import Convention
+
+DATASET = community_dataset()
+GRAPH = DATASET.graph
+CPU = torch.device("cpu")
+MODELS = {kind: surrogate(DATASET, kind=kind, seed=1, device=CPU) for kind in KINDS}
+GCN = MODELS["gcn"]
+
+
+def test_the_same_seed_gives_the_same_surrogate() -> None:
+    """Whatever the global random state, which stays as it is."""
+    torch.manual_seed(99)
+    before = torch.get_rng_state()
+    again = surrogate(DATASET, seed=1, device=CPU)
+    other = surrogate(DATASET, seed=2, device=CPU)
+    assert torch.equal(before, torch.get_rng_state())
+    logits = GCN(GRAPH.x, GRAPH.edge_index)
+    assert torch.equal(again(GRAPH.x, GRAPH.edge_index), logits)
+    assert not torch.equal(other(GRAPH.x, GRAPH.edge_index), logits)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_learns_and_is_frozen(kind: str) -> None:
+    """Test nodes are classified far better than by chance (1/3)."""
+    victim, nodes = MODELS[kind], DATASET.test["full"]
+    predicted = victim(GRAPH.x, GRAPH.edge_index).argmax(dim=1)
+    assert float((predicted == GRAPH.y)[nodes].float().mean()) > 0.7
+    assert not victim.module.training
+    assert not any(p.requires_grad for p in victim.module.parameters())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrays_come_back_as_the_same_surrogate(kind: str) -> None:
+    """Bit for bit, running means and variances included."""
+    again = from_arrays(DATASET, kind, to_arrays(MODELS[kind]), CPU)
+    expected = MODELS[kind](GRAPH.x, GRAPH.edge_index)
+    assert torch.equal(again(GRAPH.x, GRAPH.edge_index), expected)
+    assert not any(p.requires_grad for p in again.module.parameters())
+
+
+def _nan(arrays: dict[str, NDArray[np.float32]]) -> None:
+    arrays["layers.0.bias"] = np.full_like(arrays["layers.0.bias"], np.nan)
+
+
+def _short(arrays: dict[str, NDArray[np.float32]]) -> None:
+    arrays["layers.0.bias"] = arrays["layers.0.bias"][1:]
+
+
+def _double(arrays: dict[str, NDArray[np.float32]]) -> None:
+    arrays["layers.0.bias"] = arrays["layers.0.bias"].astype(np.float64)  # type: ignore[assignment]
+
+
+def _lacking(arrays: dict[str, NDArray[np.float32]]) -> None:
+    del arrays["layers.0.bias"]
+
+
+@pytest.mark.parametrize("spoil", [_nan, _short, _double, _lacking])
+def test_spoilt_arrays_are_refused(spoil: Callable[[dict[str, NDArray[np.float32]]], None]) -> None:
+    """A stored file is not trusted."""
+    arrays = to_arrays(GCN)
+    spoil(arrays)
+    with pytest.raises(DataError, match="stored GCN"):
+        from_arrays(DATASET, "gcn", arrays, CPU)
+
+
+def test_a_count_that_is_no_integer_is_refused() -> None:
+    """Every array has the type that the module has."""
+    arrays = to_arrays(MODELS["gin"])
+    arrays["norms.0.num_batches_tracked"] = np.float32(3)
+    with pytest.raises(DataError, match=r"stored GIN: .* is float32 \[\], expected int64"):
+        from_arrays(DATASET, "gin", arrays, CPU)
+
+
+def test_the_recipe_names_what_determines_the_surrogate() -> None:
+    """Model, layers, training and torch's version; another dataset's layers show."""
+    assert len({recipe(DATASET, kind) for kind in KINDS}) == len(KINDS)
+    for kind in KINDS:
+        text = recipe(DATASET, kind)
+        for part in ("[64, 64, 64]", "lr=0.01", "patience=50", torch.__version__):
+            assert part in text
+    flickr = replace(DATASET, name="grb-flickr")
+    assert "gcn v1 (hidden_sizes=[256, 128, 64], dropout=" in recipe(flickr, "gcn")
+    assert "gin v1 (hidden_sizes=[128, 128, 128], dropout=" in recipe(flickr, "gin")
+
+
+def _injected(seed: int) -> tuple[Tensor, Tensor]:
+    """Features of two injected nodes, and the edges of the graph with them."""
+    links = torch.tensor([[5, 6, 7], [120, 120, 121]])
+    generator = torch.Generator().manual_seed(seed)
+    edge_index = torch.cat([GRAPH.edge_index, links, links.flip(0)], dim=1)
+    return torch.randn(2, 8, generator=generator), edge_index
+
+
+def test_an_ensemble_averages_log_probabilities() -> None:
+    """A geometric mean: one member that is sure of a wrong class weighs more than in a vote."""
+    ensemble = Ensemble(tuple(MODELS.values()))
+    members = [member(GRAPH.x, GRAPH.edge_index).softmax(dim=1) for member in MODELS.values()]
+    product = members[0] * members[1] * members[2]
+    actual = ensemble(GRAPH.x, GRAPH.edge_index).softmax(dim=1)
+    expected = product.pow(1 / 3)
+    torch.testing.assert_close(actual, expected / expected.sum(dim=1, keepdim=True))
+
+
+def test_an_ensemble_takes_injected_nodes() -> None:
+    """The same as on the whole graph, with a gradient."""
+    ensemble, targets = Ensemble(tuple(MODELS.values())), torch.tensor([7, 5, 30])
+    injected, edge_index = _injected(seed=0)
+    injected.requires_grad_()
+    actual = ensemble.with_injected(GRAPH.x, edge_index, 2, targets)(injected)
+    expected = ensemble(torch.cat([GRAPH.x, injected]), edge_index)[targets]
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+    (gradient,) = torch.autograd.grad(actual[0, 0], injected)
+    assert (gradient != 0).any()
+
+
+def test_an_ensemble_takes_weights_of_pairs_if_all_members_do() -> None:
+    """The same as on the graph without one edge and with another, with a gradient."""
+    ensemble, targets = Ensemble(tuple(MODELS.values())), torch.tensor([7, 5, 30])
+    edge = GRAPH.edge_index[:, :1].sort(dim=0).values
+    pairs = torch.cat([edge, torch.tensor([[5], [7]])], dim=1)
+    logits_of = ensemble.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets)
+    assert logits_of is not None
+    weights = torch.tensor([0.0, 1.0], requires_grad=True)
+    others = (GRAPH.edge_index.sort(dim=0).values != edge).any(dim=0)
+    new = pairs[:, 1:]
+    edge_index = torch.cat([GRAPH.edge_index[:, others], new, new.flip(0)], dim=1)
+    actual = logits_of(weights)
+    expected = ensemble(GRAPH.x, edge_index)[targets]
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+    assert torch.autograd.grad(actual[0, 0], weights)[0][1] != 0
+    deaf = replace(GCN.adapter, module=nn.Linear(8, 3), convention=Convention(((None, "x"),)))
+    mixed = Ensemble((GCN, Victim(deaf, 3)))
+    assert mixed.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets) is None
+
+
+def test_an_ensemble_takes_edge_weights_if_all_members_do() -> None:
+    """And is differentiable in them."""
+    ensemble = Ensemble(tuple(MODELS.values()))
+    assert ensemble.takes_edge_weight
+    weight = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)
+    (gradient,) = torch.autograd.grad(ensemble(GRAPH.x, GRAPH.edge_index, weight).sum(), weight)
+    assert torch.isfinite(gradient).all()
+    plain = replace(GCN.adapter, convention=replace(GCN.adapter.convention, weight_name=None))
+    assert not Ensemble((GCN, Victim(plain, 3))).takes_edge_weight
+
+
+@dataclass(frozen=True)
+class Asking:
+    """An attack, as far as its surrogates go."""
+
+    surrogates: tuple[str, ...]
+
+
+def test_the_gcn_is_the_surrogate_of_attacks_that_ask_for_none() -> None:
+    """As in GRB."""
+    assert kinds_for(object()) == ("gcn",)
+    assert kinds_for(Asking(("gin", "gcn_ln"))) == ("gin", "gcn_ln")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ((), "a tuple of gcn, gcn_ln, gin"),
+        (("gcn", "gcn"), "each at most once"),
+        (("gat",), "'gat'"),
+    ],
+)
+def test_other_surrogates_are_usage_errors(asked: tuple[str, ...], message: str) -> None:
+    """With what is allowed."""
+    with pytest.raises(UsageError, match=message):
+        kinds_for(Asking(asked))
+
+
+def test_a_set_of_graphs_has_not_all_surrogates() -> None:
+    """Said before anything is trained, with those that there are."""
+    dataset = graph_dataset(set_of_graphs())
+    check_kinds(Asking(("gin", "gcn")), dataset)
+    check_kinds(Asking(("gcn_ln",)), community_dataset())
+    assert recipe(dataset, "gin").startswith("graph_gin v1 (lr=")
+    with pytest.raises(UsageError, match=r"'gcn_ln' is a model of nodes.*allowed: gcn, gin"):
+        check_kinds(Asking(("gcn", "gcn_ln")), dataset)

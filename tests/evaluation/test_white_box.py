@@ -1,0 +1,421 @@
+"""White-box attacks, and what stands in for them and beside them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from trial_spies import (
+    CASE,
+    DATASET,
+    THREAT,
+    Changing,
+    Linear,
+    Spy,
+    entries,
+    ready,
+    train_once,
+    trial,
+)
+
+from grb_check.attacks.own_attacks import OwnAttack
+from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, apply, verify
+from grb_check.datasets.dataset import Dataset
+from grb_check.errors import GradientError, ModelError
+from grb_check.evaluation import own_models
+from grb_check.evaluation.own_models import Ready, predict
+from grb_check.evaluation.trials import Trial, black_box
+from grb_check.evaluation.white_box import white_box
+from grb_check.gradients.victim import Victim
+from grb_check.victims.conventions import PLAIN, Adapter
+
+
+@pytest.fixture(autouse=True)
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Kinds of the harness's own models in the order in which they are asked to be trained."""
+    kinds: list[str] = []
+
+    def train(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
+        kinds.append(kind)
+        return train_once(dataset, kind, seed)
+
+    monkeypatch.setattr(own_models, "surrogate", train)
+    return kinds
+
+
+def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
+    """Of all nodes of the split; the reference GCN is attacked in the same way."""
+    attack, victim = Spy("white-box"), ready()
+    measured = white_box(trial(attack), victim)
+    on_victim, on_reference = attack.seen
+    assert on_victim.model is victim.victim
+    assert isinstance(on_reference.model, Victim)
+    assert on_reference.model.name == "reference GCN"
+    for seen in attack.seen:
+        assert torch.equal(seen.graph.y, DATASET.graph.y)
+        assert seen.graph is not DATASET.graph
+    assert not torch.equal(victim.predicted, DATASET.graph.y)
+    assert not measured.from_store
+
+
+def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
+    """Nodes that belong to no part have no label that anybody should know."""
+    outside = DATASET.train[:20]
+    dataset = replace(DATASET, train=DATASET.train[20:])
+    attack, victim = Spy("white-box"), ready()
+    white_box(trial(attack, dataset=dataset), victim)
+    assert torch.equal(attack.seen[0].graph.y[outside], victim.predicted[outside])
+    assert not torch.equal(victim.predicted[outside], DATASET.graph.y[outside])
+
+
+def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
+    """Only what depends on none is: surrogate, what is made on it, random flips, the reference GCN
+    and its scores, which serve another victim."""
+    cold, warm = Spy("white-box"), Spy("white-box")
+    first = white_box(trial(cold, tmp_path), ready())
+    kept = entries(tmp_path)
+    assert len(kept) == 5
+    second = white_box(trial(warm, tmp_path), ready(noise=0.1))
+    assert (len(cold.seen), len(warm.seen)) == (2, 1)
+    assert entries(tmp_path) == kept
+    assert second.reference == first.reference
+
+
+def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> None:
+    """Settings, repeat and threat are in the key."""
+    white_box(trial(Spy("white-box"), tmp_path), ready())
+    for change in (
+        {"attack": Spy("white-box", count=1)},
+        {"seed": 1},
+        {"threat": replace(THREAT, feature_range=(-5.0, 5.0))},
+        {"case": replace(CASE, difficulty="hard")},
+    ):
+        given = replace(trial(Spy("white-box"), tmp_path), **change)  # type: ignore[arg-type]
+        white_box(given, ready())
+        assert len(given.attack.seen) == 2, change  # type: ignore[attr-defined]
+
+
+def test_a_white_box_attack_repeats_itself_on_a_victim_that_draws_at_random() -> None:
+    """What an attack sees of a noisy victim depends on the seed, not on what ran before."""
+
+    @dataclass(frozen=True)
+    class Sampling(Spy):
+        """Takes its features from the victim's noisy logits."""
+
+        def perturb(
+            self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+        ) -> Perturbation:
+            assert callable(model)
+            made = super().perturb(graph, threat, model, generator)
+            value = model(graph.x, graph.edge_index)[0, 0].clamp(-4, 4)
+            return replace(made, injected_x=torch.full_like(made.injected_x, float(value)))
+
+    attack, victim = trial(Sampling("white-box")), ready(noise=1.0)
+    states = torch.get_rng_state(), random.getstate()
+    one = white_box(attack, victim)
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == random.getstate()
+    torch.rand(3)
+    two = white_box(attack, victim)
+    assert torch.equal(one.perturbation.injected_x, two.perturbation.injected_x)
+
+
+def test_nothing_of_an_attack_without_a_key_is_stored(tmp_path: Path) -> None:
+    """But what is not of it: surrogate, random injection, reference GCN. It has no transferred
+    variant, since nothing sets its knowledge."""
+    for _ in range(2):
+        attack = Changing("white-box")
+        assert white_box(trial(attack, tmp_path), ready()).method == "adaptive"
+        assert attack.calls == 2
+    assert len(entries(tmp_path)) == 3
+
+
+def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> Ready:
+    """The often wrong victim with another forward."""
+
+    class Opaque(Linear):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return forward(self, x, edge_index)
+
+    torch.manual_seed(0)
+    victim = Victim(Adapter(Opaque().eval().requires_grad_(False), "opaque", PLAIN), 3)
+    return Ready(victim, predict(victim, DATASET.graph, 0))
+
+
+def detached(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
+    """As the nodes of a graph see it: a mean over neighbours and themselves."""
+    loops = torch.arange(x.shape[0])
+    rows, columns = torch.cat([edge_index, torch.stack([loops, loops])], dim=1)
+    total = torch.zeros_like(x).index_add(0, rows, x.detach()[columns])
+    return model.layer(total / torch.bincount(rows)[:, None])
+
+
+def through_numpy(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
+    return detached(model, torch.from_numpy(x.numpy()), edge_index)
+
+
+@dataclass(frozen=True)
+class Gradual(Spy):
+    """Follows the gradient with respect to the features that it injects, one large step."""
+
+    knowledge: Knowledge = "white-box"
+    name: ClassVar[str] = "gradual"
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: Any, generator: torch.Generator
+    ) -> Perturbation:
+        made = super().perturb(graph, threat, model, generator)
+        logits_of = model.with_injected(
+            graph.x, apply(graph, made).edge_index, self.count, threat.targets
+        )
+        x = made.injected_x.clone().requires_grad_()
+        loss = torch.nn.functional.cross_entropy(logits_of(x), graph.y[threat.targets])
+        if not loss.requires_grad:
+            raise GradientError("no feature gradient of this model; remove detach")
+        (gradient,) = torch.autograd.grad(loss, x)
+        return replace(made, injected_x=(4 * gradient.sign()).to(torch.float32))
+
+
+def right(measured: Any) -> float:
+    return measured.victim.attacked
+
+
+@pytest.mark.parametrize("forward", [detached, through_numpy])
+def test_a_search_by_answers_stands_in_where_there_is_no_gradient(
+    forward: Callable[[Linear, Tensor, Tensor], Tensor],
+) -> None:
+    """It is no weaker than the attack on any surrogate, and says why it was needed."""
+    victim, given = opaque(forward), trial(Gradual())
+    found = white_box(given, victim)
+    assert found.method == "score-based"
+    (note,) = [each for each in found.notes if "score-based" in each]
+    assert note.startswith("spy: ")
+    assert note.endswith(": score-based search instead")
+    verify(found.perturbation, DATASET.graph, THREAT)
+    for kind in ("gcn", "gin", "gcn_ln"):
+        moved = black_box(trial(Gradual("black-box", (kind,))), victim)
+        assert right(found) <= right(moved)
+    again = white_box(given, victim)
+    for one, other in zip(found.perturbation.tensors(), again.perturbation.tensors(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_what_else_is_wrong_with_a_victim_stays_an_error_of_the_case() -> None:
+    """Only a missing gradient is stood in for."""
+
+    @dataclass(frozen=True)
+    class Failing(Spy):
+        def perturb(self, *given: object) -> Perturbation:
+            if self.knowledge == "white-box":
+                raise ModelError("answers nonsense")
+            return super().perturb(*given)  # type: ignore[arg-type]
+
+    with pytest.raises(ModelError, match="answers nonsense"):
+        white_box(trial(Failing("white-box")), ready())
+
+
+@dataclass(frozen=True)
+class Pushing(Spy):
+    """Pushes targets of class 0 towards class 1; how far depends on what it knows."""
+
+    knowledge: Knowledge = "white-box"
+    adaptive: float = 0.0
+    transferred: float = 0.0
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        force = self.adaptive if self.knowledge == "white-box" else self.transferred
+        zeros = threat.targets[DATASET.graph.y[threat.targets] == 0][:4]
+        x = torch.zeros(2, 8)
+        x[:, 0], x[:, 1] = -force, force
+        injected = torch.arange(2).repeat_interleave(zeros.numel())
+        return Perturbation(injected_x=x, injected_edges=torch.stack([injected, zeros.repeat(2)]))
+
+
+def trained_victim() -> Ready:
+    """A GCN that is often right."""
+    return trial(Spy()).own.surrogate("gcn")
+
+
+def test_the_stronger_one_counts() -> None:
+    """A tie goes to the adaptive one, which costs no note; else the reports tell."""
+    victim = trained_victim()
+    weak, strong = 0.0, 4.0
+    adaptive = white_box(trial(Pushing(adaptive=strong, transferred=weak)), victim)
+    moved = white_box(trial(Pushing(adaptive=weak, transferred=strong)), victim)
+    tied = white_box(trial(Pushing(adaptive=strong, transferred=strong)), victim)
+    assert [each.method for each in (adaptive, moved, tied)] == [
+        "adaptive",
+        "transferred",
+        "adaptive",
+    ]
+    assert right(moved) == right(adaptive) == right(tied) < victim_clean(victim)
+    assert adaptive.notes == tied.notes == ()
+    assert moved.notes == (
+        "spy: the perturbation made on a surrogate beat the one on the model itself, and counts",
+    )
+    assert "transfer-stronger" in {each.name for each in moved.diagnostics}
+    assert "transfer-stronger" not in {each.name for each in adaptive.diagnostics}
+
+
+def victim_clean(victim: Ready) -> float:
+    targets = THREAT.targets
+    return float((victim.predicted[targets] == DATASET.graph.y[targets]).float().mean())
+
+
+def test_the_reference_gets_the_same_treatment(tmp_path: Path) -> None:
+    """The stronger of two counts against it as well."""
+    both = Pushing(adaptive=0.0, transferred=4.0)
+    moved = black_box(trial(replace(both, knowledge="black-box")), ready())
+    assert white_box(trial(both, tmp_path), ready()).reference == moved.reference
+
+
+def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
+    """From the store where that case has been run; a user's attack is no exception."""
+    black_box(trial(Pushing("black-box", transferred=4.0), tmp_path), trained_victim())
+    kept = entries(tmp_path)
+    for attack in (Pushing(transferred=4.0), OwnAttack(Pushing(transferred=4.0))):
+        found = white_box(trial(attack, tmp_path), trained_victim())
+        assert (found.method, found.from_store) == ("transferred", True)
+    assert len(entries(tmp_path) - kept) == 2  # random injection, and the reference's scores
+
+
+def flat(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
+    """As `detached`, with a gradient of exactly zero."""
+    return detached(model, x, edge_index) + 0 * x.sum()
+
+
+def test_a_search_stands_beside_an_attack_whose_gradients_are_zero() -> None:
+    """It starts from that attack too: with no other start, the one that it makes is no stronger."""
+    victim = opaque(flat)
+    strong = white_box(trial(Pushing(adaptive=4.0, transferred=0.0)), victim)
+    alone = apply(DATASET.graph, Pushing(adaptive=4.0).perturb(*pushed()))
+    targets = THREAT.targets
+    left = predict(victim.victim, alone, 0)[targets] == DATASET.graph.y[targets]
+    assert right(strong) <= float(left.float().mean())
+    assert "no-gradient" in {each.name for each in strong.diagnostics}
+    assert strong.method in ("adaptive", "score-based")
+
+
+def pushed() -> Any:
+    return DATASET.graph, THREAT, None, torch.Generator()
+
+
+def test_the_reference_is_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> None:
+    """Adaptive, searched, or both; each has scores of its own in the store."""
+
+    @dataclass(frozen=True)
+    class Choosy(Pushing):
+        """Gives up on blind victims, but not on the reference."""
+
+        @cached_property
+        def asked(self) -> list[str]:
+            return []
+
+        def perturb(
+            self, graph: Data, threat: Threat, model: Any, generator: torch.Generator
+        ) -> Perturbation:
+            if self.knowledge == "white-box":
+                self.asked.append(model.name)
+                if getattr(model.module, "blind", False):
+                    raise GradientError("no gradient of this model; remove detach")
+            return super().perturb(graph, threat, model, generator)
+
+    def asked(forward: Callable[[Linear, Tensor, Tensor], Tensor], blind: bool) -> list[str]:
+        attack, victim = Choosy(adaptive=4.0), opaque(forward)
+        victim.victim.module.blind = blind  # type: ignore[assignment]
+        white_box(trial(attack, tmp_path), victim)
+        return attack.asked
+
+    reference = "reference GCN"
+    assert asked(detached, True) == ["opaque"]
+    assert asked(flat, False) == ["opaque", reference]
+    assert asked(lambda model, x, _: model.layer(x), False) == ["opaque", reference]
+    assert asked(flat, False) == ["opaque"]
+
+
+@dataclass(frozen=True)
+class Flipping:
+    """Flips what it wants; never without a gradient of the edges, which it does not get."""
+
+    isolate: bool = True
+    surrogates: tuple[str, ...] = ("gcn",)
+    knowledge: Knowledge = "white-box"
+    name: ClassVar[str] = "flipping"
+    scenario: ClassVar[Scenario] = "modification"
+    version: ClassVar[int] = 1
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: object, generator: torch.Generator
+    ) -> Perturbation:
+        if self.knowledge == "white-box":
+            raise GradientError("no structure gradient of this model")
+        edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+        degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)
+        safe = edges[:, (degrees[edges] > 6).all(dim=0)]
+        return Perturbation(removed_edges=safe[:, : threat.edge_budget])
+
+
+def flips(isolate: bool) -> Trial:
+    threat = Threat(scenario="modification", targets=THREAT.targets, edge_budget=8)
+    case = replace(CASE, scenario="modification", attack="flipping+budget=0.02")
+    return replace(trial(Flipping(isolate)), threat=threat, case=case)
+
+
+@pytest.mark.parametrize("isolate", [True, False])
+def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
+    """No node loses its last edge where the attack has that setting; the note names the attack."""
+    found = white_box(flips(isolate), opaque(detached))
+    assert found.method == "score-based"
+    assert found.notes == (
+        "flipping: no structure gradient of this model: score-based search instead",
+    )
+    verify(found.perturbation, DATASET.graph, flips(isolate).threat)
+    if not isolate:
+        count = DATASET.num_nodes
+        removed = torch.bincount(found.perturbation.removed_edges.flatten(), minlength=count)
+        degrees = torch.bincount(DATASET.graph.edge_index[0], minlength=count)
+        assert (removed[degrees > 0] < degrees[degrees > 0]).all()
+
+
+def test_a_warm_case_costs_one_attack_and_a_few_calls_of_the_victim(tmp_path: Path) -> None:
+    """All else comes from the store; the gradient is looked at once for each victim."""
+    calls = []
+
+    def counted(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
+        calls.append(1)
+        return model.layer(x)
+
+    white_box(trial(Spy("white-box"), tmp_path), opaque(counted))
+    attack, victim = Spy("white-box"), opaque(counted)
+    costs = []
+    for _ in range(2):
+        calls.clear()
+        white_box(trial(attack, tmp_path), victim)
+        costs.append(len(calls))
+    assert len(attack.seen) == 2
+    # attack, transfer and random injection; twice again; the clean graph; the gradient, once
+    assert costs == [7, 6]
+
+
+def test_an_attack_that_refuses_to_be_black_box_stands_alone() -> None:
+    """Its setting is its own affair."""
+
+    @dataclass(frozen=True)
+    class Proud(Spy):
+        def __post_init__(self) -> None:
+            if self.knowledge == "black-box":
+                raise ValueError("knowledge is black-box, allowed is white-box")
+
+    found = white_box(trial(OwnAttack(Proud("white-box"))), ready())
+    assert found.method == "adaptive"
+    assert "transfer-stronger" not in {each.name for each in found.diagnostics}

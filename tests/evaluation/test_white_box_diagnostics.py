@@ -1,0 +1,267 @@
+"""Each diagnostic is triggered by what it is for, and quiet on plain models."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny import write_dataset
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn.models import GCN
+
+from grb_check import Trained, datasets
+from grb_check.attacks.objectives import tanh_margin
+from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Repeat
+from grb_check.errors import GradientError
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.store import Store
+from grb_check.victims.subject import as_subject
+
+
+@dataclass(frozen=True)
+class Greedy:
+    """The flips with the largest gradient, among all edges and as many other pairs.
+
+    `used` is the share of the budget that the white-box attack uses; the black-box one uses all.
+    """
+
+    used: float = 1.0
+    knowledge: Knowledge = "white-box"
+    name: ClassVar[str] = "greedy"
+    scenario: ClassVar[Scenario] = "modification"
+    version: ClassVar[int] = 1
+
+    def perturb(
+        self, graph: Data, threat: Threat, model: Any, generator: torch.Generator
+    ) -> Perturbation:
+        edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+        ends = torch.randint(graph.num_nodes, (2, 4 * edges.shape[1]), generator=generator)
+        ends = ends[:, ends[0] < ends[1]].unique(dim=1)
+        present = edges[0] * graph.num_nodes + edges[1]
+        others = ends[:, ~torch.isin(ends[0] * graph.num_nodes + ends[1], present)]
+        pairs = torch.cat([edges, others], dim=1)
+        weights = torch.cat([torch.ones(edges.shape[1]), torch.zeros(others.shape[1])])
+        logits_of = model.with_pairs(graph.x, graph.edge_index, pairs, threat.targets)
+        if logits_of is None:
+            raise GradientError("no structure gradient of this model")
+        loss = tanh_margin(logits_of(weights.requires_grad_()), graph.y[threat.targets])
+        (gradient,) = torch.autograd.grad(loss, weights)
+        share = self.used if self.knowledge == "white-box" else 1.0
+        gain = gradient * (1 - 2 * weights.detach())
+        best = gain.argsort(descending=True, stable=True)[: int(share * threat.edge_budget)]
+        chosen, is_edge = pairs[:, best], best < edges.shape[1]
+        return Perturbation(added_edges=chosen[:, ~is_edge], removed_edges=chosen[:, is_edge])
+
+
+GREEDY = "modification/greedy+budget=0.25"
+PGD = "injection/pgd+white-box+iterations=50+budget=0.25"
+
+
+class Plain(torch.nn.Module):
+    """PyG's GCN, trained; what derives from it does something to its answers."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = copy.deepcopy(inner)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.inner(x, edge_index, edge_weight=edge_weight)
+        return logits
+
+
+class Quantised(Plain):
+    """Answers in steps, which have no slope."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return (4 * super().forward(x, edge_index, edge_weight)).round() / 4
+
+
+class Saturated(Plain):
+    """Answers with probabilities that are 0 and 1 to the last digit."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return (1e4 * super().forward(x, edge_index, edge_weight)).softmax(dim=1)
+
+
+class Detached(Plain):
+    """Lets no gradient through."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return super().forward(x, edge_index, edge_weight).detach()
+
+
+class Dropping(Plain):
+    """Has its dropout left on."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return super().forward(F.dropout(x, 0.6), edge_index, edge_weight)
+
+
+class Caching(Plain):
+    """Keeps the first graph of the size of the whole one, which no check before it has."""
+
+    def __init__(self, inner: torch.nn.Module, size: int) -> None:
+        super().__init__(inner)
+        self.size = size
+        self.kept: Tensor | None = None
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
+        if x.shape[0] == self.size:
+            if self.kept is None:
+                self.kept = edge_index
+            edge_index = self.kept
+        return super().forward(x, edge_index)
+
+
+class Drifting(Plain):
+    """Normalises with statistics of what it has seen, and sees more with every call."""
+
+    def __init__(self, inner: torch.nn.Module, size: int) -> None:
+        super().__init__(inner)
+        self.size = size
+        self.seen = torch.zeros(())
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        if x.shape[0] == self.size:
+            self.seen = self.seen + 0.2
+        return super().forward(x - self.seen, edge_index, edge_weight)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A tiny dataset with a trained GCN; surrogate and reference are trained once."""
+
+    evaluator: Evaluator
+    source: datasets.Source
+    inner: torch.nn.Module
+    size: int
+
+    def repeat(self, model: torch.nn.Module, attack: str = GREEDY) -> Repeat:
+        scenario, name = attack.split("/")
+        subject = as_subject(Trained(model.eval()))
+        case = Case("tiny", "full", scenario, name)
+        return self.evaluator.outcome(subject, self.source, case, 1).repeats[0]
+
+    def found(self, model: torch.nn.Module, attack: str = GREEDY) -> set[str]:
+        return {each.name for each in self.repeat(model, attack).diagnostics}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    source = datasets.find(str(write_dataset(tmp_path_factory.mktemp("bench") / "tiny")))
+    dataset = datasets.load(source)
+    torch.manual_seed(0)
+    inner = GCN(dataset.num_features, 16, 2, dataset.num_classes)
+    optimiser = torch.optim.Adam(inner.parameters(), lr=0.02)
+    graph = dataset.graph
+    for _ in range(100):
+        optimiser.zero_grad()
+        logits = inner(graph.x, graph.edge_index)[dataset.train]
+        F.cross_entropy(logits, graph.y[dataset.train]).backward()
+        optimiser.step()
+    attacks: Any = {("modification", each.name): each for each in (Greedy(), Half())}
+    evaluator = Evaluator(store=Store(None), device="cpu", attacks=attacks)
+    return Bench(evaluator, source, inner.eval(), dataset.num_nodes)
+
+
+def test_plain_models_have_no_finding(bench: Bench) -> None:
+    """PyG's GCN and the bundled one, edges and features."""
+    bundled = bench.evaluator._arena(bench.source).own.surrogate("gcn").victim.module
+    for model in (Plain(bench.inner), bench.inner, bundled):
+        for attack in (GREEDY, PGD):
+            repeat = bench.repeat(copy.deepcopy(model), attack)
+            assert repeat.diagnostics == ()
+            assert repeat.victim.drop > 0.1
+            assert repeat.method == "adaptive" or attack == PGD  # may lose by a target
+
+
+@pytest.mark.parametrize(("kind", "attack"), [(Quantised, PGD), (Saturated, GREEDY)])
+def test_answers_without_a_slope_have_no_gradient(
+    bench: Bench, kind: type[Plain], attack: str
+) -> None:
+    """The attack on a surrogate, or the search from it, is then stronger, and counts."""
+    repeat = bench.repeat(kind(bench.inner), attack)
+    found = {each.name for each in repeat.diagnostics}
+    assert {"no-gradient", "transfer-stronger"} <= found
+    assert repeat.method == "score-based"
+    assert repeat.notes[-1].endswith(
+        "a search by the model's answers beat its gradients, and counts"
+    )
+    assert repeat.victim.drop > 0.1
+
+
+def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
+    """Of edges and of features; a search by answers stands in, and its effect is seen."""
+    for attack in (GREEDY, PGD):
+        repeat = bench.repeat(Detached(bench.inner), attack)
+        assert [each.name for each in repeat.diagnostics] == ["no-gradient"]
+        assert repeat.diagnostics[0].figure == 1.0
+        assert repeat.method == "score-based"
+        assert repeat.victim.drop > 0.1
+
+
+def test_dropout_left_on_is_a_random_forward(bench: Bench) -> None:
+    """And not taken for state."""
+    found = bench.found(Dropping(bench.inner))
+    assert "random-forward" in found
+    assert "kept-state" not in found
+
+
+def test_a_graph_that_is_kept_is_found_out(bench: Bench) -> None:
+    """Although the checks before the run did not meet it: a copy that saw nothing disagrees."""
+    repeat = bench.repeat(Caching(bench.inner, bench.size))
+    (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
+    assert "on the attacked graph differ from those of a copy" in found.text
+
+
+def test_answers_that_change_with_what_was_seen_are_found_out(bench: Bench) -> None:
+    """On the clean graph itself."""
+    repeat = bench.repeat(Drifting(bench.inner, bench.size))
+    (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
+    assert "on the clean graph differ after the attack" in found.text
+
+
+def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
+    """No effect, its budget unused, and random flips are stronger."""
+    repeat = bench.repeat(Plain(bench.inner), "modification/greedy+used=0.0+budget=1.0")
+    found = {each.name for each in repeat.diagnostics}
+    assert {"no-effect", "random-stronger", "transfer-stronger"} <= found
+    assert repeat.method == "transferred"
+
+
+@pytest.mark.parametrize("structure", ["rnd", "none"])
+def test_an_attack_on_features_is_judged_by_their_gradient(bench: Bench, structure: str) -> None:
+    """Whatever it flips besides; with features alone no random flips are held against it."""
+
+    class Blind(Plain):
+        def forward(
+            self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+        ) -> Tensor:
+            return super().forward(x.detach(), edge_index, edge_weight)
+
+    repeat = bench.repeat(Blind(bench.inner), f"modification/pgd+white-box+structure={structure}")
+    found = {each.name: each.text for each in repeat.diagnostics}
+    assert "features" in found["no-gradient"]
+    assert structure == "rnd" or "random-stronger" not in found
+    assert repeat.spent["modified_nodes"]
+
+
+class Half:
+    """Half of what the greedy attack would do; of its own class, it has no black-box variant."""
+
+    name, scenario, knowledge = "half", "modification", "white-box"
+
+    def perturb(self, *given: Any) -> Perturbation:
+        return Greedy(used=0.5).perturb(*given)
+
+
+def test_an_attack_that_leaves_half_its_budget_is_found_out(bench: Bench) -> None:
+    """However strong it is."""
+    assert bench.found(Plain(bench.inner), "modification/half+budget=0.25") == {"budget-unused"}

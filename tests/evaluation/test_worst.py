@@ -1,0 +1,61 @@
+"""The worst of several repeats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_factory import finding, outcome, scores
+
+from grb_check.cases.outcomes import Repeat
+from grb_check.evaluation.worst import worst_of
+
+TARGETS = 13
+
+
+def repeat(right: np.ndarray, reference: float = 0.5) -> Repeat:
+    """A repeat that leaves these targets right."""
+    plain = outcome([(0.8, 0.8)], [(0.8, 0.8)]).repeats[0]
+    victim = replace(
+        plain.victim, attacked=float(right.mean()), right_after=np.packbits(right).tobytes()
+    )
+    return replace(plain, victim=victim, reference=scores(0.8, reference))
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=TARGETS, max_size=TARGETS), min_size=1))
+def test_the_worst_is_the_minimum_and_each_targets_worst_is_no_better(
+    rights: list[list[bool]],
+) -> None:
+    """A target counts as right where every attack leaves it right."""
+    bits = np.array(rights)
+    members = [(f"a{place}", repeat(right)) for place, right in enumerate(bits)]
+    worst = worst_of(members, TARGETS)
+    assert worst.victim.attacked == bits.mean(axis=1).min()
+    assert worst.member == f"a{bits.sum(axis=1).argmin()}"
+    assert worst.per_target == pytest.approx(bits.all(axis=0).mean())
+    assert worst.per_target <= worst.victim.attacked
+
+
+def test_the_reference_has_a_worst_of_its_own() -> None:
+    """Which may be another attack."""
+    all_right, none = np.ones(TARGETS, bool), np.zeros(TARGETS, bool)
+    worst = worst_of([("a", repeat(all_right, 0.2)), ("b+budget=0.1", repeat(none, 0.4))], TARGETS)
+    assert (worst.member, worst.victim.attacked) == ("b", 0.0)
+    assert worst.reference == scores(0.8, 0.2)
+    assert worst.notes == ("worst of 2 (a, b): b",)
+
+
+def test_what_is_known_of_the_model_is_kept_and_of_weaker_attacks_is_not() -> None:
+    """That another attack found no gradient is a reason to doubt all of them."""
+    weak = replace(
+        repeat(np.ones(TARGETS, bool)),
+        diagnostics=(finding("no-gradient", 0.5), finding("no-effect", 0.0)),
+        method="adaptive",
+    )
+    strong = replace(repeat(np.zeros(TARGETS, bool)), diagnostics=(finding("budget-unused", 0.5),))
+    worst = worst_of([("weak", weak), ("strong", strong)], TARGETS)
+    assert [each.name for each in worst.diagnostics] == ["budget-unused", "no-gradient"]
+    assert worst.method == "black-box"

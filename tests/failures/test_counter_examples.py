@@ -1,0 +1,324 @@
+"""The smallest part of a perturbation, of tiny models whose answers can be measured again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small_graphs import community_dataset, set_of_graphs
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.nn import SimpleConv, global_add_pool
+
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.cases.metrics import relative_drop
+from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset
+from grb_check.errors import ModelError
+from grb_check.evaluation.before_and_after import Scene
+from grb_check.evaluation.own_models import Ready, predict
+from grb_check.failures.counter_examples import (
+    Smallest,
+    _linked,
+    _of_links,
+    count_units,
+    hardest,
+    smallest,
+    to_record,
+)
+from grb_check.failures.effects import effects
+from grb_check.failures.evidence import Limits
+from grb_check.failures.shrinking import Patience
+from grb_check.gradients.victim import Victim
+from grb_check.victims.conventions import PLAIN, Adapter, parse_convention
+
+DATASET = community_dataset()
+NODES = DATASET.num_nodes
+TARGETS = DATASET.test["full"]
+ANYTHING = {"scenario": "injection", "targets": TARGETS}
+few = settings(
+    deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+class Fitted(torch.nn.Module):
+    """A linear map of features and of the sums of neighbours' features, which are the classes."""
+
+    def __init__(self, forward_gradient: bool = True) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.eye(8, 3))
+        self.forward_gradient = forward_gradient
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        x = x if self.forward_gradient else x.detach()
+        around = torch.zeros_like(x).index_add(0, edge_index[0], x[edge_index[1]])
+        return (x + around) @ self.weight
+
+
+class RingsAndStars(torch.nn.Module):
+    """Class 0 for graphs with at least as many edges as nodes, such as rings; stars have fewer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = SimpleConv(aggr="sum")
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        degree = self.layer(torch.ones_like(x[:, :1]), edge_index)
+        beyond = global_add_pool(degree - 2, batch) + 1 + 0 * global_add_pool(x, batch)[:, :1]
+        return torch.cat([beyond, -beyond], dim=1)
+
+
+def scene_of(module: torch.nn.Module, graph: Data, threat: Threat, victim: Victim | None = None):
+    if victim is None:
+        victim = Victim(Adapter(module.eval().requires_grad_(False), "tiny", PLAIN), 3)
+    return Scene(Ready(victim, predict(victim, graph, 0)), graph, threat, 0)
+
+
+@cache
+def scene() -> Scene:
+    return scene_of(Fitted(), DATASET.graph, Threat(**ANYTHING))
+
+
+def injection(count: int = 6, links: int = 8, seed: int = 0) -> Perturbation:
+    """Nodes with features of one class, at targets of the others."""
+    generator = torch.Generator().manual_seed(seed)
+    classes = torch.arange(count) % 3
+    ends = []
+    for node in range(count):
+        others = TARGETS[DATASET.graph.y[TARGETS] != classes[node]]
+        chosen = others[torch.randperm(others.numel(), generator=generator)[:links]]
+        ends.append(torch.stack([torch.full((links,), node), chosen]))
+    inner = torch.tensor([[0], [NODES + 1]])
+    return Perturbation(
+        injected_x=8 * torch.eye(3, 8)[classes], injected_edges=torch.cat([*ends, inner], dim=1)
+    )
+
+
+def modification(count: int = 40, seed: int = 0) -> Perturbation:
+    """Edges between classes added, edges within them removed, features of two targets changed."""
+    generator = torch.Generator().manual_seed(seed)
+    graph = DATASET.graph
+    pairs = torch.combinations(torch.arange(NODES)).T
+    differ = graph.y[pairs[0]] != graph.y[pairs[1]]
+    edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    possible = pairs[:, differ]  # communities have edges inside alone
+    return Perturbation(
+        added_edges=possible[:, torch.randperm(possible.shape[1], generator=generator)[:count]],
+        removed_edges=edges[:, torch.randperm(edges.shape[1], generator=generator)[:count]],
+        modified_nodes=TARGETS[:2],
+        modified_x=-20 * graph.x[TARGETS[:2]],
+    )
+
+
+def drop_of(stage: Scene, perturbation: Perturbation) -> float:
+    """Measured with nothing of what is tested."""
+
+    def accuracy(graph: Data) -> float:
+        with torch.no_grad():
+            predicted = stage.ready.victim(graph.x, graph.edge_index).argmax(1)
+        right = predicted[stage.targets] == stage.graph.y[stage.targets]
+        return float(right.numpy().mean())
+
+    return relative_drop(accuracy(stage.graph), accuracy(apply(stage.graph, perturbation)))
+
+
+def checked(stage: Scene, whole: Perturbation, limit: float) -> Smallest:
+    found = smallest(stage, whole, Limits(drop=limit))
+    assert found is not None
+    assert drop_of(stage, found.perturbation) == pytest.approx(found.drop)
+    assert found.drop > limit
+    assert found.units_after == count_units(found.perturbation, stage.graph.num_nodes)
+    assert found.units_after <= found.units_before
+    return found
+
+
+@few
+@given(st.integers(0, 99), st.sampled_from([0.02, 0.1, 0.2]))
+def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
+    seed: int, limit: float
+) -> None:
+    """Nor any node; and what is left was in the whole one, under other numbers."""
+    whole = injection(seed=seed)
+    found = checked(scene(), whole, limit)
+    part = found.perturbation
+    generous = Threat(
+        **ANYTHING, injected_nodes=6, edges_per_injected_node=9, feature_range=(-99.0, 99.0)
+    )
+    verify(part, DATASET.graph, generous)
+    assert found.minimal
+    links = range(part.injected_edges.shape[1])
+    ends = [set(pair) for pair in (part.injected_edges + torch.tensor([[NODES], [0]])).T.tolist()]
+    nodes = [{each for each in links if node in ends[each]} for node in range(NODES, NODES + 6)]
+    for left_out in [*({each} for each in links), *filter(None, nodes)]:
+        fewer = _of_links(scene(), part, [each for each in links if each not in left_out])
+        assert drop_of(scene(), fewer) <= limit
+    assert bool(_linked(part, NODES).all())
+    assert {tuple(row) for row in part.injected_x.tolist()} <= {
+        tuple(row) for row in whole.injected_x.tolist()
+    }
+    assert set(part.injected_edges[1].tolist()) <= set(range(NODES + 6))
+
+
+@few
+@given(st.integers(0, 99), st.sampled_from([0.03, 0.07]))
+def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
+    seed: int, limit: float
+) -> None:
+    """Edges added and removed and features, each of which is needed."""
+    whole = modification(seed=seed)
+    found = checked(scene(), whole, limit)
+    part = found.perturbation
+    for name in ("added_edges", "removed_edges"):
+        columns = {tuple(pair) for pair in getattr(part, name).T.tolist()}
+        assert columns <= {tuple(pair) for pair in getattr(whole, name).T.tolist()}
+    assert set(part.modified_nodes.tolist()) <= set(whole.modified_nodes.tolist())
+    assert found.minimal
+    for name in ("added_edges", "removed_edges"):
+        pairs = getattr(part, name)
+        for left_out in range(pairs.shape[1]):
+            rest = torch.arange(pairs.shape[1]) != left_out
+            assert drop_of(scene(), replace(part, **{name: pairs[:, rest]})) <= limit
+
+
+def test_useless_parts_go() -> None:
+    """A node without links, and links to nodes that are no targets and far from them."""
+    whole = injection(count=3)
+    others = DATASET.train
+    useless = torch.stack([torch.full((5,), 3), others[:5]])
+    grown = Perturbation(
+        injected_x=torch.cat([whole.injected_x, torch.zeros(2, 8)]),
+        injected_edges=torch.cat([whole.injected_edges, useless], dim=1),
+    )
+    found = checked(scene(), grown, 0.05)
+    assert found.perturbation.injected_x.shape[0] <= 3
+    assert found.units_before == count_units(whole, NODES) + 6
+    assert not set(found.perturbation.injected_edges[1].tolist()) & set(others[:5].tolist())
+
+
+def test_what_fails_without_any_change_is_left_with_none() -> None:
+    """A negative limit, which no model that loses nothing keeps."""
+    found = checked(scene(), injection(), -0.5)
+    assert (found.units_after, found.minimal, found.drop) == (0, True, 0.0)
+
+
+def test_what_keeps_its_limits_has_no_counter_example() -> None:
+    """Nor has a case without any; the clean floor is not asked."""
+    assert smallest(scene(), injection(), Limits(drop=0.99)) is None
+    assert smallest(scene(), injection(), Limits(clean=1.0)) is None
+    assert smallest(scene(), injection(), Limits(drop=0.99, clean=1.0)) is None
+
+
+def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
+    """As scattered sums on a GPU may: what is shown has to break the limit."""
+    whole, times = injection(), iter([True])
+
+    class Forgetful(Scene):
+        def after(self, perturbation: Perturbation) -> Tensor:
+            return super().after(perturbation) if next(times, False) else self.before
+
+    sure = scene()
+    stage = Forgetful(sure.ready, sure.graph, sure.threat, sure.seed)
+    with pytest.raises(ModelError, match="asked again about the same graph it answers"):
+        smallest(stage, whole, Limits(drop=0.02), Patience(0, 60.0))
+
+
+def test_a_regression_is_shrunk_to_the_accuracy_that_the_baseline_leaves() -> None:
+    """The limit is said as a drop."""
+    clean = scene().accuracy(scene().before)
+    found = smallest(scene(), injection(), Limits(attacked=clean - 0.1))
+    assert found is not None
+    assert found.attacked < clean - 0.1
+    assert found.limit == pytest.approx(0.1 / clean)
+    assert drop_of(scene(), found.perturbation) == pytest.approx(found.drop)
+
+
+@pytest.mark.parametrize("whole", [injection(), modification()], ids=["injection", "modification"])
+def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
+    """By how close parts are to what changes."""
+    numpys = scene_of(Fitted(forward_gradient=False), DATASET.graph, Threat(**ANYTHING))
+    found = checked(numpys, whole, 0.1)
+    assert found.minimal
+    assert found.units_after < found.units_before / 2
+
+
+def test_a_stopped_search_says_so() -> None:
+    """What it has by then breaks the limit."""
+    found = smallest(scene(), modification(), Limits(drop=0.1), Patience(5, 100.0))
+    assert found is not None
+    assert not found.minimal
+    assert found.tests == 5
+    assert drop_of(scene(), found.perturbation) > 0.1
+
+
+def test_edges_of_a_set_of_graphs() -> None:
+    """Targets are graphs: one edge flips each, the others go."""
+    stage = graph_stage(graph_dataset(set_of_graphs()))
+    graph = stage.graph
+    ends = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    whole = Perturbation(removed_edges=ends)
+    assert drop_of(stage, Perturbation()) == 0
+    rings = int((graph.y == 0).sum())
+    assert drop_of(stage, whole) == pytest.approx(rings / stage.targets.numel())
+    found = checked(stage, whole, 4.5 / stage.targets.numel())
+    assert (found.units_after, found.minimal) == (5, True)
+    assert graph.batch[found.perturbation.removed_edges[0]].unique().numel() == 5
+    assert [each[1:] for each in found.flipped] == [(0, 0, 1)] * 5
+
+
+def graph_stage(dataset: GraphDataset) -> Scene:
+    graph = dataset.graph
+    convention = parse_convention("x, edge_index, batch")
+    module = RingsAndStars().eval()
+    victim = Victim(Adapter(module, "edges", convention, batch=graph.batch), 2)
+    budgets = torch.full((dataset.num_graphs,), 9)
+    threat = Threat(
+        scenario="modification",
+        targets=torch.arange(dataset.num_graphs),
+        edge_budget=int(budgets.sum()),
+        batch=graph.batch,
+        edge_budgets=budgets,
+    )
+    return scene_of(module, graph, threat, victim)
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_what_does_most_comes_first(gradient: bool) -> None:
+    """The first quarter of the edges, by their effects, does more than the last."""
+    stage = scene_of(Fitted(gradient), DATASET.graph, Threat(**ANYTHING))
+    whole = modification()
+    found = effects(stage, whole)
+    sizes = (found.added.numel(), found.removed.numel(), found.links.numel())
+    assert (*sizes, found.features.numel()) == (40, 40, 0, 2)
+    order = found.added.argsort(descending=True)
+    best, worst = (
+        drop_of(stage, Perturbation(added_edges=whole.added_edges[:, places]))
+        for places in (order[:10], order[-10:])
+    )
+    assert best > worst
+
+
+def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
+    """By drop, or by the accuracy that the baseline leaves."""
+    figures = [(0.8, 0.5), (0.9, 0.5), (0.5, 0.4)]
+    assert hardest(figures, Limits(drop=0.1)) == 1
+    assert hardest(figures, Limits(attacked=0.6)) == 2
+    assert hardest(figures, Limits()) == 1
+
+
+def test_a_record_is_of_builtin_types_and_holds_all_of_it() -> None:
+    """Injected nodes have their numbers in the attacked graph, and all of their links."""
+    found = checked(scene(), injection(), 0.1)
+    record = to_record(found, NODES)
+    part = found.perturbation
+    numbers = [NODES + place for place in range(part.injected_x.shape[0])]
+    assert [each["node"] for each in record["injected"]] == numbers
+    links = sum(len(each["links"]) for each in record["injected"])
+    assert links == part.injected_edges.shape[1] == record["units_after"]
+    lost = [each for each in record["flipped"] if each["before"] == each["class"]]
+    assert record["flipped"][: len(lost)] == lost
+    net = len(lost) - sum(each["after"] == each["class"] for each in record["flipped"])
+    assert net == round((found.clean - found.attacked) * TARGETS.numel())
+    assert type(record["drop"]) is float

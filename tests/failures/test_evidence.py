@@ -1,0 +1,304 @@
+"""What is kept of a failed case, and the limits that it is held to."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import zipfile
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from outcome_factory import CASE, outcome
+from strategies import attacked
+
+from grb_check import datasets
+from grb_check.attacks.threat import Perturbation
+from grb_check.errors import UsageError
+from grb_check.failures.evidence import (
+    Evidence,
+    KeptData,
+    KeptModel,
+    KeptRepeat,
+    Limits,
+    encode,
+    limits_of,
+    read,
+    write,
+)
+from grb_check.failures.record_failure import (
+    Failure,
+    file_name,
+    import_folders,
+    replay_command,
+    shown,
+    small_path,
+    worth_keeping,
+)
+from grb_check.files.npz_file import seal, unseal
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.limits import Gate, judge
+from grb_check.user_code.factories import parse_model_args
+from grb_check.victims.subject import Subject
+
+in_folder = settings(
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
+    repeats = [
+        KeptRepeat(
+            seed=seed,
+            clean=0.8,
+            attacked=0.1 + seed / 7,
+            method="black-box",
+            member="",
+            weights="a1b2",
+            perturbation=each,
+        )
+        for seed, each in enumerate(perturbations)
+    ]
+    made = Evidence(
+        case=CASE,
+        model=KeptModel(name="build", target="mypkg:build", args={"sizes": [1, 2], "act": "a b"}),
+        data=KeptData(
+            spec="synthetic-cora",
+            split="grb",
+            training="inductive",
+            features="grb",
+            folders=("data",),
+            base="here",
+            fingerprint="f" * 64,
+            sizes={"nodes": 3},
+        ),
+        limits=Limits(drop=1 / 3, clean=0.1, rule="max drop"),
+        message="drop 50.0% > limit 33.3%",
+        device="cpu",
+        repeats=tuple(repeats),
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+@in_folder
+@given(st.lists(attacked(), min_size=1, max_size=3))
+def test_evidence_comes_back_as_it_was(tmp_path: Path, made: list) -> None:
+    """To the last bit of every tensor and figure."""
+    kept = evidence(*(perturbation for _, _, perturbation in made))
+    path = tmp_path / "folder" / "kept.npz"
+    write(path, kept)
+    found = read(path)
+    assert encode(found) == encode(kept)
+    for before, after in zip(kept.repeats, found.repeats, strict=True):
+        assert (before.drop, before.perturbation.notes) == (after.drop, after.perturbation.notes)
+        pairs = zip(before.perturbation.tensors(), after.perturbation.tensors(), strict=True)
+        assert all(torch.equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+    whole = replace(found, repeats=kept.repeats)
+    assert whole == kept
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+    assert sorted(each.name for each in path.parent.iterdir()) == [".gitignore", "kept.npz"]
+
+
+def test_what_is_no_evidence_is_refused_with_its_name(tmp_path: Path) -> None:
+    """No file, another kind of file, another version's."""
+    path = tmp_path / "kept.npz"
+    with pytest.raises(UsageError, match=r"kept.npz': No such file"):
+        read(path)
+    path.write_text(json.dumps({}))
+    with pytest.raises(UsageError, match="is truncated or no file of grb_check"):
+        read(path)
+    path.write_bytes(seal({"format": 1, "kind": "arrays"}, {"a": np.zeros(1)}))
+    with pytest.raises(UsageError, match="holds 'arrays' of format 1, expected 'evidence'"):
+        read(path)
+    path.write_bytes(seal({"format": 1, "kind": "evidence", "case": {}}, {}))
+    with pytest.raises(UsageError, match=r"cannot be read \(KeyError: .*run the failed case again"):
+        read(path)
+
+
+def test_arguments_of_a_model_keep_their_types(tmp_path: Path) -> None:
+    """What has no place in JSON too: a factory may tell a tuple from a list."""
+    args = {"sizes": (64, 32), "names": {"a"}, "by_layer": {0: None}}
+    write(tmp_path / "kept.npz", evidence(Perturbation(), model=KeptModel(name="m", args=args)))
+    assert read(tmp_path / "kept.npz").model.args == args
+
+
+def test_a_folder_that_was_there_stays_in_version_control(tmp_path: Path) -> None:
+    """What lies there is not all ours to hide, as in `--grb-evidence=.`."""
+    write(tmp_path / "kept.npz", evidence(Perturbation()))
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
+
+
+def test_a_perturbation_with_a_gradient_can_be_kept() -> None:
+    """Of an attack that returns what it has optimised."""
+    features = torch.ones(1, 2, requires_grad=True)
+    assert encode(evidence(Perturbation(injected_x=features))) == encode(
+        evidence(Perturbation(injected_x=features.detach()))
+    )
+
+
+def _says(shape: tuple[int, ...], kind: str = "<i8") -> bytes:
+    """An array without values."""
+    stream = io.BytesIO()
+    about = {"descr": kind, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, about)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"0/added_edges.npy": _says((2, 10**15))}, "cannot be read: "),
+        ({"0/added_edges.npy": _says((2, -1))}, "cannot be read: "),
+        ({"0/added_edges.npy": _says((2, 3), "|O")}, "cannot be read: Object arrays"),
+        ({"grb_check.json": b"[" * 100_000}, "cannot be read: "),
+        ({}, r"cannot be read \(KeyError"),
+    ],
+    ids=["larger than memory", "negative", "pickle", "nested", "absent"],
+)
+def test_a_file_that_was_sealed_by_a_stranger_is_refused(
+    tmp_path: Path, members: dict[str, bytes], words: str
+) -> None:
+    """Its checksum is right; what it holds is not."""
+    head = json.dumps(unseal(encode(evidence(Perturbation())))[0]).encode()
+    _seal_as_well(tmp_path / "kept.npz", {"grb_check.json": head} | members, zipfile.ZIP_STORED)
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path / "kept.npz")
+
+
+def test_a_file_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
+    """A kilobyte can be a gigabyte of zeros; ours are not compressed."""
+    members = {"grb_check.json": b"{}", "0/added_edges.npy": bytes(100_000)}
+    _seal_as_well(tmp_path / "kept.npz", members, zipfile.ZIP_DEFLATED)
+    with pytest.raises(UsageError, match="is compressed, which no file of grb_check is"):
+        read(tmp_path / "kept.npz")
+
+
+def _seal_as_well(path: Path, members: dict[str, bytes], compression: int) -> None:
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    plain = path.read_bytes()
+    digest = sha256(plain).hexdigest().encode()
+    path.write_bytes(plain[:-2] + len(digest).to_bytes(2, "little") + digest)
+
+
+def test_what_would_replay_nothing_is_refused(tmp_path: Path) -> None:
+    """A file without repeats says nothing of a model."""
+    (tmp_path / "kept.npz").write_bytes(encode(evidence()))
+    with pytest.raises(UsageError, match="it has no repeats"):
+        read(tmp_path / "kept.npz")
+
+
+def test_imports_are_from_folders_of_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from an environment that lies in it."""
+    prefix = tmp_path / ".venv"
+    inside = [str(tmp_path / "src"), str(prefix / "lib" / "site-packages"), str(tmp_path)]
+    monkeypatch.setattr(sys, "path", ["", *inside, "/elsewhere", inside[0]])
+    monkeypatch.setattr(sys, "prefix", str(prefix))
+    assert import_folders(tmp_path) == (inside[0], inside[2])
+
+
+@pytest.mark.parametrize(
+    ("limits", "clean", "attacked", "wrong"),
+    [
+        (Limits(), 0.1, 0.0, ""),
+        (Limits(drop=0.5), 0.8, 0.4, ""),
+        (Limits(drop=0.5), 0.8, 0.39, "drop 51.2% > limit 50.0%"),
+        (Limits(drop=0.5, clean=0.85), 0.8, 0.8, "clean accuracy 80.0% < floor 85.0%"),
+        (Limits(attacked=0.4), 0.8, 0.4, ""),
+        (Limits(attacked=0.41), 0.8, 0.4, "attacked accuracy 40.0% < 41.0% of the baseline"),
+    ],
+)
+def test_limits_are_broken_from_the_far_side(
+    limits: Limits, clean: float, attacked: float, wrong: str
+) -> None:
+    """What is just kept is kept; the floor comes first, as in the gate."""
+    assert limits.broken(clean, attacked) == wrong
+
+
+def test_the_mean_of_drops_counts_where_there_is_one() -> None:
+    """It is another figure than the drop of the means."""
+    assert not Limits(drop=0.5).broken(0.8, 0.39, drop=0.5)
+    assert Limits(drop=0.5).broken(0.8, 0.4, drop=0.51) == "drop 51.0% > limit 50.0%"
+
+
+def test_limits_as_a_drop() -> None:
+    """Of several the one that is broken first."""
+    assert Limits().as_drop(0.8) is None
+    assert Limits(drop=0.5, attacked=0.6).as_drop(0.8) == pytest.approx(0.25)
+    assert Limits(drop=0.1, attacked=0.6).as_drop(0.8) == 0.1
+
+
+def test_limits_are_those_of_the_verdict() -> None:
+    """And of the baseline, where it says that the model is worse."""
+    failed = judge(outcome([(0.8, 0.4)], [(0.8, 0.7)]), Gate(max_drop=0.2))
+    assert limits_of(failed) == Limits(drop=0.2, clean=failed.floor, rule="max drop")
+    assert limits_of(None) == Limits()
+
+    def attacked_limit(result: str) -> float | None:
+        compared = Comparison(result=result, text="", before=0.7, after=0.6, margin=2.0)
+        return limits_of(replace(failed, comparison=compared)).attacked
+
+    assert attacked_limit("fail") == pytest.approx(0.68)
+    assert attacked_limit("pass") is None
+
+
+def test_only_what_a_perturbation_broke_is_worth_keeping() -> None:
+    """Not a clean accuracy that is too low, nor an attack in doubt."""
+    weak = outcome([(0.3, 0.3)], [(0.8, 0.7)])
+    broken = judge(outcome([(0.8, 0.1)], [(0.8, 0.7)]), Gate(max_drop=0.2))
+    assert worth_keeping(broken)
+    assert worth_keeping(None)
+    assert not worth_keeping(judge(weak, Gate()))
+    assert not worth_keeping(replace(broken, failed_diagnostics=("no-effect",)))
+
+
+def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> Failure:
+    source = datasets.find("synthetic-cora")
+    subject = Subject("key", name, lambda: None)
+    return Failure(
+        node_id=node_id,
+        subject=subject,
+        source=source,
+        outcome=outcome([(0.8, 0.1)], [(0.8, 0.7)], replace(CASE, model=case)),
+        verdict=None,
+    )
+
+
+def test_file_names_are_safe_stable_and_of_one_test() -> None:
+    """Whatever stands in the id of a case; another test or model has another file."""
+    names = [
+        file_name(failure(case="a/b:c d")),
+        file_name(failure(node_id="grb::b", case="a/b:c d")),
+        file_name(failure(name="other", case="a/b:c d")),
+    ]
+    assert len(set(names)) == 3
+    assert names[0] == file_name(failure(case="a/b:c d"))
+    assert names[0].startswith("a_b_c_d@synthetic-cora_easy_injection_pgd-")
+    assert small_path(Path("x") / "a.npz") == Path("x") / "a-smallest.npz"
+
+
+def test_the_command_can_be_pasted() -> None:
+    """Quoted for a shell, and the arguments read back as they were."""
+    kept = evidence(Perturbation())
+    here = Path("/work")
+    command = replay_command(here / "a folder" / "x.npz", kept, here)
+    assert command == (
+        "python -m grb_check replay 'a folder/x.npz' --grb-model mypkg:build --grb-model-args "
+        "'sizes=[1, 2],act='\"'\"'a b'\"'\"''"
+    )
+    text = ",".join(f"{name}={value!r}" for name, value in kept.model.args.items())
+    assert parse_model_args(text) == kept.model.args
+    unnamed = replace(kept, model=KeptModel(name="fixture"))
+    assert replay_command(Path("x.npz"), unnamed, here).endswith(
+        "x.npz --grb-model pkg.module:attr"
+    )
+    assert shown(Path("/elsewhere/x.npz"), here) == "/elsewhere/x.npz"

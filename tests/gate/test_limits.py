@@ -1,0 +1,200 @@
+"""The gate: thresholds, the default rule and the clean floor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_factory import finding, outcome
+
+from grb_check.cases.case import Case
+from grb_check.errors import UsageError
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.limits import (
+    MARGIN,
+    Gate,
+    Threshold,
+    check_patterns,
+    judge,
+    parse_fraction,
+    parse_threshold,
+)
+
+
+def test_an_absolute_limit_is_compared_with_the_mean_drop() -> None:
+    """The drop may reach the limit and not go over it."""
+    made = outcome([(0.8, 0.6)], [(0.8, 0.8)])
+    assert judge(made, Gate(max_drop=0.2500001)).passed
+    assert not judge(made, Gate(max_drop=0.24)).passed
+
+
+@pytest.mark.parametrize(("method", "passed"), [("", False), ("a test", True)], ids=str)
+def test_a_baseline_that_tested_nothing_does_not_lift_the_default_limit(
+    method: str, passed: bool
+) -> None:
+    """One repeat of a retrained model: a collapse would pass whatever it is."""
+    made = outcome([(0.8, 0.1)], [(0.8, 0.8)])
+    open_ = Comparison(result="inconclusive", text="nothing is known", method=method)
+    verdict = judge(made, Gate(), open_)
+    assert verdict.passed == passed
+    assert (verdict.limit is None) == passed
+
+
+def test_the_last_matching_threshold_wins_over_earlier_ones_and_over_max_drop() -> None:
+    """General lines first, exceptions after them."""
+    made = outcome([(0.8, 0.4)], [(0.8, 0.8)])
+    lines = (Threshold("*", 0.1), Threshold("synthetic-cora/easy/*", 0.6), Threshold("x/*", 0.0))
+    verdict = judge(made, Gate(thresholds=lines, max_drop=0.0))
+    assert verdict.passed
+    assert verdict.limit == 0.6
+    assert "synthetic-cora/easy/*" in verdict.rule
+
+
+def test_a_threshold_without_a_budget_holds_at_every_budget() -> None:
+    """Unless one that names the budget matches, before or after it."""
+    made = outcome([(0.8, 0.4)], [(0.8, 0.8)])
+    case = Case("a", "easy", "modification", "prbcd+budget=0.05")
+    plain, exact = (
+        Threshold("*/modification/prbcd", 0.3),
+        Threshold("*/modification/prbcd+budget=0.05", 0.6),
+    )
+
+    def limit(*thresholds: Threshold) -> float:
+        return judge(replace(made, case=case), Gate(thresholds=thresholds, max_drop=0.0)).limit
+
+    assert limit(plain) == 0.3
+    assert limit(plain, exact) == limit(exact, plain) == 0.6
+    assert limit(exact, Threshold("*", 0.1)) == limit(plain, Threshold("*", 0.1)) == 0.1
+    assert limit(Threshold("*", 0.1), plain) == 0.3
+    assert limit(Threshold("*/prbcd+budget=0.1", 0.5)) == 0.0
+
+
+def test_a_threshold_with_a_model_label_holds_for_a_single_model_too() -> None:
+    """Whose case ids name no model."""
+    made = outcome([(0.8, 0.4)], [(0.8, 0.8)], model="mine")
+    assert judge(made, Gate(thresholds=(Threshold("mine@*", 0.6),))).passed
+    assert not judge(made, Gate(thresholds=(Threshold("mine@*", 0.4),))).passed
+
+
+def test_by_default_a_model_as_robust_as_the_reference_passes() -> None:
+    """However large the drop is: the attack is strong, the model is not to blame."""
+    pairs = [(0.8, 0.2), (0.8, 0.25), (0.82, 0.2)]
+    assert judge(outcome(pairs, pairs), Gate()).passed
+
+
+def test_by_default_a_model_clearly_worse_than_the_reference_fails() -> None:
+    """Worse in each repeat by much more than the margin."""
+    victim = [(0.8, 0.2), (0.8, 0.22), (0.8, 0.21)]
+    reference = [(0.8, 0.6), (0.8, 0.61), (0.8, 0.6)]
+    verdict = judge(outcome(victim, reference), Gate())
+    assert not verdict.passed
+    assert verdict.message.startswith("drop 73.8% > limit")
+    assert "reference GCN 24.6% + margin 5%" in verdict.message
+
+
+def test_by_default_an_excess_that_the_repeats_do_not_show_passes() -> None:
+    """A mean excess beyond the margin, but one repeat out of three made it."""
+    victim = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.2)]
+    reference = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.6)]
+    made = outcome(victim, reference)
+    assert made.drop - made.reference_drop > MARGIN
+    assert judge(made, Gate()).passed
+
+
+def test_the_default_interval_is_students_t_over_the_repeats() -> None:
+    """t(0.95, 2 degrees of freedom) = 2.919986, from a printed table."""
+    made = outcome([(1.0, 0.5), (1.0, 0.6), (1.0, 0.7)], [(1.0, 0.9)] * 3)
+    expected = 0.1 + MARGIN + 2.919986 * 0.1 / math.sqrt(3)
+    assert judge(made, Gate()).limit == pytest.approx(expected, abs=1e-6)
+
+
+def test_one_repeat_takes_the_binomial_deviation_of_the_targets() -> None:
+    """z(0.95) = 1.644854; two attacked accuracies of 0.5 over 100 targets."""
+    made = outcome([(1.0, 0.5)], [(1.0, 0.5)])
+    expected = 0.5 + MARGIN + 1.644854 * math.sqrt(2 * 0.25 / 100)
+    assert judge(made, Gate()).limit == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_constant_predictor_fails_for_its_clean_accuracy() -> None:
+    """It drops by nothing, and the message says what is wrong."""
+    made = outcome([(0.3, 0.3)] * 3, [(0.8, 0.5)] * 3)
+    verdict = judge(made, Gate(max_drop=0.5))
+    assert not verdict.passed
+    assert verdict.message.startswith("clean accuracy 30.0% < floor 60.0%")
+    assert judge(made, Gate(max_drop=0.5, min_clean=0.25)).passed
+
+
+@given(st.integers(1, 100), st.integers(0, 100), st.integers(0, 100))
+def test_the_verdict_is_monotone_in_the_attacked_accuracy(
+    clean: int, attacked: int, other: int
+) -> None:
+    """A model that keeps more under attack never fails where a worse one passes."""
+    low, high = sorted((min(attacked, clean), min(other, clean)))
+    reference = [(clean / 100, clean / 200)]
+    gate = Gate(max_drop=0.4)
+    worse = judge(outcome([(clean / 100, low / 100)], reference), gate)
+    better = judge(outcome([(clean / 100, high / 100)], reference), gate)
+    assert better.passed or not worse.passed
+
+
+def test_fractions_are_read_as_number_or_percentage() -> None:
+    """0.2 and 20% are the same."""
+    assert parse_fraction("0.2", "x") == parse_fraction(" 20% ", "x") == 0.2
+
+
+@pytest.mark.parametrize("text", ["", "x", "20", "nan", "101%", "0.2.1"])
+def test_what_is_no_fraction_is_refused(text: str) -> None:
+    """20 without a percent sign is more likely a mistake than a drop of 2000 %."""
+    with pytest.raises(UsageError, match="no fraction"):
+        parse_fraction(text, "--grb-max-drop")
+
+
+def test_a_threshold_line_is_a_pattern_and_a_fraction() -> None:
+    """As in the ini file."""
+    assert parse_threshold("grb-cora/*/injection/* = 30%") == Threshold(
+        "grb-cora/*/injection/*", 0.3
+    )
+
+
+@pytest.mark.parametrize("line", ["0.3", "= 0.3", "a/b/c/d = ", "a/b/c/d = much"])
+def test_a_malformed_threshold_line_is_refused(line: str) -> None:
+    """The message quotes the line."""
+    with pytest.raises(UsageError, match="threshold"):
+        parse_threshold(line)
+
+
+def test_a_threshold_that_can_never_apply_is_refused() -> None:
+    """A typing error in a limit must not leave a case without its limit."""
+    known = [Case("a", "easy", "injection", "pgd")]
+    check_patterns([Threshold("a/*", 0.1)], known)
+    with pytest.raises(UsageError, match=r"'a/easy/pgd' matches no known case"):
+        check_patterns([Threshold("a/easy/pgd", 0.1)], known)
+
+
+def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
+    """The message names what was found and where it is explained; otherwise it passes."""
+    made = outcome([(0.8, 0.7)], [(0.8, 0.7)])
+    found = replace(made.repeats[0], diagnostics=(finding("no-gradient", 0.5),))
+    made = replace(made, repeats=(found,))
+    assert judge(made, Gate()).passed
+    verdict = judge(made, Gate(strict_diagnostics=True))
+    assert not verdict.passed
+    assert verdict.failed_diagnostics == ("no-gradient",)
+    assert verdict.message == (
+        "diagnostics: no-gradient: 0.5 beyond 0.1 (docs/diagnostics.md#no-gradient). The drop of "
+        "12.5% may mean nothing. synthetic-cora/easy/injection/pgd"
+    )
+
+
+def test_strict_diagnostics_leave_other_reasons_their_word() -> None:
+    """A case that fails for its drop says so; one without a finding passes."""
+    strict = Gate(strict_diagnostics=True)
+    made = outcome([(0.8, 0.2)], [(0.8, 0.7)])
+    found = replace(made.repeats[0], diagnostics=(finding("no-effect", 0.5),))
+    verdict = judge(replace(made, repeats=(found,)), strict)
+    assert verdict.message.startswith("drop 75.0% > limit")
+    assert verdict.failed_diagnostics == ()
+    assert judge(outcome([(0.8, 0.7)], [(0.8, 0.7)]), strict).passed

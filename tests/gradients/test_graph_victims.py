@@ -1,0 +1,206 @@
+"""Models that answer for graphs: how they are called, trained, probed, and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from small_graphs import community_dataset, set_of_graphs
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import GCNConv, global_add_pool, global_mean_pool
+from torch_geometric.utils import unbatch, unbatch_edge_index
+
+from grb_check.datasets.graph_dataset import graph_dataset
+from grb_check.errors import ModelError
+from grb_check.gradients.victim import Victim
+from grb_check.training.building import build_victim
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, wrap
+
+DATASET = graph_dataset(set_of_graphs())
+NODES = replace(community_dataset(), transductive=True)
+CPU = torch.device("cpu")
+
+
+class Pooled(nn.Module):
+    """Two convolutions and the sums of each graph."""
+
+    def __init__(self, outputs: int = 2) -> None:
+        super().__init__()
+        self.first, self.second = GCNConv(3, 16), GCNConv(16, 16)
+        self.last = nn.Linear(16, outputs)
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        h = self.second(self.first(x, edge_index).relu(), edge_index).relu()
+        return self.last(global_add_pool(h, batch))
+
+
+class OptionalBatch(Pooled):
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor | None = None) -> Tensor:  # type: ignore[override]
+        assert batch is not None
+        return super().forward(x, edge_index, batch)
+
+
+class OfData(Pooled):
+    def forward(self, data: Data) -> Tensor:  # type: ignore[override]
+        assert isinstance(data, Batch)
+        logits = super().forward(data.x, data.edge_index, data.batch)
+        assert logits.shape[0] == data.num_graphs
+        return logits
+
+
+class OneByOne(Pooled):
+    """Takes the batch apart, which needs edges inside graphs, those of a graph together."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        parts = zip(unbatch(x, batch), unbatch_edge_index(edge_index, batch), strict=True)
+        return torch.cat([super(OneByOne, self).forward(*each, _zeros(each[0])) for each in parts])
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return torch.zeros(x.shape[0], dtype=torch.int64)
+
+
+class Encoding(Pooled):
+    """Embeddings as wide as there are classes, by chance."""
+
+    def __init__(self) -> None:
+        super().__init__(outputs=2)
+
+
+def _victim(built: object) -> Victim:
+    return build_victim(built, DATASET, name="m", seed=0, device=CPU)
+
+
+@pytest.mark.parametrize("made", [Pooled, OptionalBatch, OfData, OneByOne])
+def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
+    made: Callable[[], nn.Module],
+) -> None:
+    """One row a test graph, better than chance, the same for a graph alone."""
+    with isolated_randomness(0):
+        victim = _victim(made())
+    logits = victim(DATASET.graph.x, DATASET.graph.edge_index)
+    assert logits.shape == (DATASET.num_graphs, 2)
+    assert float((logits.argmax(1) == DATASET.graph.y).float().mean()) > 0.7
+    rows = DATASET.graph.batch == 0
+    inside = DATASET.graph.edge_index[:, rows[DATASET.graph.edge_index[0]]]
+    alone = victim.on_graphs(torch.zeros(int(rows.sum()), dtype=torch.int64))
+    torch.testing.assert_close(alone(DATASET.graph.x[rows], inside), logits[:1])
+
+
+def test_graphs_are_told_apart_by_hand_too() -> None:
+    """`wrap` names the argument that takes the graph of each node."""
+
+    class Oddly(Pooled):
+        def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+            return super().forward(a, b, c)
+
+    victim = _victim(Trained(wrap(Oddly(), forward="x, edge_index, batch")))
+    assert victim(DATASET.graph.x, DATASET.graph.edge_index).shape == (DATASET.num_graphs, 2)
+
+
+def test_an_encoder_is_probed_even_where_its_width_is_the_number_of_classes() -> None:
+    """The wrapper decides; the encoder's parameters stay as they were."""
+    module = Encoding()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    victim = _victim(Encoder(module))
+    assert type(victim.module).__name__ == "Probed"
+    logits = victim(DATASET.graph.x, DATASET.graph.edge_index)
+    assert logits.shape == (DATASET.num_graphs, 2)
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_own_training_gets_batches_of_graphs() -> None:
+    """`to_data_list` gives them one by one, and each has its class."""
+    seen: list[Data] = []
+
+    def fit(data: Data, validation: Data) -> None:
+        seen.extend([data, validation])
+
+    before = DATASET.fingerprint()
+    _victim(SelfTrained(Pooled(), fit))
+    assert [type(each).__name__ for each in seen] == ["DataBatch", "DataBatch"]
+    assert [each.num_graphs for each in seen] == [27, 3]
+    assert all(one.y.shape == (1,) for each in seen for one in each.to_data_list())
+    seen[0].x = seen[0].x * 0
+    assert DATASET.fingerprint() == before
+
+
+@pytest.mark.parametrize("way", ["with_pairs", "pair_gradients"])
+def test_weights_of_pairs_have_gradients(way: str) -> None:
+    """Attacks differentiate through pooling, probe and encoder."""
+    victim = _victim(Encoder(Pooled(outputs=8)))
+    graph = DATASET.graph
+    targets = torch.arange(DATASET.num_graphs)
+    if way == "with_pairs":
+        forth = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+        logits_of = victim.with_pairs(graph.x, graph.edge_index, forth, targets)
+        assert logits_of is not None
+        ones = torch.ones(forth.shape[1], requires_grad=True)
+        torch.testing.assert_close(logits_of(ones), victim(graph.x, graph.edge_index))
+        (gradient,) = torch.autograd.grad(logits_of(ones).square().sum(), ones)
+        assert int(gradient.count_nonzero()) > 0.9 * forth.shape[1]
+        return
+    found = victim.pair_gradients(graph.x, graph.edge_index, targets, lambda z: z.square().sum())
+    assert found is not None
+    assert found.inputs.shape[0] == graph.x.shape[0]
+
+
+def test_a_model_that_cannot_tell_graphs_apart_is_refused() -> None:
+    """It would answer for nodes."""
+
+    class OfNodes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = GCNConv(3, 2)
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.layer(x, edge_index)
+
+    with pytest.raises(ModelError, match=r"it must take \(x, edge_index, batch\)"):
+        _victim(OfNodes())
+
+
+def test_rows_for_nodes_are_refused() -> None:
+    """Graphs have classes here."""
+
+    class Unpooled(Pooled):
+        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+            return self.last(self.first(x, edge_index))
+
+    with pytest.raises(ModelError, match=r"must return a float tensor \[27, 2\], one row a graph"):
+        _victim(Unpooled())
+
+
+def test_embeddings_without_the_wrapper_are_refused_with_its_name() -> None:
+    """A width that is not the number of classes suggests an encoder."""
+
+    class Wide(nn.Module):
+        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+            return global_mean_pool(x, batch)
+
+    with pytest.raises(ModelError, match=r"return grb_check\.Encoder\(module\)"):
+        _victim(Wide())
+
+
+def test_a_training_that_trips_over_hidden_labels_is_told_of_the_mask() -> None:
+    """Of a whole graph the labels of all other nodes are -1, which torch answers obscurely."""
+    module = nn.Linear(NODES.num_features, NODES.num_classes)
+
+    class Linear(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = module
+
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return self.inner(x)
+
+    def fit(data: Data) -> None:
+        nn.functional.cross_entropy(module(data.x), data.y)
+
+    with pytest.raises(ModelError, match=r"raised \(labels outside of train_mask are -1\):"):
+        build_victim(SelfTrained(Linear(), fit), NODES, name="m", seed=0, device=CPU)

@@ -1,0 +1,369 @@
+"""Gradients of all pairs of nodes, caught on their way through PyG's layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_graphs import community_dataset
+from strategies import graphs
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Data
+from torch_geometric.utils import degree, to_dense_adj
+
+from grb_check.attacks.pair_gradients import PairGradients
+from grb_check.errors import ModelError
+from grb_check.gradients import layer_factors
+from grb_check.gradients.edge_weights import pair_graph
+from grb_check.gradients.layer_factors import LayerFactors
+from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.victim import Victim
+from grb_check.training.probing import Probed
+from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.receptive_field import is_patched
+
+Make = Callable[[], nn.Module]
+NUM_NODES = 24
+# Node 0 is isolated.
+GRAPH = community_dataset(num_nodes=NUM_NODES).graph
+WIDE = torch.randn(NUM_NODES, 40, generator=torch.Generator().manual_seed(0))
+PAIRS = torch.tensor(list(combinations(range(NUM_NODES), 2))).T
+TARGETS = torch.tensor([3, 0, 20, 11, 5, 16])
+
+
+class Stack(nn.Module):
+    """Layers with an activation between them."""
+
+    def __init__(self, *layers: nn.Module, activation: Callable[[Tensor], Tensor] = torch.tanh):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.activation = activation
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        *firsts, last = self.layers
+        for layer in firsts:
+            x = self.activation(layer(x, edge_index))
+        return last(x, edge_index)
+
+
+class Propagated(nn.Module):
+    """A linear layer on what a propagation without parameters gives, or before it."""
+
+    def __init__(self, propagation: nn.Module, *, first: bool) -> None:
+        super().__init__()
+        self.linear, self.propagation, self.first = nn.Linear(40, 3), propagation, first
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        if self.first:
+            return self.propagation(self.linear(x), edge_index)
+        return self.linear(self.propagation(x, edge_index))
+
+
+class OwnLayer(pyg.MessagePassing):
+    """Divides by the degrees of the senders, as some user's code may."""
+
+    def __init__(self, columns: int, out: int) -> None:
+        super().__init__(aggr="sum")
+        self.weight = nn.Parameter(torch.randn(columns, out))
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
+        sums = x.new_zeros(x.shape[0]).index_add(0, edge_index[0], weight)
+        sent = x @ self.weight
+        norm = weight / torch.where(sums > 0, sums, 1.0)[edge_index[0]]
+        return self.propagate(edge_index, sent=sent, norm=norm)
+
+    def message(self, sent_j: Tensor, norm: Tensor) -> Tensor:
+        return norm[:, None] * sent_j
+
+
+class WholeData(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = Stack(pyg.SAGEConv(40, 8), pyg.GCNConv(8, 3))
+
+    def forward(self, data: Data) -> Tensor:
+        return self.layers(data.x, data.edge_index)
+
+
+class AdjT(nn.Module):
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = Stack(*layers)
+
+    def forward(self, x: Tensor, adj_t: Tensor) -> Tensor:
+        return self.layers(x, adj_t)
+
+
+def mlp(columns: int, out: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(columns, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, out))
+
+
+def encoder() -> nn.Module:
+    layers = Stack(pyg.GCNConv(40, 8), pyg.GINConv(mlp(8, 5))).eval()
+    return Probed(adapter_of(layers), torch.randn(3, 5), torch.zeros(3))
+
+
+# What is made, and what the rank of its gradient is at most.
+MODELS: dict[str, tuple[Make, int]] = {
+    "PyG's GCN": (lambda: pyg.models.GCN(40, 8, 2, 3), 8 + 3),
+    "PyG's GIN": (lambda: pyg.models.GIN(40, 8, 2, 3), 8 + 3),
+    "PyG's GraphSAGE": (lambda: pyg.models.GraphSAGE(40, 8, 2, 3), 8 + 3),
+    "SAGE, sum": (lambda: pyg.models.GraphSAGE(40, 8, 2, 3, aggr="sum"), 8 + 3),
+    "GIN, deeper": (lambda: Stack(pyg.GINConv(mlp(40, 8)), pyg.GINConv(mlp(8, 3))), 6 + 6),
+    "GraphConv": (lambda: Stack(pyg.GraphConv(40, 8), pyg.GraphConv(8, 3)), 8 + 3),
+    "GraphConv, mean": (lambda: pyg.GraphConv(40, 3, aggr="mean"), 3),
+    "SGC": (lambda: pyg.SGConv(40, 3, K=2), 2 * 3),
+    "SSGC": (lambda: pyg.SSGConv(40, 3, alpha=0.1, K=3), 3 * 3),
+    "APPNP": (lambda: Propagated(pyg.APPNP(4, 0.1), first=True), 4 * 3),
+    "APPNP of raw features": (lambda: Propagated(pyg.APPNP(4, 0.1), first=False), 4 * 3),
+    "LightGCN": (lambda: Propagated(pyg.LGConv(), first=True), 3),
+    "TAG": (lambda: pyg.TAGConv(40, 3, K=2), 3 + 2 * 3),
+    "Chebyshev": (lambda: pyg.ChebConv(40, 3, K=3), 3 + 2 * 3),
+    "own layer": (lambda: Stack(OwnLayer(40, 8), OwnLayer(8, 3)), 8 + 3),
+    "in place": (
+        lambda: Stack(pyg.GCNConv(40, 8, bias=False), pyg.LGConv(), activation=torch.relu_),
+        8 + 8,
+    ),
+    "whole data": (WholeData, 8 + 3),
+    "adj_t": (lambda: AdjT(pyg.GCNConv(40, 8), pyg.SAGEConv(8, 3)), 8 + 3),
+    "encoder": (encoder, 8 + 6),
+}
+
+
+def adapter_of(module: nn.Module) -> Adapter:
+    return Adapter(module, "m", detect_convention(module, "forward", "m"))
+
+
+def victim_of(make: Make) -> Victim:
+    torch.manual_seed(0)
+    module = make().eval().requires_grad_(False)
+    num_classes = 8 if isinstance(module, Stack) and module.activation is torch.relu_ else 3
+    return Victim(adapter_of(module), num_classes)
+
+
+def objective(logits: Tensor) -> Tensor:
+    return F.cross_entropy(logits, torch.arange(logits.shape[0]) % 3)
+
+
+def found(victim: Victim, edge_weight: Tensor | None = None) -> PairGradients | None:
+    return victim.pair_gradients(WIDE, GRAPH.edge_index, TARGETS, objective, edge_weight)
+
+
+def expected(victim: Victim, of_pairs: Tensor) -> Tensor:
+    """float [m] by autograd, at weights of all pairs."""
+    logits_of = victim.with_pairs(WIDE, GRAPH.edge_index, PAIRS, TARGETS)
+    assert logits_of is not None
+    weights = of_pairs.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(objective(logits_of(weights)), weights)
+    return gradient
+
+
+PRESENT = pair_graph(GRAPH.edge_index, PAIRS, NUM_NODES).present.float()
+FIRM = (degree(GRAPH.edge_index[0], NUM_NODES)[PAIRS] > 0).all(0)  # no end is isolated
+
+
+@pytest.mark.parametrize(("make", "rank"), MODELS.values(), ids=MODELS)
+def test_gradients_are_autograds(make: Make, rank: int) -> None:
+    """Of every pair but those of an isolated node, with factors as narrow as the layers."""
+    victim = victim_of(make)
+    gradients = found(victim)
+    assert gradients is not None
+    wanted = expected(victim, PRESENT)[FIRM]
+    scale = float(wanted.abs().max())
+    torch.testing.assert_close(gradients.at(PAIRS)[FIRM] / scale, wanted / scale, rtol=0, atol=1e-4)
+    assert gradients.inputs.shape == gradients.outputs.shape
+    assert gradients.inputs.shape[1] <= rank
+
+
+@pytest.mark.parametrize("name", ["PyG's GCN", "PyG's GraphSAGE"])
+def test_gradients_at_weights(name: str) -> None:
+    """With weights for edges, of a model that takes them and of one that takes none."""
+    victim = victim_of(MODELS[name][0])
+    drawn = 0.2 + 0.8 * torch.rand(PAIRS.shape[1], generator=torch.Generator().manual_seed(1))
+    of_pairs = drawn * PRESENT
+    dense = torch.zeros(NUM_NODES, NUM_NODES)
+    dense[PAIRS[0], PAIRS[1]] = of_pairs
+    dense = dense + dense.T
+    gradients = found(victim, dense[GRAPH.edge_index[0], GRAPH.edge_index[1]])
+    assert gradients is not None
+    wanted = expected(victim, of_pairs)[FIRM]
+    torch.testing.assert_close(gradients.at(PAIRS)[FIRM], wanted, rtol=1e-3, atol=1e-6)
+
+
+def test_the_first_neighbour_of_an_isolated_node() -> None:
+    """A mean has the derivative of what the neighbour brings, a symmetric norm a finite one."""
+    mean = victim_of(lambda: pyg.SAGEConv(40, 3))
+    gradients = found(mean)
+    assert gradients is not None
+    torch.testing.assert_close(gradients.at(PAIRS), expected(mean, PRESENT), rtol=1e-3, atol=1e-6)
+    without_loops = found(victim_of(lambda: pyg.TAGConv(40, 3)))
+    assert without_loops is not None
+    assert torch.isfinite(without_loops.at(PAIRS)).all()
+    assert (without_loops.at(PAIRS)[~FIRM] != 0).all()
+
+
+@settings(deadline=None, max_examples=25)
+@given(graph=graphs(), seed=st.integers(0, 100))
+def test_a_graph_of_any_kind(graph: Data, seed: int) -> None:
+    """Whatever is found is right."""
+    torch.manual_seed(seed)
+    module = Stack(pyg.SAGEConv(4, 4), pyg.GCNConv(4, 3)).eval().requires_grad_(False)
+    victim = Victim(adapter_of(module), 3)
+    count = graph.num_nodes
+    x, targets = torch.randn(count, 4), torch.arange(count)
+    gradients = victim.pair_gradients(x, graph.edge_index, targets, objective)
+    if gradients is None:
+        return
+    pairs = torch.tensor(list(combinations(range(count), 2))).T
+    logits_of = victim.with_pairs(x, graph.edge_index, pairs, targets)
+    assert logits_of is not None
+    weights = to_dense_adj(graph.edge_index, max_num_nodes=count)[0][pairs[0], pairs[1]]
+    weights.requires_grad_()
+    (wanted,) = torch.autograd.grad(objective(logits_of(weights)), weights)
+    torch.testing.assert_close(gradients.at(pairs), wanted, rtol=1e-3, atol=1e-4)
+
+
+class DegreesBeside(Stack):
+    """What it computes of the edges apart from its layers takes weights, too."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
+        sums = x.new_zeros(x.shape[0]).index_add(0, edge_index[0], weight)
+        return self.layers[0](x, edge_index, weight) * sums[:, None]
+
+
+class Detached(Stack):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index).detach()
+
+
+class Dead(Stack):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return 0 * super().forward(x, edge_index)
+
+
+NONE: dict[str, Make] = {
+    "attention": lambda: pyg.models.GAT(40, 8, 2, 3),
+    "maximum": lambda: pyg.SAGEConv(40, 3, aggr="max"),
+    "attention after GCN": lambda: Stack(pyg.GCNConv(40, 8), pyg.GATConv(8, 3)),
+    "several aggregations": lambda: pyg.SAGEConv(40, 3, aggr=["mean", "max"]),
+    "two messages": lambda: pyg.LEConv(40, 3),
+    "degrees beside a layer": lambda: DegreesBeside(pyg.GCNConv(40, 3)),
+    "cached": lambda: pyg.GCNConv(40, 3, cached=True),
+    "no gradient": lambda: Detached(pyg.GCNConv(40, 3)),
+    "no effect": lambda: Dead(pyg.GCNConv(40, 3)),
+    "no PyG layer": lambda: pyg.models.MLP([40, 3]),
+}
+
+
+@pytest.mark.parametrize("make", NONE.values(), ids=NONE)
+def test_what_is_not_understood_has_none(make: Make) -> None:
+    """Nor the second time, and nothing is left in the module."""
+    victim = victim_of(make)
+    before = victim(WIDE, GRAPH.edge_index)
+    assert found(victim) is None
+    assert found(victim) is None
+    assert not is_patched(victim.module)
+    assert torch.equal(before, victim(WIDE, GRAPH.edge_index))
+
+
+class Counted(Stack):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().forward(x, edge_index)
+
+
+def test_the_trial_is_made_once() -> None:
+    """From the second call on there is one forward pass, also with weights from the third on."""
+    victim = victim_of(lambda: Counted(pyg.SAGEConv(40, 8), pyg.GCNConv(8, 3)))
+    weight = torch.ones(GRAPH.edge_index.shape[1])
+    found(victim), found(victim, weight)
+    calls = victim.module.calls
+    found(victim), found(victim, weight)
+    assert victim.module.calls == calls + 2
+
+
+def test_a_layer_that_changes_later_has_none() -> None:
+    """What is sent and received is compared at every call."""
+    victim = victim_of(lambda: Stack(pyg.SAGEConv(40, 8), pyg.SAGEConv(8, 3)))
+    assert found(victim) is not None
+    victim.module.layers[1].aggr_module = pyg.aggr.MaxAggregation()
+    assert found(victim) is None
+
+
+def test_factors_that_are_too_many() -> None:
+    """A wide layer with no narrow map behind it keeps its width, up to a limit."""
+    victim = victim_of(lambda: Stack(pyg.LGConv(), pyg.GCNConv(40, 3), activation=torch.sin))
+    gradients = found(victim)
+    assert gradients is not None
+    assert gradients.inputs.shape[1] == 40 + 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layer_factors, "MOST_ENTRIES", 2 * NUM_NODES * 43 - 1)
+        assert found(victim) is None
+
+
+def test_hooks_are_gone_after_an_error() -> None:
+    """An objective or a module that raises leaves nothing behind."""
+    victim = victim_of(lambda: Stack(pyg.GCNConv(40, 3)))
+
+    def failing(logits: Tensor) -> Tensor:
+        raise ValueError("objective")
+
+    with pytest.raises(ValueError, match="objective"):
+        victim.pair_gradients(WIDE, GRAPH.edge_index, TARGETS, failing)
+    assert found(victim) is not None
+    with pytest.raises(ModelError):
+        victim.pair_gradients(WIDE[:, :7], GRAPH.edge_index, TARGETS, objective)
+    assert not is_patched(victim.module)
+    assert not any(layer._propagate_forward_hooks for layer in layers_of(victim.module))
+
+
+def test_a_larger_graph_is_tried_in_part() -> None:
+    """At most so many nodes; the whole graph where the module cannot be called on parts."""
+    graph = community_dataset(num_nodes=900).graph
+    sizes: list[int] = []
+
+    class Sized(Stack):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            sizes.append(x.shape[0])
+            return super().forward(x, edge_index)
+
+    class Fixed(Sized):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            if x.shape[0] != 900:
+                raise ValueError("another graph")
+            return super().forward(x, edge_index)
+
+    for kind, largest in ((Sized, layer_factors.TRIAL_NODES), (Fixed, 900)):
+        sizes.clear()
+        torch.manual_seed(0)
+        module = kind(pyg.SAGEConv(8, 3)).eval().requires_grad_(False)
+        factors = LayerFactors(adapter_of(module))
+        assert factors.gradients(graph.x, graph.edge_index, objective) is not None
+        assert max(sizes[:-1]) == largest
+
+
+def test_a_graph_on_which_formulas_cannot_be_told_apart() -> None:
+    """All degrees are 2; the ends of the trial's part tell which formula a layer follows."""
+    size = 400
+    forth = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
+    edge_index = torch.cat([forth, forth.flip(0)], dim=1)
+    generator = torch.Generator().manual_seed(0)
+    x, targets = torch.randn(size, 8, generator=generator), torch.arange(50)
+    pairs = torch.stack([torch.arange(40), torch.arange(40) + torch.arange(1, 41)])
+    for make in (lambda: pyg.SAGEConv(8, 3), lambda: pyg.TAGConv(8, 3)):
+        victim = victim_of(make)
+        gradients = victim.pair_gradients(x, edge_index, targets, objective)
+        logits_of = victim.with_pairs(x, edge_index, pairs, targets)
+        assert gradients is not None
+        assert logits_of is not None
+        weights = (torch.arange(40) == 0).float().requires_grad_()  # the first alone is an edge
+        (wanted,) = torch.autograd.grad(objective(logits_of(weights)), weights)
+        torch.testing.assert_close(gradients.at(pairs), wanted, rtol=1e-3, atol=1e-6)

@@ -1,0 +1,158 @@
+"""Mini-batches of graphs hold what PyG's own would; the loops train, choose and refuse."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sets_of_graphs import graph_batches, rings_and_triangles
+from torch import Tensor, nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import global_add_pool
+
+from grb_check.errors import DataError, ModelError
+from grb_check.models.contrastive.graph_training import (
+    Graphs,
+    classifier_fit,
+    descend_on,
+    descend_once,
+    graphs_of,
+    mini_batches,
+    parts_of,
+)
+from grb_check.models.contrastive.set_settings import SetSettings
+
+SETTINGS = SetSettings(lr=0.05, epochs=3, layers=1, width=4, batch_size=4)
+
+
+class Linear(nn.Module):
+    """Logits from the sum of a graph's features; counts its calls in training mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        self.calls = 0
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        self.calls += self.training
+        logits: Tensor = self.linear(global_add_pool(x, batch))
+        return logits
+
+
+@settings(deadline=None, max_examples=15)
+@given(data=graph_batches(), seed=st.integers(0, 99))
+def test_picked_graphs_are_those_of_a_batch_of_them(data: Batch, seed: int) -> None:
+    """In any order and choice, as `Batch.from_data_list` joins them; also of shuffled edges."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randperm(data.num_graphs, generator=generator)[: 1 + seed % data.num_graphs]
+    expected = Batch.from_data_list([data[each] for each in ids.tolist()])
+    order = torch.randperm(data.edge_index.shape[1], generator=generator)
+    shuffled = Data(x=data.x, edge_index=data.edge_index[:, order], batch=data.batch, y=data.y)
+    found = graphs_of(shuffled).picked(ids)
+    for name in ("x", "edge_index", "batch", "y"):
+        assert torch.equal(found.__dict__[name], expected[name]), name
+    assert torch.equal(found.starts, expected.ptr[:-1])
+    assert found.count == expected.num_graphs
+
+
+@settings(deadline=None, max_examples=15)
+@given(data=graph_batches(), size=st.integers(1, 7), seed=st.integers(0, 9))
+def test_mini_batches_hold_every_graph_once(data: Batch, size: int, seed: int) -> None:
+    """Of at most the wanted size, in an order from the global state."""
+    graphs = graphs_of(data)
+    marked = Graphs(**{**graphs.__dict__, "y": torch.arange(graphs.count)})
+    torch.manual_seed(seed)
+    parts = list(mini_batches(marked, size))
+    assert sorted(torch.cat([part.y for part in parts]).tolist()) == list(range(graphs.count))
+    assert all(1 <= part.count <= size for part in parts)
+    torch.manual_seed(seed)
+    assert all(
+        torch.equal(one.y, other.y)
+        for one, other in zip(parts, mini_batches(marked, size), strict=True)
+    )
+
+
+def test_no_mini_batch_is_left_with_a_single_graph() -> None:
+    """65 graphs make 33 and 32, not 64 and 1, which batch normalisation could not bear."""
+    assert [part.numel() for part in parts_of(torch.arange(65), 64)] == [33, 32]
+
+
+def test_the_most_accurate_epoch_stays() -> None:
+    """With validation graphs; here those whose classes are the other way round."""
+    torch.manual_seed(0)
+    data = rings_and_triangles(8)
+    others = data.clone()
+    module = Linear()
+    run = classifier_fit(module, SETTINGS)(data, others)
+    assert 1 <= run.best_epoch <= run.epochs == SETTINGS.epochs
+    with torch.no_grad():
+        guesses = module(others.x, others.edge_index, others.batch).argmax(dim=1)
+    assert float((guesses == others.y).float().mean()) == pytest.approx(run.accuracy)
+    assert not module.training
+    assert module.calls == SETTINGS.epochs * 2
+
+
+def test_training_is_the_seeds() -> None:
+    """What is drawn comes from the global state, and from it alone."""
+    data = rings_and_triangles(10)
+    states = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        module = Linear()
+        classifier_fit(module, SETTINGS)(data)
+        states.append(module.linear.weight.detach().clone())
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+def test_a_loss_is_descended_on() -> None:
+    """Means of epochs go down; each graph counts once in them."""
+    torch.manual_seed(0)
+    module = nn.Linear(3, 1)
+
+    def loss_of(part: Graphs) -> Tensor:
+        loss: Tensor = module(global_add_pool(part.x, part.batch)).square().mean()
+        return loss
+
+    means = descend_on(module, rings_and_triangles(9), SETTINGS, loss_of)
+    assert len(means) == SETTINGS.epochs
+    assert means[-1] < means[0]
+
+
+def test_a_step_moves_what_the_optimizer_has() -> None:
+    """And leaves no gradient on what it has not."""
+    mine, others = nn.Linear(2, 1), nn.Linear(2, 1)
+    before = mine.weight.detach().clone()
+    x = torch.ones(3, 2)
+    descend_once(torch.optim.Adam(mine.parameters()), (mine(x) * others(x)).sum())
+    assert not torch.equal(before, mine.weight)
+    assert others.weight.grad is None
+
+
+def test_a_loss_that_is_not_finite_is_an_error() -> None:
+    """Before anything moves."""
+    module = nn.Linear(1, 1)
+    optimizer = torch.optim.Adam(module.parameters())
+    with pytest.raises(ModelError, match="loss is inf"):
+        descend_once(optimizer, module(torch.tensor([torch.inf])).abs().sum())
+
+
+def test_what_is_no_batch_is_refused() -> None:
+    """A single graph, as of the node task, names what is missing."""
+    data = Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([0]))
+    with pytest.raises(DataError, match="no tensor batch"):
+        graphs_of(data)
+
+
+def test_one_graph_is_too_few() -> None:
+    """Nothing could be told apart."""
+    with pytest.raises(DataError, match="1 graphs"):
+        graphs_of(Batch.from_data_list([rings_and_triangles(1)[0]]))
+
+
+def test_one_validation_graph_is_enough() -> None:
+    """Sets of fewer than 20 training graphs have no more."""
+    data = rings_and_triangles(6)
+    run = classifier_fit(Linear(), SETTINGS)(data, Batch.from_data_list([data[0]]))
+    assert run.epochs == SETTINGS.epochs

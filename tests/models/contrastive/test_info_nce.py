@@ -1,0 +1,105 @@
+"""The contrastive loss in tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from grb_check.errors import UsageError
+from grb_check.models.contrastive.info_nce import LOWEST_TEMPERATURE, info_nce
+
+
+def dense_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """Equation 1 as it is printed, with matrices of all similarities."""
+    u, v = F.normalize(first, dim=1), F.normalize(second, dim=1)
+    between = (u @ v.T / temperature).exp()
+    others = 1 - torch.eye(len(u), dtype=u.dtype)
+    of_u = between.sum(1) + ((u @ u.T / temperature).exp() * others).sum(1)
+    of_v = between.sum(0) + ((v @ v.T / temperature).exp() * others).sum(1)
+    true = between.diag()
+    return -((true / of_u).log() + (true / of_v).log()).mean() / 2
+
+
+def views(count: int, size: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    first, second = torch.randn(2, count, size, dtype=torch.float64, generator=generator)
+    return first.requires_grad_(), second.requires_grad_()
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    count=st.integers(1, 20),
+    size=st.integers(1, 5),
+    tile=st.integers(1, 25),
+    temperature=st.floats(LOWEST_TEMPERATURE, 3),
+    seed=st.integers(0, 100),
+)
+def test_value_and_gradients_are_those_of_the_dense_formula(
+    count: int, size: int, tile: int, temperature: float, seed: int
+) -> None:
+    given_views = views(count, size, seed)
+    expected = dense_loss(*given_views, temperature)
+    found = info_nce(*given_views, temperature=temperature, tile=tile)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.autograd.grad(3 * found, given_views), torch.autograd.grad(3 * expected, given_views)
+    )
+
+
+def test_one_node_has_nothing_to_be_told_from() -> None:
+    first, second = views(1, 3)
+    loss = info_nce(first, second, temperature=0.5)
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(0)
+    assert first.grad is not None
+    assert first.grad.abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_lowest_temperature_stays_finite_in_float32(same: bool) -> None:
+    """The worst similarities are 1 and -1."""
+    first = torch.ones(4, 2, requires_grad=True)
+    loss = info_nce(first, first if same else -first, temperature=LOWEST_TEMPERATURE)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert first.grad is not None
+    assert torch.isfinite(first.grad).all()
+
+
+class _Largest(TorchDispatchMode):
+    """Counts the entries of the largest tensor that any operation makes."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, Tensor):
+            self.entries = max(self.entries, made.numel())
+        return made
+
+
+def test_three_thousand_nodes_need_no_square_matrix() -> None:
+    """Nothing larger than the embeddings or a tile is made, forwards or backwards."""
+    first, second = (view.detach().float().requires_grad_() for view in views(3000, 8))
+    with _Largest() as largest:
+        info_nce(first, second, temperature=0.4, tile=500).backward()
+    assert largest.entries == 500 * 500
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, float("nan")])
+def test_temperatures_that_float32_cannot_hold_are_refused(temperature: float) -> None:
+    with pytest.raises(UsageError, match=f"temperature is {temperature}, allowed are 0.05"):
+        info_nce(*views(3, 2), temperature=temperature)
+
+
+@pytest.mark.parametrize("count", [0, 4])
+def test_views_of_other_nodes_are_refused(count: int) -> None:
+    with pytest.raises(UsageError, match=r"\[4, 2\] and|\[0, 2\] and"):
+        info_nce(torch.ones(count, 2), torch.ones(0 if count == 0 else 3, 2), temperature=0.4)

@@ -1,0 +1,175 @@
+"""GNNGuard: a dense computation gives the same, and dissimilar nodes are cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Data
+from torch_geometric.nn import GATConv
+
+from grb_check import SelfTrained
+from grb_check.errors import UsageError
+from grb_check.models import GATGuard, GCNGuard, gat_guard, gcn_guard
+from grb_check.models.defences.guard import Edges, Guard, Guarded
+from grb_check.models.defences.guarded import _GuardedAttention
+from grb_check.training.nodes import TrainingSettings
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def dense_weights(guard: Guard, h: Tensor, adjacency: Tensor) -> Tensor:
+    """Omega [N, N] of equations 3 to 7, its diagonal for the node itself."""
+    size = h.shape[0]
+    similarity = torch.zeros(size, size)
+    for i in range(size):
+        for j in range(size):
+            cosine = F.cosine_similarity(h[i], h[j], dim=0, eps=1e-12)
+            if adjacency[i, j] and cosine >= guard.threshold:
+                similarity[i, j] = cosine
+    count = (similarity > 0).sum(dim=1)
+    total = similarity.sum(dim=1)
+    alpha = torch.zeros(size, size)
+    for i in range(size):
+        if total[i] > 0:
+            alpha[i] = similarity[i] / total[i] * count[i] / (count[i] + 1)
+    score = torch.sigmoid(
+        guard.gate.weight[0, 0] * alpha + guard.gate.weight[0, 1] * alpha.T + guard.gate.bias
+    )
+    alpha = torch.where((score >= 0.5) & (similarity > 0), alpha, 0.0)
+    return alpha + torch.diag(1 / (count + 1))
+
+
+def dense_gcn(model: GCNGuard, x: Tensor, edge_index: Tensor) -> Tensor:
+    adjacency = torch.zeros(x.shape[0], x.shape[0], dtype=torch.bool)
+    adjacency[edge_index[0], edge_index[1]] = True
+    omega = None
+    allowed = adjacency
+    for number, layer in enumerate(model.layers):
+        assert isinstance(layer, nn.Linear)
+        h = torch.relu(x) if number else x
+        alpha = dense_weights(model.guard, h, allowed)
+        off_diagonal = alpha - alpha.diag().diag()
+        allowed = off_diagonal > 0
+        if omega is None:
+            omega = alpha
+        else:
+            memory = model.guard.memory
+            stays = allowed.float() + torch.eye(x.shape[0])
+            omega = memory * omega * stays + (1 - memory) * alpha
+        x = omega @ h @ layer.weight.T + layer.bias
+    return x
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    graph=graphs(max_nodes=6),
+    bias=st.sampled_from([0.0, -0.7, -2.0]),
+    memory=st.sampled_from([0.0, 0.5]),
+    seed=st.integers(0, 99),
+)
+def test_equals_the_dense_formulas(graph: Data, bias: float, memory: float, seed: int) -> None:
+    """With a gate that keeps all edges, cuts some, and cuts all."""
+    torch.manual_seed(seed)
+    model = GCNGuard(graph.num_features, 2, (4, 3), memory=memory).eval()
+    model.guard.gate.bias.data.fill_(bias)
+    expected = dense_gcn(model, graph.x, graph.edge_index)
+    logits = model(graph.x, graph.edge_index)
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(graph=graphs(), seed=st.integers(0, 99))
+def test_weights_of_a_node_add_up_to_one_before_the_gate(graph: Data, seed: int) -> None:
+    """Its own included; a node without a similar neighbour keeps itself alone."""
+    torch.manual_seed(seed)
+    edges = Edges.of(graph.edge_index, graph.num_nodes)
+    weights = Guard()(graph.x, edges, None, None)
+    total = weights.loops.index_add(0, edges.target, weights.edges)
+    torch.testing.assert_close(total, torch.ones(graph.num_nodes))
+    assert not weights.edges[~weights.kept].any()
+
+
+def test_a_dissimilar_node_has_no_influence() -> None:
+    """Node 2 points away from its neighbour: what it says is not heard, on both models."""
+    torch.manual_seed(0)
+    x = torch.tensor([[1.0, 0.2], [1.0, 0.0], [-1.0, 0.1]])
+    other = x.clone()
+    other[2] *= 3.0
+    for model in (GCNGuard(2, 2, (4,)).eval(), GATGuard(2, 2, (4,), num_heads=2).eval()):
+        cut = model(x, PATH[:, :2])
+        torch.testing.assert_close(model(x, PATH)[:2], cut[:2])
+        torch.testing.assert_close(model(other, PATH)[:2], cut[:2])
+        friendly = x.clone()
+        friendly[2] = torch.tensor([1.0, 0.5])
+        assert not torch.allclose(model(friendly, PATH)[:2], cut[:2], atol=1e-4)
+
+
+def test_the_gate_starts_open_and_learns() -> None:
+    """The gradient of the sigmoid stands for that of the step."""
+    torch.manual_seed(0)
+    guard = Guard()
+    weights = guard(torch.rand(3, 4), Edges.of(PATH, 3), None, None)
+    assert weights.kept.all()
+    (gradient,) = torch.autograd.grad(weights.edges.square().sum(), guard.gate.weight)
+    assert gradient.abs().max() > 0
+
+
+def test_guarded_attention_with_equal_weights_is_pygs() -> None:
+    """The same parameters give GATConv's answer; another common weight changes nothing."""
+    torch.manual_seed(0)
+    layer, theirs = _GuardedAttention(4, 3, 2), GATConv(4, 3, heads=2)
+    theirs.lin.weight, theirs.att_src, theirs.att_dst, theirs.bias = (
+        layer.lin.weight,
+        layer.att_src,
+        layer.att_dst,
+        layer.bias,
+    )
+    edges, h = Edges.of(PATH, 4), torch.randn(4, 4)
+    expected = theirs(h, PATH)
+    for weight in (1.0, 0.3):
+        weights = _weights(weight)
+        torch.testing.assert_close(layer(h, edges, weights), expected)
+
+
+def _weights(value: float) -> Guarded:
+    kept = torch.ones(4, dtype=torch.bool)
+    return Guarded(torch.full((4,), value), torch.full((4,), value), kept)
+
+
+@pytest.mark.parametrize(("factory", "kind"), [(gcn_guard, GCNGuard), (gat_guard, GATGuard)])
+def test_trains_with_its_own_learning_rate(
+    monkeypatch: pytest.MonkeyPatch,
+    factory: Callable[[int, int], SelfTrained],
+    kind: type[nn.Module],
+) -> None:
+    """GRB, Table 6: 0.001; what is trained is the module that becomes the victim."""
+    asked: list[tuple[object, TrainingSettings]] = []
+
+    def fit(data: Data, validation: Data | None = None) -> None:
+        """Stand in for the training."""
+
+    def spy(module: object, settings: TrainingSettings) -> object:
+        asked.append((module, settings))
+        return fit
+
+    monkeypatch.setattr("grb_check.models.defences.guarded.fit_with", spy)
+    made = factory(3, 2)
+    [(module, chosen)] = asked
+    assert chosen.lr == 0.001
+    assert module is made.module
+    assert type(module) is kind
+    assert made.fit is fit
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.1, 1.5, float("nan")])
+def test_a_threshold_that_cuts_nothing_or_all_is_refused(threshold: float) -> None:
+    """Sums of negative similarities would be divided by."""
+    with pytest.raises(UsageError, match=f"threshold is {threshold}"):
+        Guard(threshold=threshold)

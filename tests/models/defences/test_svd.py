@@ -1,0 +1,122 @@
+"""GCN-SVD: thin factors equal the dense truncated decomposition, and stay thin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch_geometric.data import Data
+from torch_geometric.utils import barabasi_albert_graph
+
+from grb_check.models import GCNSVD
+from grb_check.models.defences.low_rank import DENSE, low_rank_adjacency
+
+
+def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:
+    adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    adjacency[edge_index[0], edge_index[1]] = 1.0
+    return adjacency
+
+
+def dense_logits(model: GCNSVD, x: Tensor, low_rank: Tensor) -> Tensor:
+    """The GCN on a dense adjacency of low rank."""
+    degrees = low_rank.sum(dim=1).clamp(min=0.0) + 1.0
+    scale = degrees.rsqrt().diag()
+    matrix = (scale @ (low_rank + torch.eye(x.shape[0], dtype=x.dtype)) @ scale).to(x.dtype)
+    for number, layer in enumerate(model.gcn.layers):
+        x = matrix @ (torch.relu(x) if number else x) @ layer.weight.T + layer.bias
+    return x
+
+
+@settings(deadline=None, max_examples=40)
+@given(graph=graphs(), rank=st.integers(1, 9))
+def test_the_factors_are_the_nearest_of_their_rank(graph: Data, rank: int) -> None:
+    """As near as the singular values beyond it allow (Eckart & Young); columns orthonormal."""
+    adjacency = dense_adjacency(graph.edge_index, graph.num_nodes)
+    vectors, values = low_rank_adjacency(graph.edge_index, graph.num_nodes, rank)
+    count = values.numel()
+    assert count <= rank
+    torch.testing.assert_close(vectors.T @ vectors, torch.eye(count, dtype=torch.float64))
+    rest = torch.linalg.svdvals(adjacency)[rank:]
+    error = torch.linalg.matrix_norm(adjacency - vectors @ values.diag() @ vectors.T)
+    torch.testing.assert_close(error, rest.norm(), atol=1e-8, rtol=1e-6)
+
+
+def test_logits_equal_those_of_the_dense_truncated_svd() -> None:
+    """On a graph whose singular values differ, so that the truncation is unique."""
+    torch.manual_seed(3)
+    edge_index = barabasi_albert_graph(40, 3)
+    adjacency = dense_adjacency(edge_index, 40)
+    left, singular, right = torch.linalg.svd(adjacency)
+    assert singular[4] - singular[5] > 1e-3
+    truncated = (left[:, :5] * singular[:5]) @ right[:5]
+    model = GCNSVD(6, 3, (4,), rank=5).double().eval()
+    x = torch.randn(40, 6, dtype=torch.float64, requires_grad=True)
+    actual, expected = model(x, edge_index), dense_logits(model, x, truncated)
+    torch.testing.assert_close(actual, expected)
+    gradients = [torch.autograd.grad(out.square().sum(), x)[0] for out in (actual, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_sparse_solver_agrees_with_the_dense_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above `DENSE` linked nodes the factors come from filtered blocks, the same every time."""
+    torch.manual_seed(0)
+    edge_index = barabasi_albert_graph(DENSE + 50, 3)
+    num_nodes = DENSE + 60  # ten without an edge
+    vectors, values = low_rank_adjacency(edge_index, num_nodes, 5)
+    again, _ = low_rank_adjacency(edge_index, num_nodes, 5)
+    assert torch.equal(vectors, again)
+    monkeypatch.setattr("grb_check.models.defences.low_rank.DENSE", num_nodes)
+    expected, right = low_rank_adjacency(edge_index, num_nodes, 5)
+    torch.testing.assert_close(values.sort().values, right.sort().values)
+    torch.testing.assert_close(
+        vectors @ values.diag() @ vectors.T, expected @ right.diag() @ expected.T
+    )
+    assert not vectors[DENSE + 50 :].any()
+
+
+class _Largest(TorchDispatchMode):
+    """Counts the entries of the largest tensor that any operation makes."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, Tensor) and made.layout == torch.strided:
+            self.entries = max(self.entries, made.numel())
+        return made
+
+
+@pytest.mark.parametrize("stars", [1, 10])
+def test_a_graph_of_low_rank_is_kept_whole(stars: int) -> None:
+    """Stars have two eigenvalues each that are not zero, +- the root of the leaves."""
+    leaves = 600 // stars
+    hubs = torch.arange(stars).repeat_interleave(leaves)
+    ends = torch.stack([hubs, stars + torch.arange(stars * leaves)])
+    edge_index = torch.cat([ends, ends.flip(0)], dim=1)
+    vectors, values = low_rank_adjacency(edge_index, stars + stars * leaves, 50)
+    found = values.sort(descending=True).values
+    assert torch.allclose(found[:stars], torch.full((stars,), leaves**0.5).double())
+    assert found[stars:-stars].abs().max() < 1e-9
+    dense = dense_adjacency(edge_index, len(vectors))
+    assert torch.allclose(vectors * values @ vectors.T, dense, atol=1e-9)
+
+
+def test_twenty_thousand_nodes_need_no_square_matrix() -> None:
+    """Nothing larger than the features or the factors is made."""
+    torch.manual_seed(0)
+    num_nodes = 20_000
+    ends = torch.randint(num_nodes, (2, 40_000))
+    both = torch.cat([ends, ends.flip(0)], dim=1).unique(dim=1)
+    edge_index = both[:, both[0] != both[1]]
+    model = GCNSVD(32, 5, (16,), rank=16).eval()
+    with _Largest() as largest, torch.no_grad():
+        logits = model(torch.randn(num_nodes, 32), edge_index)
+    assert torch.isfinite(logits).all()
+    assert largest.entries <= num_nodes * 32

@@ -1,0 +1,45 @@
+"""One bench for all tests: what does not depend on the model under test is made once."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from board_bench import GOOD, Bench
+from tiny import write_dataset
+
+from grb_check.training.nodes import TrainingSettings
+
+
+@pytest.fixture(autouse=True)
+def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Surrogate and reference need not be good here."""
+    _shorten(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """With everything in the store that does not depend on the model."""
+    folder = tmp_path_factory.mktemp("leaderboard")
+    bench = Bench(write_dataset(folder / "tiny"), folder / "home", folder / "store")
+    with pytest.MonkeyPatch.context() as patch:
+        _shorten(patch)
+        maker = bench.maker(GOOD)
+        maker.make()
+        maker.forget()
+    return bench
+
+
+@pytest.fixture
+def bench(warm: Bench, tmp_path: Path) -> Bench:
+    """One whose store the test may write."""
+    shutil.copytree(warm.store, tmp_path / "store")
+    return Bench(warm.dataset, warm.home, tmp_path / "store")
+
+
+def _shorten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        "grb_check.evaluation.surrogates.TrainingSettings", partial(TrainingSettings, max_epochs=5)
+    )

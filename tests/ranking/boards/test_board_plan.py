@@ -1,0 +1,89 @@
+"""What a leaderboard is made of, and what is refused before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grb_check.cases.attack_registry import Roster
+from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.suites import SUITES
+from grb_check.datasets import Places, Source
+from grb_check.errors import UsageError
+from grb_check.models.zoo import ZOO
+from grb_check.ranking.boards.plan import Candidate, plan
+
+SOURCE = Source("tiny", "folder", Path("tiny"), places=Places(home=Path("home"), sources=()))
+
+
+def test_the_default_is_the_zoo_under_the_attacks_of_the_paper() -> None:
+    """Three repeats, easy to full, under the dataset's name."""
+    made = plan(SOURCE, roster=Roster())
+    assert [each.title for each in made.candidates] == [each.title for each in ZOO.values()]
+    assert made.attacks == SUITES["paper"].attacks
+    assert made.difficulties == DIFFICULTIES
+    assert (made.repeats, made.name) == (3, "tiny")
+    assert len(made.cases()) == 20
+
+
+def test_models_by_name_title_and_path() -> None:
+    """Reference models have GRB's titles; one's own that of the factory, or another."""
+    models = ["gcn, GAT+LN", "grb_check.models:sgcn", "board_models:good,Mine=board_models:poor"]
+    found = plan(SOURCE, roster=Roster(), models=models).candidates
+    assert found == (
+        Candidate("GCN", "grb_check.models:gcn"),
+        Candidate("GAT+LN", "grb_check.models:gat_ln"),
+        Candidate("SGCN", "grb_check.models:sgcn"),
+        Candidate("good", "board_models:good"),
+        Candidate("Mine", "board_models:poor"),
+    )
+
+
+def test_attacks_have_their_canonical_names() -> None:
+    """Whatever their order and spelling; white-box ones too."""
+    attacks = ["tdgia,injection/pgd+white-box", "injection/rnd", "pgd+iterations=0200"]
+    found = plan(SOURCE, roster=Roster(), attacks=attacks).attacks
+    assert ("injection", "pgd+white-box") in found
+    assert ("injection", "pgd+iterations=200") in found
+    assert found[0] == ("injection", "rnd")
+
+
+def test_difficulties_are_in_order_and_each_once() -> None:
+    """However they are given."""
+    found = plan(SOURCE, roster=Roster(), difficulties=["full,easy", "full"])
+    assert found.difficulties == ("easy", "full")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"models": ["gnc"]}, "did you mean|nearest"),
+        ({"models": ["grb_check.models:gcnn"]}, "gcn"),
+        ({"models": ["board_models:goood"]}, "nearest: good"),
+        ({"models": ["no_such_module:x"]}, "there is no module no_such_module"),
+        ({"models": ["gcn", "GCN"]}, "two models have the title 'GCN'"),
+        ({"models": ["GCN=board_models:good,gcn"]}, "TITLE=PKG.MODULE:ATTR"),
+        ({"attacks": ["injection/pdg"]}, "did you mean 'injection/pgd'"),
+        ({"attacks": ["injection/worst"]}, "injection/worst is the strongest of others"),
+        ({"difficulties": ["eazy"]}, "did you mean 'easy'"),
+        ({"models": [""]}, "--models was given without a value"),
+        ({"attacks": [" "]}, "--attacks was given without a value"),
+        ({"difficulties": [","]}, "--difficulties was given without a value"),
+        ({"repeats": "0"}, "--repeats: '0' is no number of repeats"),
+        ({"name": "../x"}, "--name '../x' cannot be the name of a file"),
+    ],
+)
+def test_what_is_wrong_is_an_error_that_says_what_is_allowed(
+    wrong: dict[str, Any], message: str
+) -> None:
+    """Before data are read or a model is built."""
+    with pytest.raises(UsageError, match=message):
+        plan(SOURCE, roster=Roster(), **wrong)
+
+
+def test_a_set_of_graphs_has_no_leaderboard() -> None:
+    """GRB's are of the nodes of one graph."""
+    with pytest.raises(UsageError, match="set of graphs"):
+        plan(Source("mutag", "graphs", Path("mutag")), roster=Roster())

@@ -1,0 +1,90 @@
+"""Leaderboards as Markdown and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from boards import board_of, boards
+from hypothesis import given, settings
+
+from grb_check.ranking.boards.board import NO_ATTACK, Board, defence_summary
+from grb_check.ranking.boards.published import published_board
+from grb_check.ranking.boards.tables import block_of, csv_text, markdown
+
+BOARD = board_of(
+    {
+        "GCN": {"injection/rnd": [0.8], "injection/pgd": [0.4], NO_ATTACK: [0.9]},
+        "A|B": {"injection/rnd": [0.7], "injection/pgd": [0.6], NO_ATTACK: [0.8]},
+    }
+)
+
+
+def test_markdown_is_the_table_of_the_paper() -> None:
+    """Attacks by defences, the best defence and the strongest attack first, summaries around."""
+    lines = markdown(BOARD).splitlines()
+    start = lines.index("## full") + 2
+    assert lines[start : start + 8] == [
+        "| Attack | 1 A\\|B | 2 GCN | Avg. | Avg. 3-Max | Weighted |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| 1 injection/pgd | 60.00 ± 0.00 | 40.00 ± 0.00 | 50.00 ± 0.00 | 50.00 ± 0.00 "
+        "| 56.00 ± 0.00 |",
+        "| 2 injection/rnd | 70.00 ± 0.00 | 80.00 ± 0.00 | 75.00 ± 0.00 | 75.00 ± 0.00 "
+        "| 78.00 ± 0.00 |",
+        "| no attack | 80.00 ± 0.00 | 90.00 ± 0.00 | 85.00 ± 0.00 | 85.00 ± 0.00 | 88.00 ± 0.00 |",
+        "| Avg. | 70.00 ± 0.00 | 70.00 ± 0.00 |  |  |  |",
+        "| Avg. 3-Min | 70.00 ± 0.00 | 70.00 ± 0.00 |  |  |  |",
+        "| Weighted | 63.47 ± 0.00 | 51.43 ± 0.00 |  |  |  |",
+    ]
+    assert "| 1 | A\\|B | 63.47 ± 0.00 |" in lines
+    assert "all are formed inside each repeat" in markdown(BOARD)
+
+
+def test_markdown_of_a_published_board() -> None:
+    """Where it is from, printed summaries, and no deviation where none is known."""
+    board = published_board("grb-cora")
+    assert board is not None
+    text = markdown(board)
+    assert "- Table 13 of Graph Robustness Benchmark" in text
+    assert "| 1 | R-GCN+AT | 80.19 ± 0.86 |" in text
+    assert "those of attacks formed from the means" in text
+    assert "nan" not in text
+
+
+@settings(max_examples=20, deadline=None)
+@given(boards())
+def test_every_line_of_a_table_has_the_same_columns(board: Board) -> None:
+    """Whatever is in the titles."""
+    blocks = markdown(board).split("\n\n")
+    tables = [block.splitlines() for block in blocks if block.startswith("|")]
+    assert len(tables) == 1 + len(board.difficulties)
+    for lines in tables:
+        assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(boards())
+def test_csv_has_every_figure_once(board: Board) -> None:
+    """One line for each cell and each summary; lines end with LF."""
+    text = csv_text(board)
+    lines = list(csv.DictReader(io.StringIO(text)))
+    rows, defences = len(board.rows), len(board.defences)
+    assert len(lines) == len(board.difficulties) * (rows * defences + 3 * defences + 3 * rows)
+    assert len({(each["difficulty"], each["row"], each["column"]) for each in lines}) == len(lines)
+    for each in lines:
+        cell = board.cells.get((each["row"], each["column"], each["difficulty"]))
+        if cell is not None:
+            assert float(each["mean"]) == pytest.approx(cell.mean, abs=1e-6)
+            assert float(each["deviation"]) == pytest.approx(cell.deviation, abs=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(boards())
+def test_defences_are_ordered_by_the_last_difficulty(board: Board) -> None:
+    """In the tables of all difficulties, so that columns stay where they are."""
+    last = board.difficulties[-1]
+    for level in board.difficulties:
+        order = block_of(board, level).columns[: len(board.defences)]
+        figures = [defence_summary(board, each, last, "weighted").mean for each in order]
+        assert figures == sorted(figures, reverse=True)

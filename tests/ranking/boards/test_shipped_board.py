@@ -1,0 +1,67 @@
+"""The leaderboard that is shipped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from grb_check import datasets
+from grb_check.cases.suites import SUITES
+from grb_check.datasets import Places
+from grb_check.models.zoo import ZOO, Entry
+from grb_check.ranking.boards.board import defence_summary, not_measured
+from grb_check.ranking.boards.files import find_board
+from grb_check.ranking.comparison_models import find_opponents, read_against
+from grb_check.session.listing import listing
+
+SOURCE = datasets.find("synthetic-cora")
+
+
+def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
+    """Reference models under the attacks of GRB's leaderboards and of the suite `smoke`."""
+    board = find_board("zoo", "synthetic-cora", tmp_path)
+    assert board is not None
+    titles = {each.described: each.title for each in ZOO.values()}
+    here = {name: title for title, name in board.models.items() if name in titles}
+    assert len(here) >= 26
+    assert here.items() <= titles.items()
+    assert board.defences == tuple(board.models)
+    wanted = {"/".join(pair) for suite in ("smoke", "paper") for pair in SUITES[suite].attacks}
+    assert set(board.attacks) == wanted
+    assert board.difficulties == ("easy", "medium", "hard", "full")
+    assert board.fingerprint == datasets.load(SOURCE).fingerprint()
+    assert not any(line.startswith("left out") for line in board.about)
+
+
+def test_defences_are_worth_their_name_on_the_shipped_board(tmp_path: Path) -> None:
+    """Adversarial training raises the weighted accuracy of every model."""
+    board = find_board("zoo", "synthetic-cora", tmp_path)
+    assert board is not None
+
+    def weighted(title: str) -> float:
+        return defence_summary(board, title, "full", "weighted").mean
+
+    for title in (each for each in board.defences if each.endswith("+AT")):
+        assert weighted(title) > weighted(title.removesuffix("+AT")) + 0.05, title
+
+
+def test_a_new_model_or_a_new_version_is_one_that_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The board is as valid as before, in ranks and lists, and says what it has not."""
+    find = partial(find_opponents, read_against(["zoo"], Path), [SOURCE], Places(home=tmp_path))
+    before, notes = find()
+    assert notes == ()
+    new = Entry("shield", "Shield", "a defence of tomorrow")
+    raised = replace(ZOO["gat"], version=2)
+    monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
+    found, notes = find()
+    assert found == before
+    (opponents,) = found["synthetic-cora"]
+    assert not_measured(opponents.board) == ("GAT", "Shield")
+    assert notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
+    listed = listing("leaderboards", lambda: Places(home=tmp_path))
+    assert "not measured on zoo of synthetic-cora: GAT, Shield" in listed

@@ -1,0 +1,54 @@
+"""GRB's summaries of the attacks of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from outcome_factory import CASE
+from record_factory import entry, measured, record
+
+from grb_check.cases.case import Case
+from grb_check.ranking.averages import averages
+from grb_check.reports.records import rows_of
+
+CASES = [replace(CASE, attack=name) for name in ("rnd", "fgsm", "pgd")]
+DROPS = (0.1, 0.4, 0.5)
+
+
+def entries(cases: list[Case] = CASES) -> list[dict[str, object]]:
+    return [entry(case, measured(case, drop)) for case, drop in zip(cases, DROPS, strict=True)]
+
+
+def test_the_row_without_attack_belongs_to_them() -> None:
+    """Clean 80 %, attacked 72, 48 and 40 %: by hand."""
+    (found,) = averages(rows_of(record(entries())))
+    assert (found.dataset, found.difficulty, found.budget) == ("synthetic-cora", "easy", None)
+    assert found.attacks == 3
+    assert found.clean.mean == pytest.approx(0.8)
+    assert found.mean.mean == pytest.approx((0.8 + 0.72 + 0.48 + 0.4) / 4, abs=0.005)
+    assert found.three_lowest.mean == pytest.approx((0.72 + 0.48 + 0.4) / 3, abs=0.005)
+    weights = [1, 1 / 4, 1 / 9, 1 / 16]
+    weighted = sum(w * a for w, a in zip(weights, (0.4, 0.48, 0.72, 0.8), strict=True))
+    assert found.weighted.mean == pytest.approx(weighted / sum(weights), abs=0.005)
+
+
+def test_a_case_without_figures_leaves_no_average() -> None:
+    """It may be the attack that takes most."""
+    broken = entry(replace(CASE, attack="tdgia"), None)
+    assert averages(rows_of(record([*entries(), broken]))) == []
+
+
+def test_a_skipped_case_and_a_test_of_the_user_are_left_out() -> None:
+    """Nobody asked for the one; the other may be of another kind."""
+    skipped = entry(replace(CASE, attack="tdgia"), None, result="skip")
+    own = entry(CASE, measured(CASE, 0.9), node_id="tests/test_own.py::test_mine")
+    (found,) = averages(rows_of(record([*entries(), skipped, own])))
+    assert found.attacks == 3
+
+
+def test_budgets_are_apart_and_the_worst_is_no_attack() -> None:
+    """Attacks with different budgets cannot be compared; `worst` is made of the others."""
+    cases = [replace(CASE, attack=name) for name in ("pgd+budget=0.02", "pgd+budget=0.05", "worst")]
+    found = averages(rows_of(record(entries(cases))))
+    assert [(each.budget, each.attacks) for each in found] == [(0.02, 1), (0.05, 1)]

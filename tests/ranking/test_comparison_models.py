@@ -1,0 +1,178 @@
+"""Which leaderboards a run is ranked against."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from boards import board_of
+
+from grb_check.cases.case import Case
+from grb_check.datasets import Places, Source
+from grb_check.errors import DataError, UsageError
+from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.ranking.boards.files import write_board
+from grb_check.ranking.comparison_models import (
+    NOBODY,
+    Opponents,
+    check_attacks,
+    check_data,
+    find_opponents,
+    read_against,
+)
+
+ROWS = {"injection/rnd": (0.5,), NO_ATTACK: (0.8,)}
+MEASURED = replace(
+    board_of({"GCN": ROWS, "GAT+LN": ROWS, "my net": ROWS}), fingerprint="f" * 64, split="grb"
+)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A data home with a measured leaderboard of `tiny`."""
+    write_board(MEASURED, tmp_path / "leaderboards" / "tiny.json")
+    return Places(home=tmp_path)
+
+
+def sources(*names: str) -> list[Source]:
+    return [Source(name, "folder", Path("/nowhere"), asked=f"./{name}") for name in names]
+
+
+def found(
+    places: Places, words: str, *names: str
+) -> tuple[dict[str, tuple[Opponents, ...]], tuple[str, ...]]:
+    against = read_against(words.split(","), lambda text: places.home / text)
+    return find_opponents(against, sources(*names), places)
+
+
+def only(opponents: tuple[Opponents, ...]) -> tuple[Board, tuple[str, ...]]:
+    (one,) = opponents
+    return one.board, one.only
+
+
+def test_each_word_has_its_meaning(tmp_path: Path) -> None:
+    """Two kinds of leaderboards, paths, and everything else a defence."""
+    words = ["published", "GAT+LN", "x.json", "./y", "gcn", "gcn"]
+    against = read_against(words, lambda text: tmp_path / text)
+    assert against.published
+    assert not against.zoo
+    assert against.files == (tmp_path / "x.json", tmp_path / "y")
+    assert against.defences == ("GAT+LN", "gcn")
+    assert str(read_against(["zoo", "published"], Path)) == "published, zoo"
+    assert not read_against([], Path)
+    assert not NOBODY
+
+
+def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
+    """The printed ones by the dataset's name, the measured ones in the data home, and files."""
+    write_board(MEASURED, places.home / "mine.json")
+    boards, notes = found(places, "published,zoo,mine.json", "grb-cora", "tiny", "other")
+    assert [each.board.name for each in boards["grb-cora"]] == ["published"]
+    assert [each.board.name for each in boards["tiny"]] == ["zoo", "mine"]
+    assert boards["other"] == ()
+    assert notes == (
+        "not measured on the leaderboard zoo of tiny: GCN, GCN+LN, GCN+AT, GAT, GAT+LN and 21 more",
+        "no rank on other: --grb-rank-against names no leaderboard of it",
+    )
+
+
+@pytest.mark.parametrize("word", ["gat_ln", "GAT+LN", "gat+ln", "grb_check.models:gat_ln"])
+def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -> None:
+    """In any case; a model of one's own by its title on the leaderboard."""
+    boards, _ = found(places, f"{word},MY NET", "tiny")
+    board, titles = only(boards["tiny"])
+    assert (board.name, titles) == ("zoo", ("GAT+LN", "my net"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("zoo,gat", "zoo is all defences of the measured leaderboard, and gat would be some"),
+        ("gat_nl", r"unknown leaderboard or defence 'gat_nl' \(did you mean 'gat_ln'\?\)"),
+        ("pubilshed", r"did you mean 'published'\?"),
+        ("sage", "SAGE is not measured on the leaderboard of tiny, which has GCN, GAT"),
+        ("published", "no leaderboard of tiny; there are those of grb-cora, .* measure one with"),
+        ("nowhere.json", "there is no file '.*nowhere.json'; make one with python -m"),
+        ("other.json", "is a leaderboard of cora, which is not among the datasets .*: tiny"),
+        ("twin.json,a/twin.json", "two leaderboards of tiny have the name 'twin'"),
+        ("published.json", "would be 'published' in reports, .* rename the file"),
+        ("run.json", "would be 'run' in reports, .* rename the file"),
+    ],
+)
+def test_what_does_not_exist_is_refused(places: Places, words: str, message: str) -> None:
+    """With what there is, and the command that makes one."""
+    write_board(replace(MEASURED, dataset="cora"), places.home / "other.json")
+    write_board(MEASURED, places.home / "twin.json")
+    for name in ("published", "run"):
+        write_board(MEASURED, places.home / f"{name}.json")
+    write_board(MEASURED, places.home / "a" / "twin.json")
+    with pytest.raises(UsageError, match=message):
+        found(places, words, "tiny")
+
+
+def test_a_dataset_without_a_measured_leaderboard_is_told_how_to_make_one(
+    tmp_path: Path,
+) -> None:
+    """Where no dataset of the run has one; an unknown word comes first."""
+    nothing = Places(home=tmp_path)
+    with pytest.raises(UsageError, match=r"python -m grb_check leaderboard --dataset \./tiny "):
+        found(nothing, "zoo", "tiny", "other")
+    with pytest.raises(UsageError, match=r"leaderboard --dataset \./tiny and give zoo"):
+        found(nothing, "published", "tiny")
+    with pytest.raises(UsageError, match="leaderboard --dataset"):
+        found(nothing, "gat", "tiny")
+    with pytest.raises(UsageError, match="unknown leaderboard or defence"):
+        found(nothing, "gta", "tiny")
+    (tmp_path / "wrong.json").write_text("[]")
+    with pytest.raises(DataError, match="not a leaderboard"):
+        found(nothing, "wrong.json", "tiny")
+
+
+def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Places) -> None:
+    """The split is known at once, the data when it is loaded."""
+    with pytest.raises(UsageError, match=r"on the split 'grb', and this run on 'given'; .*=grb"):
+        found(replace(places, split="given"), "zoo", "tiny")
+    boards, _ = found(places, "zoo", "tiny")
+    check_data(boards["tiny"], "tiny", "f" * 64)
+    with pytest.raises(UsageError, match=r"other data .*\(fingerprint ffffffffffff, here 0000"):
+        check_data(boards["tiny"], "tiny", "0" * 64)
+    printed, _ = found(places, "published", "grb-cora")
+    check_data(printed["grb-cora"], "grb-cora", "0" * 64)
+
+
+def test_a_leaderboard_has_to_know_some_of_the_cases(places: Places) -> None:
+    """Of its dataset: attack and difficulty."""
+    boards, _ = found(places, "zoo", "tiny")
+    known = Case("tiny", "full", "injection", "rnd")
+    strangers = [
+        Case("tiny", "easy", "injection", "rnd"),
+        Case("tiny", "full", "injection", "rnd+budget=0.1"),
+        Case("other", "full", "injection", "rnd"),
+    ]
+    check_attacks(boards, [*strangers, known])
+    check_attacks(boards, strangers[2:])
+    with pytest.raises(UsageError, match=r"none of the selected cases of tiny is on .* has inject"):
+        check_attacks(boards, strangers)
+
+
+@pytest.mark.parametrize("words", ["zoo", "published", "gat"])
+def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None:
+    """Nor could one be made; where there is a single graph besides, that one is proposed."""
+    against = read_against([words], Path)
+    graphs = Source("proteins", "graphs", Path("/nowhere"), asked="proteins")
+    with pytest.raises(UsageError, match="are of single graphs, and proteins is a set; leave"):
+        find_opponents(against, [graphs], places)
+    with pytest.raises(UsageError, match=r"leaderboard --dataset \./other "):
+        find_opponents(against, [graphs, *sources("other")], places)
+
+
+@pytest.mark.parametrize("option", [{"training": "transductive"}, {"features": "rows"}])
+def test_leaderboards_are_of_models_that_learn_as_grb_does(
+    places: Places, option: dict[str, str]
+) -> None:
+    """The published ones carry no fingerprint that would tell."""
+    (name, given), *_ = option.items()
+    for words, dataset in (("zoo", "tiny"), ("published", "grb-cora")):
+        with pytest.raises(UsageError, match=f"this run has --grb-{name}={given}"):
+            found(replace(places, **option), words, dataset)

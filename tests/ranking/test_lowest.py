@@ -1,0 +1,247 @@
+"""The lowest accuracy over attacks, and the delta to a reference."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_factory import outcome
+
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.gate.limits import Gate, judge
+from grb_check.ranking.lowest import (
+    REFERENCE,
+    delta_lines,
+    delta_records,
+    deltas,
+    lowest,
+    lowest_line,
+    lowest_records,
+    suite_properties,
+)
+
+Pairs = list[tuple[float, float]]
+
+
+def rows(*entries: tuple[str, str, Pairs, Pairs], label: str = "") -> list[Row]:
+    """Rows of (model, `dataset/difficulty/scenario/attack`, victim, reference)."""
+    ledger = Ledger()
+    several = len({model for model, *_ in entries}) > 1
+    for model, cell, victim, reference in entries:
+        case = Case(*cell.split("/"), label or (model if several else ""))
+        made = outcome(victim, reference, case, model)
+        record = {"case": asdict(case), "outcome": made.to_dict()}
+        record["verdict"] = asdict(judge(made, Gate()))
+        ledger.enter(f"{model}@{cell}", record, "pass", "")
+    return ledger.rows
+
+
+TWO_DATASETS = (
+    ("a", "cora/full/modification/prbcd", [(0.8, 0.6), (0.8, 0.56)], [(0.8, 0.4)] * 2),
+    ("a", "cora/full/modification/grbcd", [(0.8, 0.7), (0.8, 0.5)], [(0.8, 0.3)] * 2),
+    ("a", "cora/full/modification/random-flips", [(0.8, 0.8), (0.8, 0.78)], [(0.8, 0.8)] * 2),
+    ("a", "citeseer/full/modification/prbcd", [(0.6, 0.3)] * 2, [(0.6, 0.3)] * 2),
+    ("a", "citeseer/full/modification/grbcd", [(0.6, 0.45)] * 2, [(0.6, 0.48)] * 2),
+)
+
+
+def test_the_lowest_is_the_mean_over_repeats_of_the_strongest_attack() -> None:
+    """Cora: prbcd leaves 58 % and grbcd 60 %, though grbcd has the lowest single repeat."""
+    citeseer, cora = lowest(rows(*TWO_DATASETS))
+    assert (cora.id, cora.attack, cora.attacks) == ("cora/full", "modification/prbcd", 3)
+    assert cora.accuracy.mean == pytest.approx(0.58)
+    assert cora.accuracy.deviation == pytest.approx(0.02 * 2**0.5)
+    assert cora.drop.mean == pytest.approx(0.275)
+    assert lowest_line(cora) == (
+        "lowest on cora/full: modification/prbcd 58.0% +- 2.8 (drop 27.5% +- 3.5)"
+    )
+    assert lowest_records([citeseer])[0]["accuracy"] == {
+        "mean": pytest.approx(0.3),
+        "deviation": 0.0,
+    }
+
+
+def test_one_repeat_has_no_deviation_and_one_attack_no_lowest() -> None:
+    """Nothing is printed that was not measured."""
+    reference = [(0.8, 0.4)]
+    one = ("a", "d/easy/injection/rnd", [(0.8, 0.7)], reference)
+    other = ("a", "d/easy/injection/pgd", [(0.8, 0.4)], reference)
+    assert lowest(rows(one)) == []
+    (found,) = lowest(rows(one, other))
+    assert lowest_line(found) == "lowest on d/easy: injection/pgd 40.0% (drop 50.0%)"
+
+
+def test_budgets_are_apart_and_worst_is_left_out() -> None:
+    """Larger budgets would always win; `worst` is made of the others."""
+    reference = [(0.8, 0.4)]
+    made = rows(
+        *(
+            ("a", f"d/full/modification/{attack}+budget={budget}", [(0.8, left)], reference)
+            for budget, left in (("0.1", 0.2), ("0.05", 0.6))
+            for attack in ("rnd", "dice")
+        ),
+        ("a", "d/full/modification/worst", [(0.8, 0.1)], reference),
+        ("a", "d/full/modification/worst+budget=0.1", [(0.8, 0.0)], reference),
+        ("a", "d/full/modification/rnd", [(0.8, 0.5)], reference),
+    )
+    assert {each.id: (each.attack, each.accuracy.mean) for each in lowest(made)} == {
+        "d/full+budget=0.05": ("modification/rnd+budget=0.05", 0.6),
+        "d/full+budget=0.1": ("modification/rnd+budget=0.1", 0.2),
+    }
+    by_budget = {each.budget: each.value for each in deltas(made)}
+    assert by_budget == {
+        0.1: pytest.approx(0.25),
+        0.05: pytest.approx(-0.25),
+        None: pytest.approx(-0.125),
+    }
+
+
+def test_delta_to_the_reference_is_of_the_largest_drops() -> None:
+    """Cora 0.275 against 0.625 (the reference's under grbcd), Citeseer 0.5 against 0.5."""
+    (found,) = deltas(rows(*TWO_DATASETS))
+    assert found.value == pytest.approx((0.275 - 0.625 + 0.5 - 0.5) / 2)
+    assert (found.to, found.groups) == (REFERENCE, ("citeseer/full", "cora/full"))
+    assert delta_lines([found]) == [
+        "delta to the reference GCN over 2 datasets: -17.5 +- 1.8 points (more robust)"
+    ]
+    assert delta_records([found])[0]["groups"] == ["citeseer/full", "cora/full"]
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [
+        ((0.2, 0.36), "+15.0 +- 14.1 points (less robust)"),
+        ((0.2, 0.44), "+10.0 +- 21.2 points (no clear difference)"),
+        ((0.4, 0.4), "+0.0 +- 0.0 points (no clear difference)"),
+    ],
+)
+def test_what_the_repeats_do_not_agree_on_is_not_judged(
+    left: tuple[float, float], words: str
+) -> None:
+    """A difference within one deviation may be luck of the seeds."""
+    made = rows(("a", "d/easy/injection/rnd", [(0.8, each) for each in left], [(0.8, 0.4)] * 2))
+    assert delta_lines(deltas(made)) == [f"delta to the reference GCN over 1 dataset: {words}"]
+
+
+def test_a_delta_of_different_numbers_of_repeats_has_no_deviation() -> None:
+    """There is nothing to pair; nor is there in one repeat."""
+    made = rows(
+        ("a", "d/easy/injection/rnd", [(0.8, 0.4)] * 2, [(0.8, 0.6)] * 2),
+        ("a", "d/hard/injection/rnd", [(0.8, 0.4)] * 3, [(0.8, 0.6)] * 3),
+    )
+    assert [each.deviation for each in deltas(made)] == [None]
+    assert [each.deviation for each in deltas(made[:1])] == [0]
+
+
+@pytest.mark.parametrize(
+    ("attacked", "words"),
+    [(0.2, "+25.0 points (less robust)"), (0.4, "+0.0 points (as robust)")],
+)
+def test_the_sign_says_who_is_more_robust(attacked: float, words: str) -> None:
+    """A larger drop is less robust, whatever the text of the paper says of the sign."""
+    made = rows(
+        *(
+            ("a", f"d/{level}/injection/rnd", [(0.8, attacked)], [(0.8, 0.4)])
+            for level in ("easy", "hard")
+        )
+    )
+    assert delta_lines(deltas(made)) == [
+        f"delta to the reference GCN over 2 difficulties of 1 dataset: {words}"
+    ]
+
+
+def test_delta_to_another_model_is_over_the_attacks_that_both_have() -> None:
+    """An error under the strongest attack must not make a model look robust."""
+    reference = [(0.8, 0.8)]
+    made = rows(
+        ("base", "d/full/injection/rnd", [(0.8, 0.6)], reference),
+        ("base", "d/full/injection/pgd", [(0.8, 0.2)], reference),
+        ("mine", "d/full/injection/rnd", [(0.8, 0.4)], reference),
+        ("mine", "e/full/injection/rnd", [(0.8, 0.0)], reference),
+        ("other", "e/full/injection/rnd", [(0.8, 0.0)], reference),
+    )
+    mine, other = deltas(made, "base")
+    assert (mine.to, mine.groups, mine.value) == ("base", ("d/full",), pytest.approx(0.25))
+    assert delta_lines([mine, other]) == [
+        "delta of mine to base over 1 dataset: +25.0 points (less robust)",
+        "no delta of other to base: they have no case in common",
+    ]
+    assert suite_properties(lowest(made), [mine, other]) == {
+        "grb.lowest.base@d/full": "injection/pgd 0.2000, drop 0.7500",
+        "grb.delta.mine": "0.2500 to base over 1 dataset",
+    }
+
+
+@pytest.mark.parametrize("to", ["", "low"])
+def test_below_the_clean_floor_there_is_no_delta(to: str) -> None:
+    """A constant predictor loses nothing and is not robust; nor is it something to compare with."""
+    made = rows(
+        ("good", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]),
+        ("low", "d/full/injection/rnd", [(0.2, 0.2)], [(0.8, 0.4)]),
+    )
+    found = {each.model: each for each in deltas(made, to)}
+    doubtful = found["good" if to else "low"]
+    assert doubtful.value is None
+    assert doubtful.why_none == "the clean accuracy of low is below the floor"
+    assert to or found["good"].value == 0
+
+
+def test_a_model_without_figures_is_named_by_its_label() -> None:
+    """Where every case of it ended in an error, there is nothing to compare with."""
+    (found,) = deltas(
+        rows(("mine", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]), label="mine"), "base"
+    )
+    assert (found.to, found.value) == ("base", None)
+
+
+def test_several_tests_of_one_case_count_once_with_the_lowest() -> None:
+    """As where a fixture has parameters."""
+    made = rows(("a", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]))
+    again = replace(made[0].outcome, repeats=outcome([(0.8, 0.2)], [(0.8, 0.4)]).repeats)
+    both = [*made, replace(made[0], node_id="twin", outcome=again)]
+    assert lowest(both) == []
+    assert deltas(both)[0].value == pytest.approx(0.25)
+
+
+accuracies = st.integers(1, 100).map(lambda each: each / 100)
+
+
+@given(st.lists(st.tuples(accuracies, accuracies), min_size=2, max_size=4), st.data())
+def test_no_attack_leaves_less_than_the_lowest(pairs: Pairs, data: st.DataObject) -> None:
+    """And the delta to itself, as the reference, is nothing."""
+    clean = data.draw(accuracies)
+    made = rows(
+        *(
+            (
+                "a",
+                f"d/full/modification/rnd+removal_share={number}",
+                [(clean, clean * left), (clean, clean * right)],
+                [(clean, clean * left), (clean, clean * right)],
+            )
+            for number, (left, right) in enumerate(pairs)
+        )
+    )
+    (low,) = lowest(made)
+    outcomes = [row.outcome for row in made if row.outcome is not None]
+    assert low.accuracy.mean == min(each.attacked for each in outcomes)
+    assert low.drop.mean == pytest.approx(max(each.drop for each in outcomes))
+    (found,) = deltas(made)
+    assert found.value == pytest.approx(0)
+    assert found.deviation == pytest.approx(0)
+
+
+def test_a_model_of_which_a_case_has_no_figures_has_no_delta() -> None:
+    """The attack that is missing may be the one that takes most."""
+    made = rows(
+        ("a", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
+        ("b", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
+    )
+    ledger = Ledger()
+    case = Case("d", "full", "modification", "prbcd", "a")
+    ledger.enter("a@d/full/modification/prbcd", {"case": asdict(case)}, "error", "")
+    first, second = deltas([*made, *ledger.rows])
+    assert first.why_none == "a case of a has no figures"
+    assert not second.why_none

@@ -1,0 +1,130 @@
+"""Ranks in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from grb_check.gate.rank_limits import Group
+from grb_check.ranking.boards.standing import Neighbour, Standing
+from grb_check.ranking.orders import Ranked
+from grb_check.ranking.rank_words import (
+    case_properties,
+    comparison_lines,
+    comparison_records,
+    ordinal,
+    place_lines,
+    place_records,
+    sentence,
+    suite_properties,
+)
+from grb_check.ranking.standings import Comparison, Place
+
+STANDING = Standing(
+    board="zoo",
+    dataset="grb-cora",
+    difficulty="full",
+    attack="",
+    figure=0.809,
+    rank=3,
+    competitors=17,
+    better=Neighbour(name="SGCN+LN", figure=0.812),
+    worse=Neighbour(name="R-GCN", figure=0.804),
+    attacks=5,
+    missing=(),
+)
+PLACE = Place(group=Group("net", "grb-cora", "full"), name="net", standings=(STANDING,))
+SEVERAL = replace(PLACE, group=replace(PLACE.group, several=True))
+NONE = replace(SEVERAL, standings=(), why_none="it was ill")
+COMPARISON = Comparison(
+    group="grb-cora/full",
+    attack="",
+    attacks=2,
+    models=(Ranked(1, "a", 0.8), Ranked(1, "b", 0.8), Ranked(3, "c", 0.7)),
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (12, "12th"), (21, "21st"), (111, "111th")],
+)
+def test_ordinals(number: int, text: str) -> None:
+    """The teens are irregular."""
+    assert ordinal(number) == text
+
+
+def test_a_line_says_rank_neighbours_and_figure() -> None:
+    """The model is named where a run has several."""
+    told = "3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)"
+    assert place_lines([PLACE]) == [f"rank on grb-cora/full: {told}"]
+    assert place_lines([SEVERAL]) == [f"rank of net on grb-cora/full: {told}"]
+    assert place_lines([NONE]) == ["no rank of net on grb-cora/full: it was ill"]
+    assert place_lines([replace(NONE, seen=False)]) == []
+
+
+def test_a_published_leaderboard_says_what_is_whose() -> None:
+    """Settings theirs, perturbations ours; and that attacks are missing."""
+    published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
+    assert place_lines([replace(PLACE, standings=(published,))]) == [
+        "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
+        "R-GCN 80.4% (weighted accuracy 80.9% over 3 of 5 attacks, theirs from mean accuracies and "
+        "so a little too high; settings GRB's, perturbations ours)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "text"),
+    [(False, True, "before R-GCN"), (True, False, "after SGCN+LN"), (False, False, "level with")],
+)
+def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
+    """Or none, where all are equal."""
+    end = replace(
+        STANDING,
+        better=STANDING.better if better else None,
+        worse=STANDING.worse if worse else None,
+    )
+    assert f"(zoo), {text}" in sentence(end)
+
+
+def test_properties_hold_rank_competitors_and_neighbours() -> None:
+    """Plain types; further leaderboards of a case have their name in the property's."""
+    other = replace(STANDING, board="mine", rank=1, better=None)
+    assert case_properties([STANDING, other]) == [
+        ("grb.rank", 3),
+        ("grb.rank_of", 17),
+        ("grb.rank_board", "zoo"),
+        ("grb.rank_after", "SGCN+LN 0.8120"),
+        ("grb.rank_before", "R-GCN 0.8040"),
+        ("grb.rank.mine", 1),
+        ("grb.rank_of.mine", 17),
+        ("grb.rank_before.mine", "R-GCN 0.8040"),
+    ]
+    assert case_properties([]) == []
+    under = replace(COMPARISON, attack="injection/rnd")
+    assert suite_properties([SEVERAL, NONE], [COMPARISON, under]) == {
+        "grb.rank.zoo.net@grb-cora/full": (
+            "3 of 17, 0.8090, after SGCN+LN 0.8120, before R-GCN 0.8040"
+        ),
+        "grb.rank.run.grb-cora/full": "1 a 0.8000, 1 b 0.8000, 3 c 0.7000",
+        "grb.rank.run.grb-cora/full/injection/rnd": "1 a 0.8000, 1 b 0.8000, 3 c 0.7000",
+    }
+
+
+def test_models_are_listed_with_shared_ranks() -> None:
+    """By weighted accuracy only; under each attack they are in the other reports."""
+    under = replace(COMPARISON, attack="injection/rnd")
+    assert comparison_lines([COMPARISON, under]) == [
+        "models on grb-cora/full by weighted accuracy over 2 attacks: 1. a 80.0%, 1. b 80.0%, "
+        "3. c 70.0%"
+    ]
+
+
+def test_records_are_json() -> None:
+    """A model without a rank is there with the reason."""
+    first, second = json.loads(json.dumps(place_records([PLACE, NONE])))
+    assert (first["model"], first["rank"], first["better"]["name"]) == ("net", 3, "SGCN+LN")
+    assert (second["rank"], second["reason"]) == (None, "it was ill")
+    (record,) = json.loads(json.dumps(comparison_records([COMPARISON])))
+    assert record["models"][2] == {"rank": 3, "name": "c", "accuracy": 0.7}

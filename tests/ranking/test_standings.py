@@ -1,0 +1,170 @@
+"""Where models stand, from the rows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+import pytest
+from boards import board_of
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome_factory import outcome
+
+from grb_check.cases.case import TEST_NAME, Case, node_path
+from grb_check.cases.expected_cases import Ledger
+from grb_check.gate.limits import Gate
+from grb_check.gate.rank_limits import Group
+from grb_check.ranking.boards.board import NO_ATTACK
+from grb_check.ranking.comparison_models import Opponents
+from grb_check.ranking.standings import Place, comparisons, places, standings_of
+
+BOARD = board_of(
+    {
+        "strong": {"injection/rnd": (0.8,), "injection/pgd": (0.8,), NO_ATTACK: (0.8,)},
+        "weak": {"injection/rnd": (0.2,), "injection/pgd": (0.2,), NO_ATTACK: (0.8,)},
+    },
+    difficulty="easy",
+)
+ZOO = {"tiny": (Opponents(board=BOARD),)}
+GATE = Gate(min_clean=0.5)
+
+
+def node_id(case: Case) -> str:
+    return f"{node_path(case)}::{TEST_NAME}[{case.cell}]"
+
+
+def case(attack: str, model: str = "") -> Case:
+    return Case("tiny", "easy", *attack.split("/"), model)
+
+
+def run(
+    accuracies: Mapping[str, Mapping[str, Sequence[float] | None]],
+    clean: float = 0.8,
+    planned: Sequence[str] = (),
+    boards: Mapping[str, Sequence[Opponents]] = ZOO,
+) -> list[Place]:
+    """Places of models: label -> attack -> attacked accuracy in each repeat, None for an error."""
+    ledger = Ledger()
+    groups: dict[Group, list[Case]] = {}
+    for label, attacks in accuracies.items():
+        group = Group(label or "net", "tiny", "easy", several=bool(label))
+        groups[group] = [case(attack, label) for attack in (*attacks, *planned)]
+        for attack, values in attacks.items():
+            own = case(attack, label)
+            made = None
+            if values is not None:
+                pairs = [(clean, value) for value in values]
+                made = outcome(pairs, pairs, own, label or "net").to_dict()
+            result = "error" if made is None else "pass"
+            record = {"case": asdict(own), "outcome": made}
+            ledger.expect([node_id(own)])
+            ledger.enter(node_id(own), record, result, "")
+    return places(groups, ledger.expected, ledger.rows, boards, GATE)
+
+
+def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
+    """Formed inside the repeats, over the attacks that both sides have, and without one."""
+    (place,) = run({"": {"injection/rnd": (0.4, 0.8), "modification/rnd": (0.0, 0.0)}})
+    (standing,) = place.standings
+    first, second = 4 / 5, 1 / 5  # 1 and 1 / 4, normalised
+    assert standing.figure == pytest.approx((first * 0.4 + second * 0.8 + 0.8) / 2)
+    assert (standing.rank, standing.competitors, standing.attacks) == (2, 3, 1)
+    assert standing.missing == ("injection/pgd",)
+    assert (place.group.id, place.name, place.why_none) == ("tiny/easy", "net", "")
+
+
+def test_a_model_without_all_its_figures_has_no_rank() -> None:
+    """Because of an error, or of a clean accuracy below the floor."""
+    (place,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": None}})
+    assert place.standings == ()
+    assert place.why_none == "1 of 2 cases has no figures (tiny/easy/injection/pgd)"
+    assert place.lost == ("tiny/easy/injection/pgd",)
+    (place,) = run({"": {"injection/rnd": (0.4,)}}, clean=0.49)
+    assert place.why_none == "its clean accuracy of 49.0% is below the floor of 50.0%"
+    assert place.lost == ()
+
+
+def test_figures_that_do_not_belong_together_have_no_rank() -> None:
+    """Of several models or tests, as with a fixture of parameters, or of other numbers of repeats.
+
+    Other plugins add to the ids of tests; then the record that came with the report says which
+    case it was.
+    """
+    (place,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": (0.4, 0.4)}})
+    assert place.why_none == "its cases have different numbers of repeats (1, 2)"
+    own = case("injection/rnd")
+    group = {Group("net", "tiny", "easy"): [own]}
+
+    def place_of(*tests: tuple[str, str, float]) -> Place:
+        ledger = Ledger()
+        for name, model, attacked in tests:
+            test = node_id(own).replace("easy/", f"{name}easy/") + "@group"
+            made = outcome([(0.8, attacked)], [(0.8, attacked)], own, model).to_dict()
+            ledger.expect([test])
+            ledger.enter(test, {"case": asdict(own), "outcome": made}, "pass", "")
+        (found,) = places(group, ledger.expected, ledger.rows, ZOO, GATE)
+        return found
+
+    assert place_of(("", "net", 0.4)).standings[0].rank == 2
+    assert place_of(("a-", "net", 0.4), ("b-", "net", 0.4)).standings[0].rank == 2
+    found = place_of(("a-", "net", 0.4), ("b-", "net", 0.3))
+    assert found.why_none == "tiny/easy/injection/rnd is several tests of different figures"
+    found = place_of(("a-", "a", 0.4), ("b-", "b", 0.4))
+    assert found.why_none == "its cases are of several models (a, b)"
+
+
+def test_cases_that_were_deselected_are_counted() -> None:
+    """The rank is then one over the others; a group of which none was to run has no place."""
+    (place,) = run({"": {"injection/rnd": (0.4,)}}, planned=["injection/pgd", "injection/fgsm"])
+    assert place.deselected == 2
+    assert place.standings[0].attacks == 1
+    assert run({"": {}}, planned=["injection/rnd"]) == []
+
+
+def test_the_models_of_a_run_are_compared_on_what_all_were_judged_under() -> None:
+    """Weighted, and under each attack; those without a rank are left out."""
+    found = run(
+        {
+            "a": {"injection/rnd": (0.6,), "injection/pgd": (0.4,)},
+            "b": {"injection/rnd": (0.6,), "modification/dice": (0.1,)},
+            "c": {"injection/rnd": None},
+        },
+        boards={},
+    )
+    weighted, under = comparisons(found)
+    assert (weighted.group, weighted.attack, weighted.attacks) == ("tiny/easy", "", 1)
+    assert [(each.rank, each.name) for each in weighted.models] == [(1, "a"), (1, "b")]
+    assert under.attack == "injection/rnd"
+    assert [each.figure for each in under.models] == [0.6, 0.6]
+    assert comparisons(found[:1]) == []
+
+
+@given(st.lists(st.integers(0, 100).map(lambda each: each / 100), min_size=2, max_size=5))
+def test_ranks_of_models_follow_their_accuracies(attacked: list[float]) -> None:
+    """Whoever has more is better; equals are equal; the first is first."""
+    found = run(
+        {f"m{number}": {"injection/rnd": (value,)} for number, value in enumerate(attacked)},
+        boards={},
+    )
+    under = comparisons(found)[1]
+    assert under.models[0].rank == 1
+    for one in under.models:
+        assert one.rank == 1 + sum(other.figure > one.figure for other in under.models)
+
+
+def test_the_place_under_one_attack_is_known_from_its_outcome() -> None:
+    """On each leaderboard that has the attack, unless the model or the data is not comparable."""
+    made = outcome([(0.8, 0.5)], [(0.8, 0.5)], case("injection/rnd"))
+    (standing,) = standings_of(made, ZOO, GATE)
+    assert (standing.attack, standing.rank, standing.figure) == ("injection/rnd", 2, 0.5)
+    assert standing.better is not None
+    assert standing.better.name == "strong"
+    other = Opponents(board=replace(BOARD, fingerprint="0" * 64))
+    same = Opponents(board=replace(BOARD, fingerprint=made.dataset), only=("weak",))
+    (standing,) = standings_of(made, {"tiny": (other, same)}, GATE)
+    assert (standing.rank, standing.competitors) == (1, 2)
+    assert standings_of(made, {}, GATE) == ()
+    assert standings_of(made, ZOO, Gate(min_clean=0.81)) == ()
+    stranger = outcome([(0.8, 0.5)], [(0.8, 0.5)], case("modification/rnd"))
+    assert standings_of(stranger, ZOO, GATE) == ()

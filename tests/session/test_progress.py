@@ -1,0 +1,55 @@
+"""Progress on a terminal."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from grb_check.session import progress
+from grb_check.session.progress import Ticker
+
+
+def written(read_end: int) -> str:
+    os.set_blocking(read_end, False)
+    try:
+        return os.read(read_end, 100_000).decode()
+    except BlockingIOError:
+        return ""
+
+
+def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line below is written, erased in the end, and the cursor goes back to its column."""
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    read_end, write_end = os.pipe()
+    ticker = Ticker(write_end, lambda: 7, 40)
+    with ticker("attacking"):
+        time.sleep(0.2)
+    text = written(read_end)
+    assert "\n\rattacking (0 s)\x1b[K\x1b[1A\x1b[8G" in text
+    assert text.endswith("\n\r\x1b[K\x1b[1A\x1b[8G")
+    ticker.close()
+    os.close(read_end)
+
+
+def test_a_short_step_stays_quiet() -> None:
+    """No flicker."""
+    read_end, write_end = os.pipe()
+    ticker = Ticker(write_end, lambda: 0, 40)
+    with ticker("attacking"):
+        pass
+    assert written(read_end) == ""
+    ticker.close()
+    os.close(read_end)
+
+
+def test_an_error_inside_a_step_passes_through() -> None:
+    """Progress never hides what went wrong."""
+    read_end, write_end = os.pipe()
+    ticker = Ticker(write_end, lambda: 0, 40)
+    with pytest.raises(ValueError, match="why"), ticker("attacking"):
+        raise ValueError("why")
+    ticker.close()
+    os.close(read_end)

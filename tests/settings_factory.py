@@ -1,0 +1,25 @@
+"""Settings made of option values by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from grb_check.cases.attack_registry import Roster
+from grb_check.settings.option_table import Option
+from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI, MISSING
+from grb_check.settings.settings import Settings, read
+
+
+def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> Settings:
+    """Settings from command line values (`model=[...]`) and ini values by option name."""
+
+    def lookup(option: Option) -> tuple[Any, str]:
+        name = option.dest.removeprefix("grb_")
+        if name in given:
+            return given[name], COMMAND_LINE
+        if ini and name in ini:
+            return ini[name], INI
+        return MISSING, DEFAULT
+
+    return read(lookup, tmp_path, tmp_path / "sub", Roster())

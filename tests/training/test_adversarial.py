@@ -1,0 +1,424 @@
+"""Adversarial training: what it does to a model, what its attacks may do, what it refuses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_graphs import community_dataset
+from strategies import graphs
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GATConv, GCNConv
+
+import grb_check
+from grb_check.attacks.injection.fgsm import InjectionFgsm
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.datasets.views import training_view, validation_view
+from grb_check.errors import DataError, GradientError, GrbCheckError, ModelError, UsageError
+from grb_check.gradients.victim import Victim
+from grb_check.models import GCN, GIN
+from grb_check.training.adversarial import (
+    AdversarialSettings,
+    adversarial_training,
+    fgsm_of,
+    paper_settings,
+    settings_for,
+    threat_to,
+)
+from grb_check.training.building import build_victim
+from grb_check.training.nodes import TrainingSettings, adapter_of, check_views
+from grb_check.victims.conventions import Adapter, detect_convention
+
+DATASET = community_dataset()
+VIEW, VALIDATION = training_view(DATASET), validation_view(DATASET)
+SHORT = AdversarialSettings(
+    steps=2,
+    growth=2,
+    measure_every=1,
+    warmup=TrainingSettings(max_epochs=3),
+    training=TrainingSettings(max_epochs=3, warmup_epochs=1),
+)
+
+
+class OnData(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GATConv(8, 3)
+
+    def forward(self, data: Data) -> Tensor:
+        return self.conv(data.x, data.edge_index)
+
+
+class OnMatrix(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(8, 3)
+
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.conv(a, b)
+
+
+def fresh(seed: int = 0) -> GCN:
+    torch.manual_seed(seed)
+    return GCN(8, 3, (16,))
+
+
+def state(module: nn.Module) -> Tensor:
+    return torch.cat([value.detach().flatten().float() for value in module.state_dict().values()])
+
+
+def test_it_withstands_what_a_plainly_trained_model_does_not() -> None:
+    """White-box FGSM on the test nodes takes less from it, and clean accuracy stays."""
+    threat = Threat(
+        scenario="injection",
+        targets=DATASET.test["full"],
+        injected_nodes=8,
+        edges_per_injected_node=8,
+        feature_range=(-4.0, 4.0),
+    )
+    graph, targets = DATASET.graph, DATASET.test["full"]
+    left = {}
+    for name in ("plain", "trained adversarially"):
+        module = fresh()
+        if name == "plain":
+            built: object = module
+        else:
+            chosen = AdversarialSettings(
+                feature_range=(-4.0, 4.0),
+                injected_nodes=8,
+                growth=10,
+                warmup=TrainingSettings(max_epochs=20),
+                training=TrainingSettings(max_epochs=40, warmup_epochs=1),
+            )
+            built = grb_check.SelfTrained(module, _fit(module, chosen))
+        device = torch.device("cpu")
+        victim = build_victim(built, DATASET, name=name, seed=0, device=device)
+        attack = InjectionFgsm(step_size=0.2, iterations=40)
+        generator = torch.Generator().manual_seed(0)
+        attacked = apply(graph, attack.perturb(graph, threat, victim, generator))
+        left[name] = [
+            float((victim(each.x, each.edge_index).argmax(1) == each.y)[targets].float().mean())
+            for each in (graph, attacked)
+        ]
+    assert left["trained adversarially"][1] > left["plain"][1] + 0.15
+    assert left["trained adversarially"][0] > left["plain"][0] - 0.1
+
+
+def _fit(module: nn.Module, chosen: AdversarialSettings) -> Callable[..., object]:
+    def fit(data: Data, validation: Data) -> object:
+        return adversarial_training(module, data, validation, settings=chosen)
+
+    return fit
+
+
+@pytest.mark.parametrize(
+    ("make", "forward"),
+    [(fresh, ""), (OnData, ""), (OnMatrix, "x, adj_t"), (lambda: GIN(8, 3, (8,)), "")],
+    ids=["GCN", "data", "wrapped adj_t", "GIN"],
+)
+def test_a_model_of_any_convention_is_trained(make: Callable[[], nn.Module], forward: str) -> None:
+    """In place; it comes back in evaluation mode, finite, with its parameters trainable."""
+    torch.manual_seed(0)
+    module = make()
+    before = state(module)
+    given_module = grb_check.wrap(module, forward=forward) if forward else module
+    done = adversarial_training(given_module, VIEW, VALIDATION, settings=SHORT, seed=0)
+    assert not torch.equal(before, state(module))
+    assert state(module).isfinite().all()
+    assert all(parameter.requires_grad for parameter in module.parameters())
+    assert not any(part.training for part in module.modules())
+    assert 1 <= done.best_epoch <= done.epochs == 3
+    assert 0 < done.accuracy <= 1
+
+
+def test_the_seed_alone_decides() -> None:
+    """The state of the global generators does not, nor is it changed."""
+    found = []
+    for seed, noise in ((1, 0), (1, 99), (2, 0)):
+        module = fresh()
+        torch.manual_seed(noise)
+        before = torch.get_rng_state()
+        adversarial_training(module, VIEW, VALIDATION, settings=SHORT, seed=seed)
+        assert torch.equal(before, torch.get_rng_state())
+        found.append(state(module))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_without_a_seed_the_global_state_decides() -> None:
+    """As the harness needs it, which seeds that for each repeat."""
+    found = []
+    for noise in (5, 5, 6):
+        module = fresh()
+        torch.manual_seed(noise)
+        adversarial_training(module, VIEW, VALIDATION, settings=SHORT)
+        found.append(state(module))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_the_graphs_stay_as_they_are() -> None:
+    """Neither view is written to."""
+    data, validation = VIEW.clone(), VALIDATION.clone()
+    adversarial_training(fresh(), data, validation, settings=SHORT, seed=0)
+    for given_view, kept in ((data, VIEW), (validation, VALIDATION)):
+        assert all(torch.equal(given_view[key], kept[key]) for key in kept.keys())  # noqa: SIM118
+
+
+def test_only_training_nodes_teach() -> None:
+    """Labels of other nodes of a whole graph do not matter; its val_mask chooses the state."""
+    graph = DATASET.graph.clone()
+    for mask, nodes in (("train_mask", DATASET.train), ("val_mask", DATASET.val)):
+        graph[mask] = torch.zeros(DATASET.num_nodes, dtype=torch.bool)
+        graph[mask][nodes] = True
+    other = graph.clone()
+    other.y = torch.where(graph.train_mask | graph.val_mask, graph.y, (graph.y + 1) % 3)
+    found = []
+    for data in (graph, other):
+        module = fresh()
+        adversarial_training(module, data, settings=SHORT, seed=0)
+        found.append(state(module))
+    assert torch.equal(*found)
+
+
+def test_every_iteration_attacks_anew_with_a_growing_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each attack sees a frozen model in evaluation mode, other links, and one more share."""
+    seen: list[Perturbation] = []
+    own = InjectionFgsm.perturb
+
+    def spy(
+        self: InjectionFgsm, graph: Data, threat: Threat, model: Any, generator: torch.Generator
+    ) -> Perturbation:
+        assert not any(p.requires_grad for p in model.module.parameters())
+        assert not any(part.training for part in model.module.modules())
+        done = own(self, graph, threat, model, generator)
+        if graph is VIEW:
+            seen.append(done)
+        return done
+
+    monkeypatch.setattr(InjectionFgsm, "perturb", spy)
+    chosen = replace(SHORT, injected_nodes=4, growth=2)
+    adversarial_training(fresh(), VIEW, VALIDATION, settings=chosen, seed=0)
+    trial, *attacks = seen
+    assert trial.injected_x.shape[0] == 1
+    assert [each.injected_x.shape[0] for each in attacks] == [2, 4, 4]
+    assert not torch.equal(attacks[1].injected_edges, attacks[2].injected_edges)
+
+
+@given(
+    data=st.data(),
+    nodes=st.none() | st.integers(1, 5),
+    edges=st.none() | st.integers(1, 5),
+    steps=st.integers(1, 3),
+    limits=st.none() | st.tuples(st.floats(-2, 0), st.floats(0.1, 2)) | st.just((1.0, 2.0)),
+)
+@settings(max_examples=25, deadline=None)
+def test_the_attacks_of_training_keep_their_budget(
+    data: st.DataObject,
+    nodes: int | None,
+    edges: int | None,
+    steps: int,
+    limits: tuple[float, float] | None,
+) -> None:
+    """Whatever the graph and the settings, the referee accepts what they do."""
+    graph = data.draw(graphs())
+    columns = int(graph.y.max()) + 1
+    chosen = AdversarialSettings(
+        injected_nodes=nodes, edges_per_injected_node=edges, steps=steps, feature_range=limits
+    )
+    targets = torch.arange(graph.num_nodes)
+    threat = threat_to(graph, targets, chosen)
+    module = GCN(graph.x.shape[1], columns, (4,))
+    module.eval().requires_grad_(False)
+    victim = Victim(Adapter(module, "m", detect_convention(module, "forward", "m")), columns)
+    generator = torch.Generator().manual_seed(0)
+    done = fgsm_of(chosen, threat.feature_range).perturb(graph, threat, victim, generator)
+    verify(done, graph, threat)
+    assert done.injected_x.shape[0] == threat.injected_nodes >= 1
+    assert nodes is None or threat.injected_nodes == nodes
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "edges"), [(1608, 60, 20), (804, 30, 20), (10, 1, 10), (139_779, 874, 119)]
+)
+def test_the_budget_scales_with_the_training_nodes(count: int, nodes: int, edges: int) -> None:
+    """60 x 20 for grb-cora's 1,608; larger graphs get fewer nodes each, with more edges."""
+    view = Data(x=torch.tensor([[-1.0], [2.0]]), edge_index=torch.zeros((2, 0), dtype=torch.int64))
+    threat = threat_to(view, torch.arange(count), AdversarialSettings())
+    assert (threat.injected_nodes, threat.edges_per_injected_node) == (nodes, edges)
+    assert threat.feature_range == (-1.0, 2.0)
+
+
+@pytest.mark.parametrize(("limits", "step"), [((-0.5, 1.0), 0.2), ((-3.0, 1.0), 0.6)])
+def test_the_steps_together_reach_the_farther_limit(
+    limits: tuple[float, float], step: float
+) -> None:
+    """From 0."""
+    attack = fgsm_of(AdversarialSettings(steps=5), limits)
+    assert (attack.iterations, attack.patience) == (5, None)
+    assert attack.step_size == pytest.approx(step)
+
+
+def test_grbs_datasets_have_the_published_row() -> None:
+    """Table 5 to the letter in `paper_settings`; its edges and range also in what is used."""
+    paper, used = paper_settings("grb-flickr"), settings_for("grb-flickr", 500, lr=0.005)
+    assert (paper.injected_nodes, paper.edges_per_injected_node) == (200, 100)
+    assert (paper.steps, paper.step_size, paper.feature_range) == (10, 0.01, (-0.47, 0.99))
+    assert (used.edges_per_injected_node, used.feature_range) == (100, (-0.47, 0.99))
+    assert used.injected_nodes == 600
+    assert used.warmup.lr == used.training.lr == 0.005
+    elsewhere = AdversarialSettings().injected_nodes
+    assert settings_for("grb-flickr", 7, lr=0.01).injected_nodes == elsewhere
+    assert settings_for("mine", 7, lr=0.01).feature_range is None
+    with pytest.raises(UsageError, match=r"'mine'.*grb-cora"):
+        paper_settings("mine")
+
+
+def _without(field: str) -> Data:
+    return Data(**{key: VIEW[key] for key in ("x", "edge_index", "y") if key != field})
+
+
+def _with(**changed: object) -> Data:
+    return Data(**{**{key: VIEW[key] for key in ("x", "edge_index", "y")}, **changed})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (DATASET, r"data is a Dataset; it must be a torch_geometric Data"),
+        (_without("y"), r"data has no y"),
+        (_without("edge_index"), r"data has no edge_index"),
+        (_with(x=VIEW.x.long()), r"x is int64 \[60, 8\]; it must be a dense float"),
+        (_with(y=VIEW.y[:-1]), r"y is int64 \[59\]; it must be int64 \[60\]"),
+        (_with(y=VIEW.y - 1), r"y holds -1"),
+        (_with(edge_index=VIEW.edge_index.T), r"edge_index is int64 .*int64 \[2, num_edges\]"),
+        (_with(edge_index=VIEW.edge_index + 40), r"edge_index names node .* of 60"),
+        (_with(train_mask=torch.zeros(60)), r"train_mask is float32 \[60\]; it must be bool"),
+        (_with(train_mask=torch.zeros(60, dtype=torch.bool)), r"train_mask holds no node"),
+        (_with(x=VIEW.x[:, :0]), r"x is float32 \[60, 0\]; it must be a dense float"),
+        (_with(x=VIEW.x.to_sparse()), r"it must be a dense float"),
+        (_with(x=VIEW.x / 0), r"x holds NaN or infinity"),
+        (_with(y=VIEW.y.to("meta")), r"edge_index and y are on \['cpu', 'meta'\]"),
+        (_with(edge_index=torch.tensor([[3], [4]])), r"the edge from 3 to 4 and not its reverse"),
+    ],
+)
+def test_data_that_is_no_labelled_graph_is_refused(data: Any, message: str) -> None:
+    """Before anything is trained, with what is wrong about it."""
+    module = fresh()
+    before = state(module)
+    with pytest.raises(DataError, match=message):
+        adversarial_training(module, data, settings=SHORT)
+    assert torch.equal(before, state(module))
+
+
+def test_labels_of_nodes_that_do_not_count_are_not_looked_at() -> None:
+    """-1 is what many data sets have there."""
+    half = torch.arange(60) < 30
+    data = _with(train_mask=half, y=torch.where(half, VIEW.y, -1))
+    adversarial_training(fresh(), data, settings=SHORT)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": "a"}, {"settings": {"steps": 3}}])
+def test_other_arguments_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    """By name."""
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        adversarial_training(fresh(), VIEW, **wrong)
+
+
+def test_lazy_layers_start_from_the_seed() -> None:
+    """Or every repeat would begin with the same weights."""
+    modules = [Lazy() for _ in range(3)]
+    for module, seed in zip(modules, (0, 1, 0), strict=True):
+        check_views(adapter_of(module), VIEW, VALIDATION, seed=seed)
+    first, second, third = (module.linear.weight for module in modules)
+    assert torch.equal(first, third)
+    assert not torch.equal(first, second)
+
+
+class Lazy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.LazyLinear(3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+class Cached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(8, 3, cached=True)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.conv(x, edge_index)
+
+
+class NoGradient(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.linear(x.detach())
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "message"),
+    [
+        (object(), ModelError, "the model is a object; give a torch.nn.Module"),
+        (GCN(8, 2, (4,)), ModelError, "2 outputs a node; the labels go up to 2, which takes 3"),
+        (GCN(5, 3, (4,)), ModelError, "model GCN: .* raised when called"),
+        (GCN(8, 3, (4,)).requires_grad_(False), ModelError, "cannot be trained"),
+        (Cached(), ModelError, "cache"),
+        (NoGradient(), GradientError, "no gradient leads from its logits to its features"),
+    ],
+    ids=["no module", "too few classes", "other features", "frozen", "cached", "no gradient"],
+)
+def test_models_that_cannot_be_trained_so_are_refused(
+    module: Any, kind: type[GrbCheckError], message: str
+) -> None:
+    """Before any training: the message says what is wrong, and a module stays as it is."""
+    before = _all_of(module)
+    with pytest.raises(kind, match=message):
+        adversarial_training(module, VIEW, VALIDATION, settings=SHORT)
+    assert before == _all_of(module)
+
+
+def _all_of(module: object) -> list[object]:
+    if not isinstance(module, nn.Module):
+        return []
+    return [module.training, *((p.requires_grad, p.tolist()) for p in module.parameters())]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"injected_nodes": 0},
+        {"edges_per_injected_node": 0},
+        {"steps": 0},
+        {"step_size": 0.0},
+        {"growth": -1},
+        {"measure_every": 0},
+        {"feature_range": (1.0, -1.0)},
+        {"feature_range": (0.0, math.inf)},
+        {"feature_range": (0.0, 1.0, 2.0)},
+        {"objective": "nonsense"},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    """The message names the setting and the value."""
+    ((name, value),) = wrong.items()
+    with pytest.raises(UsageError) as caught:
+        AdversarialSettings(**wrong)
+    assert name in str(caught.value)
+    assert str(value) in str(caught.value)

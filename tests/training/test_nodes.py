@@ -1,0 +1,278 @@
+"""The training loop: what it sees, when it stops, what it leaves."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from small_graphs import community_dataset
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.views import training_view, validation_view
+from grb_check.errors import DataError, ModelError, UsageError
+from grb_check.models import GCN
+from grb_check.training.nodes import (
+    TrainingRun,
+    TrainingSettings,
+    descend,
+    fit_with,
+    loss_on,
+    train,
+)
+from grb_check.victims.conventions import Adapter, detect_convention
+
+DATASET = community_dataset()
+CPU = torch.device("cpu")
+FIRST_VERSION = 10.422819620510168  # see the test
+
+
+class Recorder(nn.Module):
+    """A convolution that notes how many nodes it is shown, and with a gradient or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = GCNConv(8, 3)
+        self.seen: set[tuple[bool, bool, int]] = set()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.seen.add((self.training, torch.is_grad_enabled(), x.shape[0]))
+        return self.conv(x, edge_index)
+
+
+def run(
+    module: nn.Module, settings: TrainingSettings, *, dataset: Dataset = DATASET, seed: int = 0
+) -> TrainingRun:
+    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
+    return train(adapter, dataset, settings, seed=seed, device=CPU)
+
+
+def _accuracy(module: nn.Module) -> float:
+    view = validation_view(DATASET)
+    with torch.no_grad():
+        predicted = module(view.x, view.edge_index).argmax(dim=1)
+    return float((predicted == view.y)[view.val_mask].float().mean())
+
+
+def test_gradients_see_training_nodes_alone_and_nothing_sees_test_nodes() -> None:
+    """In training mode the training view; in evaluation mode the validation view."""
+    module = Recorder()
+    run(module, TrainingSettings(max_epochs=3))
+    train_nodes, val_nodes = DATASET.train.numel(), DATASET.val.numel()
+    assert module.seen == {(True, True, train_nodes), (False, False, train_nodes + val_nodes)}
+
+
+def test_test_labels_and_features_do_not_matter() -> None:
+    """Scrambled test nodes give the very same model."""
+    graph = DATASET.graph.clone()
+    test = DATASET.test["full"]
+    graph.x[test], graph.y[test] = 9.0, 0
+    states = []
+    for dataset in (DATASET, replace(DATASET, graph=graph)):
+        torch.manual_seed(0)
+        module = GCN(8, 3, (6,))
+        run(module, TrainingSettings(max_epochs=5), dataset=dataset)
+        states.append(torch.cat([p.flatten() for p in module.parameters()]))
+    assert torch.equal(*states)
+
+
+def test_the_best_epoch_is_restored() -> None:
+    """After training, the validation accuracy is the one reported, in evaluation mode."""
+    torch.manual_seed(0)
+    module = GCN(8, 3, (16,), dropout=0.8)
+    done = run(module, TrainingSettings(max_epochs=60, lr=0.05))
+    assert not module.training
+    assert _accuracy(module) == done.accuracy > 0.7
+    assert done.best_epoch < done.epochs
+
+
+def test_training_stops_when_patience_is_spent() -> None:
+    """A model that never gets better is left after its first epoch plus the patience."""
+    done = run(GCN(8, 3, (4,)), TrainingSettings(lr=0.0, patience=7))
+    assert (done.epochs, done.best_epoch) == (8, 1)
+
+
+def test_training_ends_after_the_last_epoch() -> None:
+    """However much better it gets."""
+    assert run(GCN(8, 3, (4,)), TrainingSettings(max_epochs=4)).epochs == 4
+
+
+def test_the_seed_alone_decides() -> None:
+    """Dropout draws from the seed; the global state before does not matter, nor does it change."""
+    results = []
+    for seed, noise in ((1, 0), (1, 99), (2, 0)):
+        torch.manual_seed(0)
+        module = GCN(8, 3, (16,))
+        torch.manual_seed(noise)
+        before = torch.get_rng_state()
+        run(module, TrainingSettings(max_epochs=10), seed=seed)
+        assert torch.equal(before, torch.get_rng_state())
+        results.append(torch.cat([p.detach().flatten() for p in module.parameters()]))
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_frozen_parameters_stay() -> None:
+    """What a user froze, the harness does not train."""
+    module = GCN(8, 3, (4,))
+    first = module.layers[0]
+    first.requires_grad_(False)
+    before = [p.clone() for p in module.parameters()]
+    run(module, TrainingSettings(max_epochs=3))
+    changed = [not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)]
+    assert changed == [False, False, True, True]
+
+
+def _largest_change(settings: TrainingSettings) -> float:
+    module = GCN(8, 3, (4,))
+    before = [p.detach().clone() for p in module.parameters()]
+    run(module, settings)
+    pairs = zip(before, module.parameters(), strict=True)
+    return max(float((old - new.detach()).abs().max()) for old, new in pairs)
+
+
+def test_the_learning_rate_warms_up() -> None:
+    """Adam's first step is the learning rate in length: here a twentieth of it."""
+    change = _largest_change(TrainingSettings(max_epochs=1, lr=0.01, warmup_epochs=20))
+    assert change == pytest.approx(0.01 / 20, rel=1e-2)
+    change = _largest_change(TrainingSettings(max_epochs=1, lr=0.01, warmup_epochs=1))
+    assert change == pytest.approx(0.01, rel=1e-2)
+
+
+def test_gradients_are_clipped() -> None:
+    """A limit far under the constant in Adam's denominator leaves hardly any step."""
+    tiny = TrainingSettings(max_epochs=1, warmup_epochs=1, max_gradient_norm=1e-12)
+    assert _largest_change(tiny) < 1e-5
+
+
+def test_a_loss_that_is_not_finite_is_an_error() -> None:
+    """The message names the epoch."""
+
+    class Explodes(Recorder):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            logits = super().forward(x, edge_index)
+            first = torch.zeros_like(logits)
+            first[:, 0] = 3e38 * 0.9  # the loss of the other classes overflows
+            return logits + first * 2 if self.training else logits
+
+    with pytest.raises(ModelError, match=r"model m.*(infinity|loss is (inf|nan) in epoch 1)"):
+        run(Explodes(), TrainingSettings())
+
+
+def test_no_validation_nodes_is_an_error() -> None:
+    """Early stopping has nothing to go by."""
+    empty = replace(DATASET, val=torch.empty(0, dtype=torch.int64))
+    with pytest.raises(DataError, match="communities has no validation nodes"):
+        run(GCN(8, 3), TrainingSettings(), dataset=empty)
+
+
+def test_fit_with_trains_as_the_harness_does() -> None:
+    """With the same seed and settings it makes the very same model of the same views."""
+    settings = TrainingSettings(max_epochs=5, lr=0.03)
+    torch.manual_seed(0)
+    module = GCN(8, 3, (6,))
+    own = copy.deepcopy(module)
+    torch.manual_seed(7)
+    seed = int(torch.randint(2**31, ()))
+    done = run(module, settings, seed=seed)
+    torch.manual_seed(7)
+    again = fit_with(own, settings)(training_view(DATASET), validation=validation_view(DATASET))
+    assert done == again
+    pairs = zip(module.parameters(), own.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_fit_with_goes_by_the_training_loss_where_there_is_no_validation() -> None:
+    """It learns, and the best epoch is that of the lowest loss."""
+    torch.manual_seed(0)
+    module = GCN(8, 3, (16,), dropout=0.0)
+    done = fit_with(module, TrainingSettings(max_epochs=30, warmup_epochs=1))(
+        training_view(DATASET)
+    )
+    assert _accuracy(module) > 0.7
+    assert isinstance(done, TrainingRun)
+    assert done.best_epoch > 20
+
+
+@pytest.mark.parametrize(
+    ("epochs", "first", "measured"),
+    [(3, 1, [3]), (8, 1, [4, 8]), (9, 1, [4, 8, 9]), (9, 5, [8, 9]), (9, 20, [9])],
+)
+def test_the_last_epoch_is_always_measured(epochs: int, first: int, measured: list[int]) -> None:
+    """However many epochs lie between two measurements, or before the first."""
+    module, seen = Recorder(), []
+    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
+    loss_of = loss_on(adapter, training_view(DATASET), 3)
+    count = 0
+
+    def counted_loss() -> Tensor:
+        nonlocal count
+        count += 1
+        return loss_of()
+
+    def measure() -> tuple[float, float]:
+        seen.append(count)
+        return float(-count), 0.0
+
+    settings = TrainingSettings(max_epochs=epochs)
+    done = descend(
+        adapter, counted_loss, measure, settings, seed=0, measure_every=4, measure_from=first
+    )
+    assert seen == measured
+    assert done == TrainingRun(epochs, measured[0], -measured[0])
+
+
+def test_a_mask_that_holds_all_nodes_changes_nothing() -> None:
+    """Views with `train_mask`, without it, and the nodes of a larger graph under it."""
+    view = training_view(DATASET)
+    bare = Data(x=view.x, edge_index=view.edge_index, y=view.y)
+    half = view.clone()
+    half.train_mask = torch.arange(view.x.shape[0]) % 2 == 0
+    states = []
+    for data in (view, bare, half):
+        torch.manual_seed(0)
+        module = GCN(8, 3, (6,))
+        torch.manual_seed(0)
+        fit_with(module, TrainingSettings(max_epochs=3))(data)
+        states.append(torch.cat([p.detach().flatten() for p in module.parameters()]))
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+def test_training_gives_what_it_always_gave() -> None:
+    """Stored surrogates are found by their recipe: the loop may not come to give another model.
+
+    The sum of squares of the parameters, as of the first version of the loop; rounding differs
+    between builds of torch.
+    """
+    torch.manual_seed(0)
+    module = GCN(8, 3, (6,))
+    run(module, TrainingSettings(max_epochs=20), seed=1)
+    total = sum(float(p.detach().double().square().sum()) for p in module.parameters())
+    assert total == pytest.approx(FIRST_VERSION, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_epochs": 0},
+        {"patience": 0},
+        {"warmup_epochs": 0},
+        {"lr": -1.0},
+        {"lr": math.nan},
+        {"weight_decay": -0.1},
+        {"max_gradient_norm": 0.0},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    """By name and value."""
+    ((name, value),) = wrong.items()
+    with pytest.raises(UsageError, match=f"{name} is {value}"):
+        TrainingSettings(**wrong)

@@ -1,0 +1,67 @@
+"""Seeds from names, and the fence around global random states."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grb_check.user_code.randomness import derive_seed, isolated_randomness
+
+PARTS = st.lists(st.text() | st.integers(), max_size=4)
+
+
+def _draw() -> tuple[float, float, float]:
+    return random.random(), float(np.random.rand()), float(torch.rand(()))
+
+
+@given(parts=PARTS)
+def test_seeds_fit_every_generator_and_repeat(parts: list[str | int]) -> None:
+    """A derived seed is a function of its parts and lies in [0, 2**31)."""
+    seed = derive_seed(*parts)
+    assert 0 <= seed < 2**31
+    assert derive_seed(*parts) == seed
+
+
+def test_seed_is_stable_across_processes() -> None:
+    """The value is part of stored keys, so it may never change."""
+    assert (
+        derive_seed("surrogate", 0) == 699250428
+    )  # the first 31 bits of SHA-256 of "('surrogate', 0)"
+
+
+def test_seeds_tell_parts_apart() -> None:
+    """Neither the type nor the cut between parts is lost."""
+    parts = [("a", 1), ("a", "1"), ("a1",), ("a", 1, ""), (1, "a")]
+    assert len({derive_seed(*each) for each in parts}) == len(parts)
+
+
+@given(seed=st.integers(0, 2**31 - 1))
+def test_inside_only_the_seed_counts(seed: int) -> None:
+    """What is drawn inside depends on the seed, not on the state before."""
+    with isolated_randomness(seed):
+        first = _draw()
+    _draw()
+    with isolated_randomness(seed):
+        assert _draw() == first
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_outside_nothing_changes(fails: bool) -> None:
+    """The user's own draws go on as if nothing had happened, also after an error."""
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    expected = [_draw(), _draw()]
+    random.seed(5), np.random.seed(5), torch.manual_seed(5)
+    first = _draw()
+    try:
+        with isolated_randomness(1):
+            _draw()
+            if fails:
+                raise KeyError
+    except KeyError:
+        pass
+    assert [first, _draw()] == expected
