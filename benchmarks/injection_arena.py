@@ -28,7 +28,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, surrogate
 from grb_check.gradients.victim import Victim, freeze
-from grb_check.models import GCN
+from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
 

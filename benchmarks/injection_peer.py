@@ -43,7 +43,7 @@ from torch_geometric.utils import coalesce
 from grb_check.attacks import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.gradients.victim import Victim
-from grb_check.models import GCN
+from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import isolated_randomness
 
 PEER: Final = "grb 0.1.0"

@@ -27,7 +27,7 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim, freeze
-from grb_check.models import GCN
+from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Make = Callable[[int, int], nn.Module]

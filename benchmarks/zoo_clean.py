@@ -32,7 +32,13 @@ from torch_geometric.nn import models as pyg
 
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for
-from grb_check.models import APPNP, GAT, GCN, GIN, SGCN, TAGCN, GraphSAGE
+from grb_check.models.reference.appnp import APPNP
+from grb_check.models.reference.gat import GAT
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
+from grb_check.models.reference.sage import GraphSAGE
+from grb_check.models.reference.sgcn import SGCN
+from grb_check.models.reference.tagcn import TAGCN
 from grb_check.user_code.randomness import isolated_randomness
 
 Make = Callable[[int, int], nn.Module]

@@ -18,9 +18,10 @@ from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import AnyDataset, training_view, validation_view
 from grb_check.errors import DataError, UsageError
 from grb_check.gradients.victim import Victim, freeze
-from grb_check.models import gcn, gcn_ln, gin
 from grb_check.models.contrastive.set_settings import SetModel, set_settings
 from grb_check.models.published import hyper_parameters
+from grb_check.models.reference.gcn import gcn, gcn_ln
+from grb_check.models.reference.gin import gin
 from grb_check.models.reference.graph_gcn import graph_gcn
 from grb_check.models.reference.graph_gin import graph_gin
 from grb_check.models.zoo import known

@@ -19,6 +19,7 @@ class Entry:
 
     Attributes:
         name: of its factory in `grb_check.models`.
+        module: below `grb_check.models`, that has the factory.
         title: in GRB's tables.
         about: one line for a list.
         version: raised whenever it comes to be another model: its layers, its hyper-parameters,
@@ -26,6 +27,7 @@ class Entry:
     """
 
     name: str
+    module: str
     title: str
     about: str
     version: int = 1
@@ -45,50 +47,122 @@ _LN: Final = "layer normalisation on the input and after each layer but the last
 _AT: Final = "adversarial training with FGSM injection"
 
 _ENTRIES: Final = (
-    Entry("gcn", "GCN", "graph convolutions (Kipf & Welling 2017)"),
-    Entry("gcn_ln", "GCN+LN", f"GCN, {_LN}"),
-    Entry("gcn_at", "GCN+AT", f"GCN, {_AT}"),
-    Entry("gat", "GAT", "attention over neighbours (Veličković et al. 2018)"),
-    Entry("gat_ln", "GAT+LN", f"GAT, {_LN}"),
-    Entry("gat_at", "GAT+AT", f"GAT, {_AT}"),
-    Entry("gin", "GIN", "sums over neighbours and perceptrons (Xu et al. 2019)"),
-    Entry("gin_ln", "GIN+LN", f"GIN, {_LN}"),
-    Entry("gin_at", "GIN+AT", f"GIN, {_AT}"),
-    Entry("appnp", "APPNP", "a perceptron, then personalised PageRank (Klicpera et al. 2019)"),
-    Entry("appnp_ln", "APPNP+LN", f"APPNP, {_LN}"),
-    Entry("appnp_at", "APPNP+AT", f"APPNP, {_AT}"),
-    Entry("tagcn", "TAGCN", "polynomials of the adjacency (Du et al. 2017)"),
-    Entry("tagcn_ln", "TAGCN+LN", f"TAGCN, {_LN}"),
-    Entry("tagcn_at", "TAGCN+AT", f"TAGCN, {_AT}"),
-    Entry("sage", "SAGE", "GraphSAGE, pooling over neighbours (Hamilton et al. 2017)"),
-    Entry("sage_ln", "SAGE+LN", f"GraphSAGE, {_LN}"),
-    Entry("sage_at", "SAGE+AT", f"GraphSAGE, {_AT}"),
-    Entry("sgcn", "SGCN", "simplified graph convolutions of several hops (Wu et al. 2019)"),
-    Entry("sgcn_ln", "SGCN+LN", f"SGCN, {_LN}"),
-    Entry("sgcn_at", "SGCN+AT", f"SGCN, {_AT}"),
-    Entry("rgcn", "R-GCN", "RobustGCN: Gaussians that attend by their variance (Zhu et al. 2019)"),
-    Entry("rgcn_at", "R-GCN+AT", f"RobustGCN, {_AT}"),
-    Entry("gcn_svd", "GCN-SVD", "GCN on a low-rank adjacency (Entezari et al. 2020)"),
-    Entry("gcn_guard", "GCNGuard", "GCN without edges of dissimilar nodes (Zhang & Zitnik 2020)"),
-    Entry("gat_guard", "GATGuard", "GAT without edges of dissimilar nodes (Zhang & Zitnik 2020)"),
+    Entry("gcn", "reference.gcn", "GCN", "graph convolutions (Kipf & Welling 2017)"),
+    Entry("gcn_ln", "reference.gcn", "GCN+LN", f"GCN, {_LN}"),
+    Entry("gcn_at", "defences.adversarial", "GCN+AT", f"GCN, {_AT}"),
+    Entry("gat", "reference.gat", "GAT", "attention over neighbours (Veličković et al. 2018)"),
+    Entry("gat_ln", "reference.gat", "GAT+LN", f"GAT, {_LN}"),
+    Entry("gat_at", "defences.adversarial", "GAT+AT", f"GAT, {_AT}"),
+    Entry("gin", "reference.gin", "GIN", "sums over neighbours and perceptrons (Xu et al. 2019)"),
+    Entry("gin_ln", "reference.gin", "GIN+LN", f"GIN, {_LN}"),
+    Entry("gin_at", "defences.adversarial", "GIN+AT", f"GIN, {_AT}"),
+    Entry(
+        "appnp",
+        "reference.appnp",
+        "APPNP",
+        "a perceptron, then personalised PageRank (Klicpera et al. 2019)",
+    ),
+    Entry("appnp_ln", "reference.appnp", "APPNP+LN", f"APPNP, {_LN}"),
+    Entry("appnp_at", "defences.adversarial", "APPNP+AT", f"APPNP, {_AT}"),
+    Entry("tagcn", "reference.tagcn", "TAGCN", "polynomials of the adjacency (Du et al. 2017)"),
+    Entry("tagcn_ln", "reference.tagcn", "TAGCN+LN", f"TAGCN, {_LN}"),
+    Entry("tagcn_at", "defences.adversarial", "TAGCN+AT", f"TAGCN, {_AT}"),
+    Entry(
+        "sage",
+        "reference.sage",
+        "SAGE",
+        "GraphSAGE, pooling over neighbours (Hamilton et al. 2017)",
+    ),
+    Entry("sage_ln", "reference.sage", "SAGE+LN", f"GraphSAGE, {_LN}"),
+    Entry("sage_at", "defences.adversarial", "SAGE+AT", f"GraphSAGE, {_AT}"),
+    Entry(
+        "sgcn",
+        "reference.sgcn",
+        "SGCN",
+        "simplified graph convolutions of several hops (Wu et al. 2019)",
+    ),
+    Entry("sgcn_ln", "reference.sgcn", "SGCN+LN", f"SGCN, {_LN}"),
+    Entry("sgcn_at", "defences.adversarial", "SGCN+AT", f"SGCN, {_AT}"),
+    Entry(
+        "rgcn",
+        "defences.rgcn",
+        "R-GCN",
+        "RobustGCN: Gaussians that attend by their variance (Zhu et al. 2019)",
+    ),
+    Entry("rgcn_at", "defences.adversarial", "R-GCN+AT", f"RobustGCN, {_AT}"),
+    Entry(
+        "gcn_svd", "defences.svd", "GCN-SVD", "GCN on a low-rank adjacency (Entezari et al. 2020)"
+    ),
+    Entry(
+        "gcn_guard",
+        "defences.guarded",
+        "GCNGuard",
+        "GCN without edges of dissimilar nodes (Zhang & Zitnik 2020)",
+    ),
+    Entry(
+        "gat_guard",
+        "defences.guarded",
+        "GATGuard",
+        "GAT without edges of dissimilar nodes (Zhang & Zitnik 2020)",
+    ),
 )
 
 ZOO: Final[Mapping[str, Entry]] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 
 # Those of Guerranti et al. 2023, of which no leaderboard is kept.
 CONTRASTIVE: Final = (
-    Entry("gcn_kipf", "GCN", "supervised, two layers of 16 (Kipf & Welling 2017)"),
-    Entry("dgi", "DGI", "encoder of nodes, Deep Graph Infomax (Veličković et al. 2019)"),
-    Entry("graphcl", "GraphCL", "encoder of nodes, augmented views (You et al. 2020)"),
-    Entry("graphcl_infomax", "GraphCL", "the same, with the loss of its authors' code"),
-    Entry("gca", "GCA", "encoder of nodes, adaptive views by degree (Zhu et al. 2021)"),
-    Entry("gca_eigenvector", "GCA", "the same, by eigenvector centrality"),
-    Entry("gca_pagerank", "GCA", "the same, by PageRank"),
-    Entry("graph_gcn", "GCN", "of graphs, supervised, with mean pooling"),
-    Entry("graph_gin", "GIN", "of graphs, supervised, with sum pooling (Xu et al. 2019)"),
-    Entry("infograph", "InfoGraph", "encoder of graphs (Sun et al. 2020)"),
-    Entry("graph_graphcl", "GraphCL", "encoder of graphs (You et al. 2020)"),
-    Entry("adgcl", "AD-GCL", "encoder of graphs, learned augmentation (Suresh et al. 2021)"),
+    Entry(
+        "gcn_kipf",
+        "contrastive.gcn_kipf",
+        "GCN",
+        "supervised, two layers of 16 (Kipf & Welling 2017)",
+    ),
+    Entry(
+        "dgi",
+        "contrastive.dgi",
+        "DGI",
+        "encoder of nodes, Deep Graph Infomax (Veličković et al. 2019)",
+    ),
+    Entry(
+        "graphcl",
+        "contrastive.graphcl",
+        "GraphCL",
+        "encoder of nodes, augmented views (You et al. 2020)",
+    ),
+    Entry(
+        "graphcl_infomax",
+        "contrastive.graphcl_infomax",
+        "GraphCL",
+        "the same, with the loss of its authors' code",
+    ),
+    Entry(
+        "gca",
+        "contrastive.gca",
+        "GCA",
+        "encoder of nodes, adaptive views by degree (Zhu et al. 2021)",
+    ),
+    Entry("gca_eigenvector", "contrastive.gca", "GCA", "the same, by eigenvector centrality"),
+    Entry("gca_pagerank", "contrastive.gca", "GCA", "the same, by PageRank"),
+    Entry("graph_gcn", "reference.graph_gcn", "GCN", "of graphs, supervised, with mean pooling"),
+    Entry(
+        "graph_gin",
+        "reference.graph_gin",
+        "GIN",
+        "of graphs, supervised, with sum pooling (Xu et al. 2019)",
+    ),
+    Entry("infograph", "contrastive.infograph", "InfoGraph", "encoder of graphs (Sun et al. 2020)"),
+    Entry(
+        "graph_graphcl",
+        "contrastive.graph_graphcl",
+        "GraphCL",
+        "encoder of graphs (You et al. 2020)",
+    ),
+    Entry(
+        "adgcl",
+        "contrastive.adgcl",
+        "AD-GCL",
+        "encoder of graphs, learned augmentation (Suresh et al. 2021)",
+    ),
 )
 
 

@@ -16,7 +16,8 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.gradients.pairwise import pair_gradients, pairwise_logits
-from grb_check.models import GCN, GIN
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
 
 Model = GCN | GIN
 Objective = Callable[[Tensor], Tensor]

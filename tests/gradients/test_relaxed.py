@@ -12,7 +12,8 @@ from torch_geometric.data import Data
 
 from grb_check.gradients.relaxed import relaxed_logits
 from grb_check.gradients.restricted import Alternating
-from grb_check.models import GCN, GIN
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
 
 # Graph, weights of links [n, m], candidates [m], targets [t].
 Relaxed = tuple[Data, Tensor, Tensor, Tensor]

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch_geometric.utils import coalesce, to_undirected
 
 from grb_check.gradients.restricted import Alternating, injected_logits
-from grb_check.models import GCN, GIN
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
 
 Attacked = tuple[int, int, Tensor, Tensor]
 

@@ -17,7 +17,8 @@ from torch_geometric.data import Data
 
 from grb_check.errors import GradientError, ModelError, UsageError
 from grb_check.gradients.victim import Victim
-from grb_check.models import GCN, GIN
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
 from grb_check.training.building import build_victim
 from grb_check.victims.checks import (
     AssumedEncoderWarning,
@@ -556,7 +557,7 @@ def test_own_fit_that_raises_is_shown_once() -> None:
         def fit(self, data: Data) -> None:
             raise KeyError("lost")
 
-    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victims") as caught:
+    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victim") as caught:
         build(Broken())
     assert str(caught.value).count("KeyError: 'lost'") == 1
 
@@ -616,7 +617,7 @@ def test_self_trained_that_raises_is_an_error_of_its_own_training() -> None:
     def fit(data: Data) -> None:
         raise KeyError("lost")
 
-    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victims"):
+    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victim"):
         build(SelfTrained(EdgeIndex(), fit))
 
 
@@ -840,7 +841,7 @@ class OneGraphOnly(EdgeIndex):
     ("make", "said"),
     [
         (Unfillable, r"nothing is known to pass as edge_attr; supported are \(x, edge_index\)"),
-        (Raises, r"called as \(x, edge_index\) with Tensor \[60, 8\].*\n.*test_victims\.py"),
+        (Raises, r"called as \(x, edge_index\) with Tensor \[60, 8\].*\n.*test_victim\.py"),
         (WrongShape, r"must return a float tensor \[60, 3\].*got shape \[60, 4\]"),
         (OneRow, r"must return a float tensor \[60, 3\].*got shape \[1, 3\]"),
         (Classes, r"got torch\.int64; return logits"),

@@ -15,7 +15,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check import SelfTrained, UsageError, models
-from grb_check.models import APPNP, GAT, GCN, GIN, RGCN, SGCN, TAGCN, GATGuard, GCNGuard, GraphSAGE
+from grb_check.models.defences.guarded import GATGuard, GCNGuard
+from grb_check.models.defences.rgcn import RGCN
+from grb_check.models.reference.appnp import APPNP
+from grb_check.models.reference.gat import GAT
+from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
+from grb_check.models.reference.sage import GraphSAGE
+from grb_check.models.reference.sgcn import SGCN
+from grb_check.models.reference.tagcn import TAGCN
 from grb_check.models.zoo import ZOO, entry
 
 PUBLISHED = json.loads(

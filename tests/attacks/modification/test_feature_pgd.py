@@ -18,7 +18,7 @@ from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim, freeze
-from grb_check.models import GCN
+from grb_check.models.reference.gcn import GCN
 from grb_check.victims.conventions import Adapter, detect_convention
 
 few = settings(deadline=None, max_examples=40)

@@ -16,9 +16,14 @@ from torch_geometric.nn import GATConv
 
 from grb_check import SelfTrained
 from grb_check.errors import UsageError
-from grb_check.models import GATGuard, GCNGuard, gat_guard, gcn_guard
 from grb_check.models.defences.guard import Edges, Guard, Guarded
-from grb_check.models.defences.guarded import _GuardedAttention
+from grb_check.models.defences.guarded import (
+    GATGuard,
+    GCNGuard,
+    _GuardedAttention,
+    gat_guard,
+    gcn_guard,
+)
 from grb_check.training.nodes import TrainingSettings
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

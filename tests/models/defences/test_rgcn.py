@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.models import RGCN
+from grb_check.models.defences.rgcn import RGCN
 
 
 def dense_logits(model: RGCN, x: Tensor, edge_index: Tensor) -> Tensor:

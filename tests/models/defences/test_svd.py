@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
 from torch_geometric.utils import barabasi_albert_graph
 
-from grb_check.models import GCNSVD
 from grb_check.models.defences.low_rank import DENSE, low_rank_adjacency
+from grb_check.models.defences.svd import GCNSVD
 
 
 def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import coalesce, to_undirected
 
-from grb_check.models import GCN, gcn, gcn_ln
+from grb_check.models.reference.gcn import GCN, gcn, gcn_ln
 
 PUBLISHED = json.loads(
     resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GINConv
 
-from grb_check.models import GIN, gin
+from grb_check.models.reference.gin import GIN, gin
 
 PUBLISHED = json.loads(
     resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")
