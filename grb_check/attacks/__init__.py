@@ -36,7 +36,7 @@ _CATALOGUE: Final = {
     ("modification", "fga"): "grb_check.attacks.modification.fga:ModificationFga",
     ("modification", "pgd"): "grb_check.attacks.modification.pgd:ModificationPgd",
     ("modification", "random-flips"): (
-        "grb_check.attacks.modification.uniform_flips:ModificationRandomFlips"
+        "grb_check.attacks.modification.random_flips:ModificationRandomFlips"
     ),
     ("modification", "pgd-topology"): (
         "grb_check.attacks.modification.pgd_topology:ModificationPgdTopology"
