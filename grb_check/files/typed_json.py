@@ -1,0 +1,140 @@
+"""JSON files that are read back: typed, versioned, with a digest of their content.
+
+The content is a `msgspec.Struct`. msgspec reads strictly (no NaN, no unknown field, no coercion of
+types), needs no other package, costs a few milliseconds to import, and writes the JSON schema.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import reprlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from grb_check.errors import UsageError, one_line
+
+Content = TypeVar("Content", bound=msgspec.Struct)
+
+_HEAD: Final = ("kind", "format", "grb_check", "digest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileKind(Generic[Content]):
+    """One kind of file.
+
+    Attributes:
+        name: for messages and in the file, such as `run record`.
+        type: of the content; its fields must not be named as those of the head.
+        format: version of the content; raised whenever its meaning changes.
+        wanted: ends each error: what to do instead.
+    """
+
+    name: str
+    type: type[Content]
+    format: int
+    wanted: str
+
+
+def to_builtins(kind: FileKind[Content], content: Content, release: str) -> dict[str, Any]:
+    """Return the file as builtin types: the head, then the fields of the content.
+
+    Args:
+        kind: of the file.
+        content: that is written.
+        release: of grb_check, which reads this format.
+    """
+    fields: dict[str, Any] = msgspec.to_builtins(content)
+    head = {"kind": kind.name, "format": kind.format, "grb_check": release}
+    return {**head, "digest": digest_of(content), **fields}
+
+
+def encode(kind: FileKind[Content], content: Content, release: str) -> str:
+    """Return the text of a file, indented, with a line feed at its end.
+
+    Raises:
+        ValueError: a number is NaN or infinite, which JSON does not have.
+    """
+    file = to_builtins(kind, content, release)
+    return json.dumps(file, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def digest_of(content: msgspec.Struct) -> str:
+    """Return the SHA-256 hex digest of the content, whatever the layout of its file.
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+    """
+    fields = msgspec.to_builtins(content)
+    plain = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def read(kind: FileKind[Content], path: Path) -> Content:
+    """Return the content of a file.
+
+    Raises:
+        UsageError: it cannot be opened; or see `decode`.
+    """
+    name = f"{kind.name} {str(path)!r}"
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}; {kind.wanted}") from None
+    return decode(kind, raw, name)
+
+
+def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
+    """Return the content of the bytes of a file; a byte order mark is skipped.
+
+    Args:
+        kind: that the file has to be.
+        raw: the bytes.
+        name: of the file, for messages.
+
+    Raises:
+        UsageError: names the file, the field, its value and what to do.
+    """
+    fields = _object(kind, raw.removeprefix(b"\xef\xbb\xbf"), name)
+    head = {key: fields.pop(key, None) for key in _HEAD}
+    _check_head(kind, head, name)
+    try:
+        content = msgspec.convert(fields, kind.type)
+        digest = digest_of(content)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
+        raise UsageError(f"{name} is damaged: {one_line(error)}; {kind.wanted}") from None
+    if head["digest"] != digest:
+        raise UsageError(
+            f"{name} was edited or damaged: its content does not match its digest; {kind.wanted}"
+        )
+    return content
+
+
+def _object(kind: FileKind[Content], raw: bytes, name: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{name} is not JSON, or is cut short ({one_line(error)}); {kind.wanted}"
+        ) from None
+    if not isinstance(found, dict) or type(found.get("format")) is not int:
+        raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.wanted}")
+    return found
+
+
+def _check_head(kind: FileKind[Content], head: dict[str, Any], name: str) -> None:
+    if head["kind"] not in (kind.name, None):
+        found = reprlib.repr(head["kind"])
+        raise UsageError(f"{name} has kind {found}, expected {kind.name!r}; {kind.wanted}")
+    if head["format"] != kind.format:
+        release = reprlib.repr(head["grb_check"])
+        raise UsageError(
+            f"{name} has format {reprlib.repr(head['format'])}, written by grb_check {release}; "
+            f"this release reads format {kind.format}: install the release that wrote the file, "
+            f"or {kind.wanted}"
+        )
+    if head["kind"] is None or not isinstance(head["grb_check"], str):
+        raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.wanted}")
