@@ -12,13 +12,14 @@ from torch import Tensor
 
 from grb_check.attacks.edges.best_flips import best_flips
 from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.rounding_step import rounding_step
 from grb_check.attacks.graph_sets.graph_list import Copies, nothing
 from grb_check.attacks.pair_gradients import PairGradients
 
 LARGE: Final = 1_500  # nodes; graphs beyond it are searched block by block, one after the other
 ENTRIES: Final = 4_000_000  # pairs of graphs of similar size looked at together
 GROWTH: Final = 1.25  # of the sizes among them
-_LEVELS: Final = 2**20  # of gains: what differs by less differs by rounding
+_LEVELS: Final = 2**21  # steps that no gain is from 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,8 @@ class RankedRows:
 
     Attributes:
         codes: int64 [V, k], see `GraphList`.
-        gains: float [V, k], the first-order gain of the objective by each; -inf for none.
+        gains: float [V, k], the first-order gain of the objective by each, 0 where it is but
+            rounding; -inf for none.
     """
 
     codes: Tensor
@@ -56,30 +58,42 @@ class RankedKinds:
         """Both kinds by gain, [V, 2k], after removals' gains are multiplied by a factor."""
         codes = torch.cat([self.removals.codes, self.additions.codes], dim=1)
         gains = torch.cat([factor * self.removals.gains, self.additions.gains], dim=1)
-        return ranked_rows(codes, gains, codes.shape[1])
+        return ranked_rows(codes, gains, largest(codes, gains), codes.shape[1])
 
 
-def ranked_rows(codes: Tensor, gains: Tensor, count: int) -> RankedRows:
+def ranked_rows(codes: Tensor, gains: Tensor, scales: Tensor, count: int) -> RankedRows:
     """The `count` flips of largest gain among codes [V, m] with gains [V, m], each row by itself.
 
     Gains that are no numbers count 0. Equal ones, up to rounding, are in the order of the codes:
     symmetric graphs have many, and which of them comes first should not hang on last bits.
+
+    Args:
+        scales: float [V], of the terms that each graph's gains are sums of, see `rounding_step`.
     """
     if not codes.shape[1]:
         none = nothing(codes.shape[0], count, codes)
         return RankedRows(none, none * math.inf)
-    gains = torch.nan_to_num(gains, nan=0.0, posinf=0.0, neginf=0.0)
-    largest = torch.where(codes >= 0, gains.abs(), 0.0).amax(1, keepdim=True).clamp(min=1e-30)
-    levels = torch.where(codes >= 0, (gains / largest * _LEVELS).round(), -2.0 * _LEVELS)
-    keys = levels.to(torch.int64) * 2**41 - codes
+    step = rounding_step(scales)[:, None]
+    levels = (_finite(gains) / step).round().clamp(1 - _LEVELS, _LEVELS - 1)
+    keys = levels.to(torch.int64).masked_fill(codes < 0, -_LEVELS) * 2**41 - codes
     order = keys.topk(min(count, keys.shape[1]), dim=1).indices
-    gains = torch.where(codes >= 0, gains, -math.inf)
+    gains = (levels * step).masked_fill(codes < 0, -math.inf)
     missing = count - order.shape[1]
     empty = nothing(codes.shape[0], missing, codes)
     return RankedRows(
         torch.cat([codes.gather(1, order), empty], dim=1),
         torch.cat([gains.gather(1, order), empty * math.inf], dim=1),
     )
+
+
+def largest(codes: Tensor, gains: Tensor) -> Tensor:
+    """float [V], of the gains [V, m] of codes [V, m] by size, those that are no numbers apart."""
+    zero = gains.new_zeros((gains.shape[0], 1))
+    return torch.cat([zero, _finite(gains).abs().masked_fill(codes < 0, 0.0)], dim=1).amax(1)
+
+
+def _finite(gains: Tensor) -> Tensor:
+    return torch.nan_to_num(gains, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def best_of_each(
@@ -94,19 +108,30 @@ def best_of_each(
         forbidden: int64 [2, f], pairs in the copies' numbers that may not be flipped.
         count: fewer are there where there are fewer pairs.
     """
-    edges = copies.edges.ends(copies.edges.codes)
+    edges, scales = copies.edges.ends(copies.edges.codes), _scales(gradients, copies)
     barred = torch.cat([edges, forbidden], dim=1)
     codes = nothing(copies.sizes.numel(), count, copies.starts)
     gains = gradients.degrees.new_full(codes.shape, -math.inf)
     for rows in _groups(copies.sizes, copies.sizes <= LARGE):
-        found = _best_of_group(gradients, copies, rows, barred, count)
+        found = _best_of_group(gradients, copies, rows, barred, scales[rows], count)
         codes[rows], gains[rows] = found.codes, found.gains
     for row in (copies.sizes > LARGE).nonzero().squeeze(1).tolist():
-        found = _best_of_one(gradients, copies, row, barred, count)
+        found = _best_of_one(gradients, copies, row, barred, scales[row], count)
         codes[row], gains[row] = found.codes, found.gains
     return RankedKinds(
-        RankedRows(codes, gains), _best_removals(gradients, copies, edges, forbidden, count)
+        RankedRows(codes, gains), _best_removals(gradients, copies, edges, forbidden, scales, count)
     )
+
+
+def _scales(gradients: PairGradients, copies: Copies) -> Tensor:
+    """float [V], a bound of the terms of the gradients of each graph's pairs."""
+
+    def most(sizes: Tensor) -> Tensor:
+        bounds = sizes.new_zeros(copies.sizes.numel())
+        return bounds.scatter_reduce(0, copies.batch, _finite(sizes), "amax")
+
+    sent, received = (each.norm(dim=1) for each in (gradients.inputs, gradients.outputs))
+    return 2 * (most(sent) * most(received) + most(gradients.degrees.abs()))
 
 
 def by_rows(owners: Tensor, values: Tensor, num_rows: int, fill: float) -> Tensor:
@@ -121,14 +146,19 @@ def by_rows(owners: Tensor, values: Tensor, num_rows: int, fill: float) -> Tenso
 
 
 def _best_removals(
-    gradients: PairGradients, copies: Copies, edges: Tensor, forbidden: Tensor, count: int
+    gradients: PairGradients,
+    copies: Copies,
+    edges: Tensor,
+    forbidden: Tensor,
+    scales: Tensor,
+    count: int,
 ) -> RankedRows:
     kept = ~torch.isin(copies.edges.codes, copies.edges.encode(forbidden))
     edges = edges[:, kept]
     owners, codes = copies.local(edges)
     num_rows = copies.sizes.numel()
     gains = by_rows(owners, -gradients.at(edges), num_rows, -math.inf)
-    return ranked_rows(by_rows(owners, codes, num_rows, -1), gains, count)
+    return ranked_rows(by_rows(owners, codes, num_rows, -1), gains, scales, count)
 
 
 def _groups(sizes: Tensor, among: Tensor) -> Iterator[Tensor]:
@@ -148,7 +178,12 @@ def _groups(sizes: Tensor, among: Tensor) -> Iterator[Tensor]:
 
 
 def _best_of_group(
-    gradients: PairGradients, copies: Copies, rows: Tensor, barred: Tensor, count: int
+    gradients: PairGradients,
+    copies: Copies,
+    rows: Tensor,
+    barred: Tensor,
+    scales: Tensor,
+    count: int,
 ) -> RankedRows:
     """Of graphs [g] of similar size n, padded: arrays [g, n, n]."""
     sizes = copies.sizes[rows]
@@ -164,7 +199,7 @@ def _best_of_group(
     pairs = (every[:, None] < every) & inside[:, None, :]
     pairs[_within(copies, rows, barred)] = False
     codes = torch.where(pairs, every[:, None] * sizes[:, None, None] + every, -1)
-    return ranked_rows(codes.flatten(1), gains.flatten(1), count)
+    return ranked_rows(codes.flatten(1), gains.flatten(1), scales, count)
 
 
 def _within(copies: Copies, rows: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,7 +213,12 @@ def _within(copies: Copies, rows: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor
 
 
 def _best_of_one(
-    gradients: PairGradients, copies: Copies, row: int, barred: Tensor, count: int
+    gradients: PairGradients,
+    copies: Copies,
+    row: int,
+    barred: Tensor,
+    scale: Tensor,
+    count: int,
 ) -> RankedRows:
     """Of one graph, with memory for a few blocks of its pairs."""
     start, size = int(copies.starts[row]), int(copies.sizes[row])
@@ -188,4 +228,4 @@ def _best_of_one(
     no_edges = EdgeSet(inside.new_empty(0), size)  # so that every pair gains by being added
     everywhere = torch.arange(size, device=barred.device)
     found = best_flips(own, no_edges, everywhere, inside[0] * size + inside[1], count)
-    return ranked_rows(found.codes[None], found.gains[None], count)
+    return ranked_rows(found.codes[None], found.gains[None], scale[None], count)

@@ -17,6 +17,7 @@ from grb_check.attacks.graph_sets.pair_ranking import (
     RankedKinds,
     RankedRows,
     best_of_each,
+    largest,
     ranked_rows,
 )
 from grb_check.attacks.graph_sets.standings import RowValues
@@ -290,9 +291,10 @@ def _ranked_kinds(copies: Copies, codes: Tensor, gains: Tensor, count: int) -> R
     given, pairs = copies.pairs(codes)
     present = torch.zeros_like(given)
     present[given] = copies.edges.has(copies.edges.encode(pairs))
+    scales = largest(codes, gains)
     return RankedKinds(
-        ranked_rows(codes.masked_fill(present, -1), gains, count),
-        ranked_rows(codes.masked_fill(~present, -1), gains, count),
+        ranked_rows(codes.masked_fill(present, -1), gains, scales, count),
+        ranked_rows(codes.masked_fill(~present, -1), gains, scales, count),
     )
 
 

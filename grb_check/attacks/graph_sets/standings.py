@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.rounding_step import quantised
 from grb_check.attacks.graph_sets.graph_list import GraphList
 from grb_check.attacks.objectives import objective_named
 
@@ -20,7 +21,8 @@ class Standing:
 
     Attributes:
         held: bool [V], whether it is still classified as labelled.
-        margin: float [V], of the best other class over its own.
+        margin: float [V], of the best other class over its own, without what is but rounding: flips
+            that come to the same by symmetry are to be equal.
     """
 
     held: Tensor
@@ -60,4 +62,5 @@ def standing_of(graphs: GraphList, owners: Tensor, flips: Tensor) -> Standing:
     logits, labels = graphs.logits(owners, flips), graphs.labels[owners]
     if not owners.numel():
         return Standing(owners > 0, graphs.x.new_empty(0))
-    return Standing(logits.argmax(1) == labels, values_of("margin")(logits, labels))
+    margin = quantised(values_of("margin")(logits, labels), logits.abs().amax(1))
+    return Standing(logits.argmax(1) == labels, margin)

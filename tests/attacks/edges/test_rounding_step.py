@@ -1,0 +1,49 @@
+"""What gains are told apart by."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grb_check.attacks.edges.rounding_step import quantised, rounding_step
+
+scales = st.floats(1e-20, 1e20)
+dtypes = st.sampled_from([torch.float32, torch.float64])
+
+
+@given(scales, st.floats(-1.0, 1.0), dtypes)
+def test_a_gain_moves_by_half_a_step_at_most_and_only_once(scale, share, dtype) -> None:
+    size = torch.tensor([scale], dtype=dtype)
+    gain = size * share
+    found = quantised(gain, size)
+    assert (found - gain).abs() <= rounding_step(size) / 2
+    assert torch.equal(quantised(found, size), found)
+
+
+@given(scales, dtypes)
+def test_a_step_is_a_few_roundings_of_the_scale(scale, dtype) -> None:
+    step = rounding_step(torch.tensor([scale], dtype=dtype))
+    relative = float(step) / scale / torch.finfo(dtype).eps
+    assert 8 <= relative * (1 + 1e-6)
+    assert relative * (1 - 1e-6) <= 16
+    assert torch.frexp(step).mantissa == 0.5
+
+
+@given(st.lists(st.floats(-100.0, 100.0, width=32), min_size=2, max_size=10), st.randoms())
+def test_the_order_of_a_sum_of_a_vanishing_total_does_not_tell(terms, random) -> None:
+    """Such sums are 0, but for rounding, in whatever order they are made."""
+    balanced = [*terms, *(-term for term in terms)]
+    random.shuffle(balanced)
+    total = torch.zeros(())
+    for term in balanced:
+        total = total + term / 3
+    size = torch.tensor([sum(abs(term) for term in balanced)])
+    assert quantised(total[None], size) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nothing_of_no_size_stays_nothing(dtype) -> None:
+    none = torch.zeros(3, dtype=dtype)
+    assert torch.equal(quantised(none, none), none)
