@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 OLDEST_PYTEST := 9.0.0
 
-.PHONY: demo test test-oldest-pytest lint clean
+.PHONY: demo test test-portable test-oldest-pytest lint clean
 
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
@@ -12,6 +12,10 @@ demo: $(VENV)/.ready
 # longest files first; the workers are to take them in that order.
 test: $(VENV)/.ready
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The attacks' tests again as on a processor without vector instructions: other sums round otherwise.
+test-portable: $(VENV)/.ready
+	ATEN_CPU_CAPABILITY=default $(BIN)/pytest -n 2 --dist loadfile -m "not slow" tests/attacks
 
 # The plugin's own tests again, but for the slow ones, on the oldest pytest that pyproject.toml allows.
 test-oldest-pytest: $(VENV)/.ready

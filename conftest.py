@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["pytester"]
+
+# How long an example takes says more of what else the machine does than of the code.
+settings.register_profile("untimed", settings.default, deadline=None)
+settings.load_profile("untimed")
 
 # Read when torch is loaded: idle threads sleep, so that a busy machine does not slow tests down.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
