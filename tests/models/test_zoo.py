@@ -17,6 +17,7 @@ from torch_geometric.data import Data
 from grb_check import SelfTrained, UsageError, models
 from grb_check.models.defences.guarded import GATGuard, GCNGuard
 from grb_check.models.defences.rgcn import RGCN
+from grb_check.models.defences.svd import GCNSVD
 from grb_check.models.reference.appnp import APPNP
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
@@ -49,7 +50,7 @@ SMALL: dict[str, Callable[[int, int], nn.Module]] = {
     "SGCN+LN": lambda d, c: SGCN(d, c, (4, 3, 4), k=2, layer_norm=True),
     "SGC": lambda d, c: SGCN(d, c, (), k=2),
     "R-GCN": lambda d, c: RGCN(d, c, (4, 3)),
-    "GCN-SVD": lambda d, c: models.GCNSVD(d, c, (4, 3), rank=3),
+    "GCN-SVD": lambda d, c: GCNSVD(d, c, (4, 3), rank=3),
     "GCNGuard": lambda d, c: GCNGuard(d, c, (4, 3)),
     "GATGuard": lambda d, c: GATGuard(d, c, (4, 3), num_heads=2),
 }

@@ -63,7 +63,7 @@ def pytest_runtest_setup(item):
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         return
-    from grb_check import own_models
+    from grb_check.evaluation import own_models
 
     train = own_models.surrogate
 

@@ -219,8 +219,7 @@ def test_a_loss_that_is_not_finite_is_an_error() -> None:
         minimise(module, lambda: module.loss() * float("nan"), FEW)
 
 
-def test_the_list_of_models_has_every_contrastive_factory() -> None:
+def test_every_listed_model_has_a_factory() -> None:
     """Under the name by which `--grb-model=grb_check.models:NAME` finds it."""
-    listed = {entry.name for entry in CONTRASTIVE}
-    exported = {name for name in models.__all__ if name.islower()}
-    assert listed == exported - set(ZOO)
+    for entry in (*ZOO.values(), *CONTRASTIVE):
+        assert callable(getattr(models, entry.name))

@@ -331,7 +331,11 @@ class Row(zoo.Entry):
         return f"board_models:{self.name}"
 
 
-OURS = {**zoo.ZOO, "good": Row("good", "Good", ""), "poor": Row("poor", "Poor", "")}
+OURS = {
+    **zoo.ZOO,
+    "good": Row("good", "own", "Good", ""),
+    "poor": Row("poor", "own", "Poor", ""),
+}
 OURS_TARGETS = (f"Good={GOOD}", f"Poor={POOR}")
 
 
@@ -343,7 +347,7 @@ def test_a_new_model_leaves_what_is_kept(
     bench.maker(*OURS_TARGETS).make()
     assert len(measured) == 4
     measured.clear()
-    monkeypatch.setattr(zoo, "ZOO", {**OURS, "broken": Row("broken", "Shield", "of tomorrow")})
+    monkeypatch.setattr(zoo, "ZOO", {**OURS, "broken": Row("broken", "own", "Shield", "")})
     made = bench.maker(*OURS_TARGETS).make()
     assert measured == []
     assert made.board.models == {"Good": "good v1", "Poor": "poor v1"}

@@ -55,7 +55,7 @@ def test_a_new_model_or_a_new_version_is_one_that_is_not_measured(
     find = partial(find_opponents, read_against(["zoo"], Path), [SOURCE], Places(home=tmp_path))
     before, notes = find()
     assert notes == ()
-    new = Entry("shield", "Shield", "a defence of tomorrow")
+    new = Entry("shield", "defences.shield", "Shield", "a defence of tomorrow")
     raised = replace(ZOO["gat"], version=2)
     monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
     found, notes = find()
