@@ -13,12 +13,12 @@ from grb_check.cli import shard_records as parts_
 from grb_check.cli.restoring import settings_of
 from grb_check.cli.shard_records import Part
 from grb_check.errors import UsageError, one_line
+from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import Baseline, open_baseline
 from grb_check.gate.baselines.judging import BaselineEnd, end_of
 from grb_check.ranking.rankings import Rankings, RankVerdict, prepare
 from grb_check.ranking.standings import Ranks
 from grb_check.reports import json_report
-from grb_check.settings.report_paths import check_writable
 from grb_check.settings.settings import MARGIN, Settings
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import Any, Final
 from filelock import FileLock
 
 from grb_check.errors import DataError
+from grb_check.files.whole import write_whole
 from grb_check.files.writing import writing
 
 LOCK_FILE: Final = "grb_check.lock.json"
@@ -148,9 +147,7 @@ def _read(home: Path) -> dict[str, Any]:
 
 def _write(home: Path, entries: Mapping[str, Any]) -> None:
     content = {"format": FORMAT, "datasets": dict(sorted(entries.items()))}
-    temporary = home / f".{LOCK_FILE}.{uuid.uuid4().hex}"
-    temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    os.replace(temporary, home / LOCK_FILE)
+    write_whole(home / LOCK_FILE, json.dumps(content, indent=1).encode() + b"\n")
 
 
 def _text(stamp: Stamp | None) -> str:

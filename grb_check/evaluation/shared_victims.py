@@ -40,7 +40,8 @@ from grb_check.evaluation.visible_state import (
     digest_of,
     tensors_of,
 )
-from grb_check.files.npz_file import Unreadable, seal, unseal, write_whole
+from grb_check.files.npz_file import Unreadable, seal, unseal
+from grb_check.files.whole import write_whole
 from grb_check.gradients.victim import freeze
 from grb_check.training.probing import Probed, probed_adapter
 from grb_check.training.training_hook import Lesson

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from filelock import FileLock
 
-from grb_check.files.npz_file import Unreadable, seal, unseal, write_whole
+from grb_check.files.npz_file import Unreadable, seal, unseal
+from grb_check.files.whole import write_whole
 
 if TYPE_CHECKING:
     import numpy as np

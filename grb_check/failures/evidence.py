@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.errors import UsageError, one_line
-from grb_check.files.npz_file import Unreadable, seal, unseal, write_whole
+from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.versions import versions
+from grb_check.files.whole import write_whole
 from grb_check.gate.limits import Verdict
 
 if TYPE_CHECKING:

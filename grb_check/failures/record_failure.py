@@ -21,8 +21,8 @@ from grb_check.failures import counter_example_text
 from grb_check.failures import evidence as files
 from grb_check.failures.counter_examples import hardest, smallest, to_record
 from grb_check.failures.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
+from grb_check.files.whole import shown
 from grb_check.gate.limits import Verdict
-from grb_check.settings.report_paths import shown
 from grb_check.victims.subject import Subject
 
 ANY_MODEL: Final = "pkg.module:attr"

@@ -9,11 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import uuid
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -92,20 +89,6 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
     ) as error:
         raise Unreadable(f"cannot be read: {error}") from error
     return header, arrays
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Make a file appear whole: a temporary one beside it, synced, then renamed."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _fixed(name: str) -> zipfile.ZipInfo:

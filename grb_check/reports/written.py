@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.settings.report_paths import Outputs, write_whole
+from grb_check.files.whole import write_whole
+from grb_check.settings.report_paths import Outputs
 
 if TYPE_CHECKING:
     from grb_check.reports.digest import Digest
@@ -30,7 +31,7 @@ def write(outputs: Outputs, record: Mapping[str, Any]) -> None:
         record: of the run, see `json_report.record`.
     """
     if outputs.json is not None:
-        write_whole(outputs.json, json.dumps(record, indent=1) + "\n")
+        write_whole(outputs.json, json.dumps(record, indent=1).encode() + b"\n")
     summary = _summary(record)
     if summary is None and not (outputs.junit or outputs.html or outputs.markdown):
         return
@@ -53,17 +54,17 @@ def write_views(outputs: Outputs, digests: list[Digest]) -> list[Path]:
     if outputs.junit is not None:
         from grb_check.reports.junit_view import junit_text
 
-        write_whole(outputs.junit, junit_text(digests))
+        write_whole(outputs.junit, junit_text(digests).encode())
         written.append(outputs.junit)
     if outputs.html is not None:
         from grb_check.reports.page import page_text
 
-        write_whole(outputs.html, page_text(digests))
+        write_whole(outputs.html, page_text(digests).encode())
         written.append(outputs.html)
     if outputs.markdown is not None:
         from grb_check.reports.markdown import markdown_text
 
-        write_whole(outputs.markdown, markdown_text(digests))
+        write_whole(outputs.markdown, markdown_text(digests).encode())
         written.append(outputs.markdown)
     return written
 

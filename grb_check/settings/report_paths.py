@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from grb_check.errors import UsageError
+from grb_check.files.whole import check_writable
 from grb_check.settings.raw_values import RawValues
 
 
@@ -73,34 +72,3 @@ def check_all(prefix: str, paths: Mapping[str, Path]) -> None:
                 f"{prefix}{first} and {prefix}{name} are the same file, {str(path)!r}; give each "
                 f"its own"
             )
-
-
-def check_writable(flag: str, path: Path) -> None:
-    """Make sure that a file can be written, and make its folder.
-
-    Raises:
-        UsageError: the path is a folder, or its folder cannot be written to.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{flag} {str(path)!r}: {error.strerror}: {error.filename}") from None
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UsageError(f"{flag} {str(path)!r} cannot be written; give the path of a file")
-
-
-def shown(path: Path, here: Path | None = None) -> str:
-    """A path for people: from the working folder on, where it lies below that."""
-    here = here or Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step, so that a reader never sees half of it."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

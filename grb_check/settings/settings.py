@@ -33,6 +33,7 @@ from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, unknown
+from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import Baseline, open_baseline
 from grb_check.gate.limits import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.gate.rank_limits import RankLimit, parse_rank_limit
@@ -41,7 +42,7 @@ from grb_check.settings.model_specs import ModelSpec, read_models
 from grb_check.settings.option_table import Option
 from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI, UPDATE_FLAG
 from grb_check.settings.raw_values import RawValues, read_raw
-from grb_check.settings.report_paths import Outputs, check_writable, read_outputs
+from grb_check.settings.report_paths import Outputs, read_outputs
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 MARGIN: Final = 2.0

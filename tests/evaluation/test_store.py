@@ -18,7 +18,7 @@ from strategies import attacked
 from grb_check.attacks.threat import Perturbation
 from grb_check.evaluation import store as store_module
 from grb_check.evaluation.store import Store, StoreWarning
-from grb_check.files import npz_file
+from grb_check.files import whole
 
 PERTURBATION = Perturbation(
     added_edges=torch.tensor([[0, 1], [3, 4]]),
@@ -233,7 +233,7 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
     def fail(source, target):
         raise OSError("disk full")
 
-    monkeypatch.setattr(npz_file.os, "replace", fail)
+    monkeypatch.setattr(whole.os, "replace", fail)
     with pytest.warns(StoreWarning, match="disk full"):
         store.save_arrays(KEY, {"a": np.ones(1)})
     assert [path.name for path in file_of(store).parent.iterdir()] == [f"{KEY}.npz"]

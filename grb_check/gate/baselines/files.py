@@ -23,7 +23,7 @@ from typing import Any, Final
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
-from grb_check.settings.report_paths import write_whole
+from grb_check.files.whole import write_whole
 
 FORMAT: Final = 2
 WHAT: Final = (
@@ -108,7 +108,7 @@ def write_baseline(path: Path, entries: Mapping[str, Entry], versions: Mapping[s
     lines += [" },", ' "bits": {']
     lines += _listed(f"  {json.dumps(name)}: {json.dumps(text)}" for name, text in bits.items())
     lines += [" }", "}"]
-    write_whole(path, "\n".join(lines) + "\n")
+    write_whole(path, ("\n".join(lines) + "\n").encode())
 
 
 def read_baseline(path: Path) -> dict[str, Entry]:

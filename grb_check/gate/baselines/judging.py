@@ -9,10 +9,10 @@ from typing import Any
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Shard
+from grb_check.files.whole import shown
 from grb_check.gate.baselines.baseline import ALPHA, Baseline, Together, is_own_test, key_of
 from grb_check.gate.baselines.compare import why_incomparable
 from grb_check.gate.baselines.files import entry_of
-from grb_check.settings.report_paths import shown
 
 
 @dataclass(frozen=True, kw_only=True)

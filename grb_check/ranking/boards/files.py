@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import reprlib
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import as_file, files
@@ -23,6 +21,7 @@ from typing import Any, Final
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.metrics import Figure
 from grb_check.errors import DataError
+from grb_check.files.whole import write_whole
 from grb_check.files.writing import writing
 from grb_check.ranking.boards.board import (
     ATTACK_MEASURES,
@@ -126,24 +125,18 @@ def write_board(board: Board, path: Path) -> None:
     Raises:
         DataError: the folder cannot be written.
     """
-    write_whole(path, json.dumps(board_to_dict(board), indent=1, allow_nan=False) + "\n")
+    write_text(path, json.dumps(board_to_dict(board), indent=1, allow_nan=False) + "\n")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Make a text file appear whole: a temporary file beside it, then renamed.
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole, and make its directory.
 
     Raises:
-        DataError: the folder cannot be made or written.
+        DataError: the directory cannot be made or written to.
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(text, "utf-8", newline="\n")
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(path, text.encode())
 
 
 def _shipped(dataset: str) -> Board | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grb_check.errors import DataError, UsageError
 from grb_check.ranking.boards.board import Board
-from grb_check.ranking.boards.files import read_board, write_board, write_whole
+from grb_check.ranking.boards.files import read_board, write_board, write_text
 from grb_check.ranking.boards.plan import Plan
 from grb_check.ranking.boards.tables import csv_text, markdown
 
@@ -68,6 +68,6 @@ def save(board: Board, folder: Path) -> tuple[Path, ...]:
     """
     as_json, as_text, as_csv = (folder / f"{board.name}.{kind}" for kind in ("json", "md", "csv"))
     write_board(board, as_json)
-    write_whole(as_text, markdown(board))
-    write_whole(as_csv, csv_text(board))
+    write_text(as_text, markdown(board))
+    write_text(as_csv, csv_text(board))
     return as_json, as_text, as_csv
