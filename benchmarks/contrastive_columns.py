@@ -15,7 +15,7 @@ from injection_arena import Row
 from modification_memory import peak_mib
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Outcome, Repeat
+from grb_check.cases.outcomes import Measurement, Outcome
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.evaluator import Evaluator
@@ -136,7 +136,7 @@ def _rows(outcome: Outcome, clock: Clock | None) -> list[Row]:
     return rows
 
 
-def _row(repeat: Repeat, outcome: Outcome) -> Row:
+def _row(repeat: Measurement, outcome: Outcome) -> Row:
     return {
         "seed": repeat.seed,
         "targets": outcome.targets,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
     from grb_check.cases.case import Case
-    from grb_check.cases.outcomes import Outcome, Repeat
+    from grb_check.cases.outcomes import Measurement, Outcome
     from grb_check.errors import (
         AttackError,
         BudgetError,
@@ -37,10 +37,10 @@ __all__ = [
     "Encoder",
     "Gate",
     "GrbCheckError",
+    "Measurement",
     "ModelError",
     "Outcome",
     "Perturbation",
-    "Repeat",
     "SelfTrained",
     "Trained",
     "TrainingSettings",
@@ -66,7 +66,7 @@ _HOMES = {
     ),
     "evaluation.evaluator": ("evaluate",),
     "gate.limits": ("Gate", "Verdict", "judge"),
-    "cases.outcomes": ("Outcome", "Repeat"),
+    "cases.outcomes": ("Measurement", "Outcome"),
     "victims.wrappers": ("Encoder", "SelfTrained", "Trained", "wrap"),
     "training.nodes": ("TrainingSettings",),
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Finding, Outcome, Repeat, Scores
+from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
 from grb_check.evaluation.diagnostics import DIAGNOSTICS
 
 CASE = Case("synthetic-cora", "easy", "injection", "pgd")
@@ -39,7 +39,7 @@ def outcome(
 ) -> Outcome:
     """An outcome with one repeat for each pair (clean, attacked)."""
     repeats = [
-        Repeat(
+        Measurement(
             seed=seed,
             victim=scores(*own),
             reference=scores(*other),

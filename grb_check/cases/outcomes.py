@@ -47,27 +47,28 @@ class Finding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repeat:
-    """One repeat of a case: the victim trained with this seed, attacked with this seed.
+class Measurement:
+    """What one case cost in one repeat: a victim trained with this seed, attacked with this seed.
 
     Attributes:
-        seed: of both.
-        victim: its scores.
-        reference: the reference GCN's.
-        spent: by the perturbation that the victim faced.
-        from_store: whether that came from the store.
-        seconds: all of it.
-        training_seconds: what building and training the victim took of that (next to nothing where
-            an earlier case had done it).
-        notes: what that perturbation and how it came about want said.
-        method: where it came from. `adaptive`: an attack on the victim itself; `transferred`: the
-            same attack on a surrogate, which was stronger; `score-based`: a search by the victim's
-            answers, because it gives no gradient; `black-box`: the case's own, on a surrogate.
-        diagnostics: what was found suspicious.
-        member: of `worst`: the attack that this one was.
+        seed: of the training and of the attack.
+        victim: scores of the model under test.
+        reference: scores of the reference GCN.
+        spent: sizes of the parts of the perturbation that was applied to the victim.
+        from_store: whether that perturbation came from the store.
+        seconds: total time of this case in this repeat.
+        training_seconds: the part of `seconds` spent on building and training the victim (almost 0
+            if an earlier case has trained it).
+        notes: remarks of the attack, and of how its perturbation was chosen.
+        method: source of the perturbation. `adaptive`: an attack on the victim itself;
+            `transferred`: the same attack on a surrogate, which was stronger; `score-based`: a
+            search by queries, because the victim gives no gradient; `black-box`: the attack of a
+            black-box case, made on a surrogate.
+        diagnostics: reasons to doubt that the attack was strong enough.
+        member: of `worst`: the strongest attack.
         per_target: of `worst`: the fraction of targets that stay right under every attack.
-        weights: digest of the victim's parameters and buffers ...
-        perturbation: ... and of what it faced; both empty where nobody noted them.
+        weights: digest of the victim's parameters and buffers; empty if unknown.
+        perturbation: digest of the perturbation that was applied; empty if unknown.
     """
 
     seed: int
@@ -101,7 +102,7 @@ class Outcome:
     targets: int
     dataset: str  # fingerprint of the data
     origin: str
-    repeats: tuple[Repeat, ...]
+    repeats: tuple[Measurement, ...]
     warnings: tuple[str, ...] = ()
     attack: str = ""
     threat: str = ""
@@ -191,18 +192,18 @@ class Outcome:
             targets=record["targets"],
             dataset=record["dataset"],
             origin=record["origin"],
-            repeats=tuple(_repeat(each) for each in record["repeats"]),
+            repeats=tuple(_measurement(each) for each in record["repeats"]),
             warnings=tuple(record["warnings"]),
             attack=record.get("attack", ""),
             threat=record.get("threat", ""),
         )
 
 
-def _repeat(record: Mapping[str, Any]) -> Repeat:
+def _measurement(record: Mapping[str, Any]) -> Measurement:
     sides = {side: _scores(record[side]) for side in ("victim", "reference")}
     rest = {key: value for key, value in record.items() if key not in sides}
     findings = tuple(Finding(**each) for each in record.get("diagnostics", ()))
-    return Repeat(
+    return Measurement(
         **{**rest, **sides, "notes": tuple(record["notes"]), "diagnostics": findings},
     )
 

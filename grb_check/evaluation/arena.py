@@ -11,7 +11,7 @@ from typing import Final
 import torch
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Repeat
+from grb_check.cases.outcomes import Measurement
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import OwnModels, Ready, predict
@@ -48,12 +48,12 @@ class Arena:
     device: torch.device
     notices: tuple[str, ...] = ()
     shared: SharedVictims | None = None
-    repeats: dict[Done, Repeat] = field(default_factory=dict)
+    repeats: dict[Done, Measurement] = field(default_factory=dict)
     _built: dict[tuple[object, int], object] = field(default_factory=dict)  # not yet victims
     _modules: list[object] = field(default_factory=list)  # that factories have made
     _victims: dict[tuple[object, int], Ready | ModelError] = field(default_factory=dict)
 
-    def remember(self, done: Done, repeat: Repeat) -> None:
+    def remember(self, done: Done, repeat: Measurement) -> None:
         """Keep what was measured."""
         while len(self.repeats) >= REPEATS_KEPT:
             self.repeats.pop(next(iter(self.repeats)))

@@ -25,7 +25,7 @@ from grb_check.cases.case import (
     check_repeats,
     on_graphs,
 )
-from grb_check.cases.outcomes import Outcome, Repeat
+from grb_check.cases.outcomes import Measurement, Outcome
 from grb_check.cases.suites import worst_members
 from grb_check.datasets.dataset import digest
 from grb_check.datasets.graph_dataset import GraphDataset
@@ -269,7 +269,7 @@ class Evaluator:
         return self._arena(source).dataset
 
     def _again(
-        self, subject: Subject, source: datasets.Source, case: Case, repeat: Repeat
+        self, subject: Subject, source: datasets.Source, case: Case, repeat: Measurement
     ) -> Perturbation:
         arena = self._arena(source)
         budget = split_budget(case.attack)[1]
@@ -315,7 +315,7 @@ class Evaluator:
         plans: Sequence[_Plan],
         seed: int,
         repeats: int,
-    ) -> tuple[Repeat, tuple[str, ...]]:
+    ) -> tuple[Measurement, tuple[str, ...]]:
         label = f"{seed + 1}/{repeats}"
         start = time.perf_counter()
         with self._progress(f"{case.id}: repeat {label}, training {subject.name}"):
@@ -332,12 +332,12 @@ class Evaluator:
             ready.warnings,
         )
 
-    def _member(self, turn: _Turn, plan: _Plan) -> Repeat:
+    def _member(self, turn: _Turn, plan: _Plan) -> Measurement:
         """A repeat of a member of `worst`, from memory where its own case has come before."""
         known = turn.arena.repeats.get((turn.subject.key, plan.case, turn.seed))
         return known or self._measured(turn, plan)
 
-    def _measured(self, turn: _Turn, plan: _Plan) -> Repeat:
+    def _measured(self, turn: _Turn, plan: _Plan) -> Measurement:
         """What an attack costs model and reference; times are filled in by the caller."""
         measure, how = black_box, "attacking"
         if plan.attack.knowledge == "white-box":
@@ -347,7 +347,7 @@ class Evaluator:
             done = measure(trial, turn.ready)
         faced = digest(done.perturbation.tensors())[:16]
         self._faced[faced] = done.perturbation
-        repeat = Repeat(
+        repeat = Measurement(
             seed=turn.seed,
             victim=done.victim,
             reference=done.reference,

@@ -53,7 +53,7 @@ class Measured:
         from_store: whether the store had it.
         victim: which targets were right.
         reference: which were with the reference GCN.
-        method: how it was found, see `Repeat`.
+        method: how it was found, see `Measurement`.
         notes: what finding it wants said, beside its own notes.
         diagnostics: reasons to doubt that it is strong enough.
     """

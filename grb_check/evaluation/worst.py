@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.outcomes import Finding, Repeat
+from grb_check.cases.outcomes import Finding, Measurement
 from grb_check.evaluation.diagnostics import about_model
 
 
-def worst_of(members: Sequence[tuple[str, Repeat]], targets: int) -> Repeat:
+def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measurement:
     """The repeat of the strongest attack: the papers' rows "Min".
 
     The reference has its own strongest attack, since it is a model like any other. `per_target` is
@@ -39,7 +39,7 @@ def worst_of(members: Sequence[tuple[str, Repeat]], targets: int) -> Repeat:
     )
 
 
-def _findings(strongest: Repeat, repeats: Sequence[Repeat]) -> tuple[Finding, ...]:
+def _findings(strongest: Measurement, repeats: Sequence[Measurement]) -> tuple[Finding, ...]:
     found = {each.name: each for each in strongest.diagnostics}
     for repeat in repeats:
         for each in about_model(repeat.diagnostics):
@@ -47,6 +47,6 @@ def _findings(strongest: Repeat, repeats: Sequence[Repeat]) -> tuple[Finding, ..
     return tuple(found.values())
 
 
-def _right_under_all(repeats: Sequence[Repeat], targets: int) -> float:
+def _right_under_all(repeats: Sequence[Measurement], targets: int) -> float:
     bits = [np.frombuffer(each.victim.right_after, np.uint8) for each in repeats]
     return int(np.unpackbits(np.bitwise_and.reduce(bits)).sum()) / targets

@@ -128,7 +128,7 @@ class KeptRepeat:
         seed: of the training and of the attack.
         clean: accuracy before.
         attacked: accuracy after.
-        method: how the perturbation was found, see `outcomes.Repeat`.
+        method: how the perturbation was found, see `outcomes.Measurement`.
         member: of `worst`: the attack that this one was.
         weights: digest of the victim's parameters and buffers.
         perturbation: that it faced.

@@ -428,7 +428,7 @@ def attacks_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 MEMBERS = [("modification", name) for name in ("rnd", "dice", "worst")]
 
 
-def figures(made: grb_check.Outcome) -> list[grb_check.Repeat]:
+def figures(made: grb_check.Outcome) -> list[grb_check.Measurement]:
     return [replace(each, seconds=0.0, training_seconds=0.0) for each in made.repeats]
 
 

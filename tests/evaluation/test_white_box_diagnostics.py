@@ -18,7 +18,7 @@ from grb_check import Trained, datasets
 from grb_check.attacks.objectives import tanh_margin
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Repeat
+from grb_check.cases.outcomes import Measurement
 from grb_check.errors import GradientError
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.store import Store
@@ -143,7 +143,7 @@ class Bench:
     inner: torch.nn.Module
     size: int
 
-    def repeat(self, model: torch.nn.Module, attack: str = GREEDY) -> Repeat:
+    def repeat(self, model: torch.nn.Module, attack: str = GREEDY) -> Measurement:
         scenario, name = attack.split("/")
         subject = as_subject(Trained(model.eval()))
         case = Case("tiny", "full", scenario, name)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from outcome_factory import finding, outcome, scores
 
-from grb_check.cases.outcomes import Repeat
+from grb_check.cases.outcomes import Measurement
 from grb_check.evaluation.worst import worst_of
 
 TARGETS = 13
 
 
-def repeat(right: np.ndarray, reference: float = 0.5) -> Repeat:
+def repeat(right: np.ndarray, reference: float = 0.5) -> Measurement:
     """A repeat that leaves these targets right."""
     plain = outcome([(0.8, 0.8)], [(0.8, 0.8)]).repeats[0]
     victim = replace(
