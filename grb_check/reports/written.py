@@ -57,7 +57,7 @@ def write_views(outputs: Outputs, digests: list[Digest]) -> list[Path]:
         write_whole(outputs.junit, junit_text(digests).encode())
         written.append(outputs.junit)
     if outputs.html is not None:
-        from grb_check.reports.page import page_text
+        from grb_check.reports.html.page import page_text
 
         write_whole(outputs.html, page_text(digests).encode())
         written.append(outputs.html)

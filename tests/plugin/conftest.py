@@ -18,7 +18,7 @@ _OURS = (
     "failures.record_failure",
     "models",
     "reports.junit_view",
-    "reports.page",
+    "reports.html.page",
     "session.run",
 )
 for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):

@@ -11,9 +11,9 @@ from outcome_factory import CASE
 from record_factory import HOSTILE, compared, entry, measured, record, rich
 
 from grb_check.reports.digest import Digest, digest, gate_lines, place_line
+from grb_check.reports.html.page import page_text
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.page import page_text
 from grb_check.reports.plain import SHOWN
 
 

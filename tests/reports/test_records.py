@@ -11,8 +11,8 @@ from record_factory import rich
 
 from grb_check.errors import UsageError
 from grb_check.reports.digest import digest
+from grb_check.reports.html.page import page_text
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.page import page_text
 from grb_check.reports.records import check, lost_rows, read, rows_of
 
 NEW = ("baseline", "shard", "planned", "curves", "lowest", "delta")

@@ -14,7 +14,7 @@ from record_factory import HOSTILE, SMALLEST, compared, entry, many, measured, r
 
 from grb_check.cases.case import Case
 from grb_check.reports.digest import digest
-from grb_check.reports.page import page_text
+from grb_check.reports.html.page import page_text
 
 VOID = ("meta", "wbr")
 AA = 4.5  # contrast that WCAG asks of text
@@ -59,7 +59,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if "style" not in self.open:
-            self.text += data
+            self.text += data.strip("\n")
 
 
 def read(made: dict[str, Any]) -> Reader:
@@ -228,7 +228,9 @@ def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_in_both_schemes(scheme: str) -> None:
     """Contrasts of WCAG AA: text, verdicts and every shade of the heat map."""
-    style = files("grb_check.reports").joinpath("page.css").read_text(encoding="utf-8")
+    style = (
+        files("grb_check.reports.html").joinpath("templates/page.css").read_text(encoding="utf-8")
+    )
     light, dark = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
     colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", light))
     if scheme == "dark":

@@ -10,7 +10,7 @@ from browser import Seen, browser, look
 from record_factory import rich
 
 from grb_check.reports.digest import digest
-from grb_check.reports.page import page_text
+from grb_check.reports.html.page import page_text
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,65 @@
+"""Render run records as one HTML page that loads nothing and runs no script.
+
+The templates escape everything by default and fail on names that do not exist. Text in which a
+character could break the file or hide what follows is made fit before it is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from grb_check.failures import counter_example_text
+from grb_check.reports.digest import WORDS, Digest
+from grb_check.reports.html.view import Run, says_more, sections
+from grb_check.reports.plain import clipped, count, fit, percent, points
+
+
+def page_text(digests: Sequence[Digest]) -> str:
+    """Return the document about one run or several, one after the other."""
+    several = len(digests) > 1
+    runs = [
+        Run(digest=each, prefix=f"r{number}-" if several else "", sections=sections(each))
+        for number, each in enumerate(digests, 1)
+    ]
+    return ENVIRONMENT.get_template("page.html").render(runs=runs)
+
+
+def breakable(name: str) -> list[str]:
+    """Split a long name where a line may end: after `/` and `@`, before `+`."""
+    return re.split(r"(?<=[/@])|(?=\+)", name)
+
+
+def _fit(value: Any) -> Any:
+    """Make what an expression prints fit for a file, unless a macro has made it already."""
+    return value if isinstance(value, Markup) else fit(value)
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("grb_check.reports.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_fit,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "breakable": breakable,
+        "clipped": clipped,
+        "counted": count,
+        "example_lines": counter_example_text.lines,
+        "example_summary": counter_example_text.summary,
+        "percent": percent,
+        "points": points,
+        "says_more": says_more,
+    }
+    made.globals["words"] = WORDS
+    return made
+
+
+ENVIRONMENT: Final = _environment()

@@ -1,0 +1,311 @@
+"""Contents of the sections of a page: values for the templates, no markup.
+
+Templates read `Digest`, `Line` and `Outcome` directly. What has to be grouped, chosen or put into
+words first is prepared here, and so is everything that is read from the run record itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from grb_check.attacks.names import with_budget
+from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.outcomes import Outcome
+from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
+from grb_check.ranking.averages import averages
+from grb_check.ranking.budget_curves import Curve
+from grb_check.ranking.lowest import delta_lines, deltas, lowest
+from grb_check.reports.digest import Digest, Line, compared, gate_lines, place_line
+from grb_check.reports.html.charts import plot
+from grb_check.reports.notes import diagnostic_notes, notes
+from grb_check.reports.plain import clipped, count, percent
+
+BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
+SETTING: Final = 1200  # characters shown of a setting
+
+
+class Tile(NamedTuple):
+    """A figure below the headline."""
+
+    name: str
+    figure: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        name: of its template, and its id.
+        title: in the navigation.
+        content: variables of the template.
+    """
+
+    name: str
+    title: str
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run on the page.
+
+    Attributes:
+        digest: of the run.
+        prefix: of its ids, which keeps those of several runs apart.
+        sections: those that have something to show, in order.
+    """
+
+    digest: Digest
+    prefix: str
+    sections: Sequence[Section]
+
+    @property
+    def version(self) -> str:
+        """The version of grb_check that made the record."""
+        return str(self.digest.record["grb_check"])
+
+    @property
+    def measured(self) -> list[tuple[Line, Outcome]]:
+        """The cases with figures."""
+        return [(line, line.row.outcome) for line in self.digest.lines if line.row.outcome]
+
+    @property
+    def largest(self) -> Line | None:
+        """The case with the largest drop; None if nothing was measured."""
+        return max(self.measured, key=lambda pair: pair[1].drop, default=(None,))[0]
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """The figures below the headline; none if nothing was measured."""
+        if not self.measured:
+            return []
+        worst, most = max(self.measured, key=lambda pair: pair[1].drop)
+        least, left = min(self.measured, key=lambda pair: pair[1].attacked)
+        repeats = sorted({len(outcome.repeats) for _, outcome in self.measured})
+        several = f"{repeats[0]} to {repeats[-1]} repeats"
+        each = several if len(repeats) > 1 else count(repeats[0], "repeat")
+        return [
+            Tile("Cases", str(sum(self.digest.counts.values())), f"{each} each"),
+            Tile("Largest drop", percent(most.drop), self.digest.name_of(worst)),
+            Tile("Lowest accuracy", percent(left.attacked), self.digest.name_of(least)),
+            *_rank_tile(self.digest),
+            *_baseline_tile(self.digest),
+        ]
+
+
+def sections(digest: Digest) -> list[Section]:
+    """Return the sections that have something to show, in the order in which readers ask."""
+    contents = (
+        ("broke", digest.trouble, _failures(digest)),
+        ("drops", "Drops", _heat_maps(digest)),
+        ("curves", "Budget curves", _curves(digest)),
+        ("baseline", "Baseline", _baseline(digest)),
+        ("ranks", "Ranks", _ranks(digest)),
+        ("summary", "Summary", _summary(digest)),
+        ("diagnostics", "Diagnostics", _diagnostics(digest)),
+        ("run", "Settings", _settings(digest)),
+        ("cases", "All cases", _cases(digest)),
+    )
+    return [
+        Section(name=name, title=title, content=content)
+        for name, title, content in contents
+        if any(content.values())
+    ]
+
+
+def says_more(line: Line) -> bool:
+    """Return whether the message has more than the page shows of it anyway."""
+    shown = ("replay: ", "smallest counter-example: ", *filter(None, [line.first]))
+    said = (each.strip() for each in line.text.splitlines())
+    return any(each and not each.startswith(shown) for each in said)
+
+
+def _heat_rows(lines: Sequence[Line]) -> dict[str, dict[str, Line]]:
+    """Return attack -> difficulty -> case; of several tests of a case, that of the largest drop."""
+    found: dict[str, dict[str, Line]] = {}
+    for line in lines:
+        row, level = found.setdefault(line.attack, {}), line.row.case.difficulty
+        row[level] = max(row.get(level, line), line, key=_drop)
+    return found
+
+
+def _failures(digest: Digest) -> dict[str, Any]:
+    shown = [*digest.bad, *(line for line in digest.lines if line.status == "inconclusive")]
+    return {"boxed": shown[:BOXED], "others": shown[BOXED:], "unknown": digest.unknown}
+
+
+def _heat_maps(digest: Digest) -> dict[str, Any]:
+    maps = []
+    for group, lines in digest.groups.items():
+        seen = {line.row.case.difficulty for line in lines}
+        levels = [level for level in DIFFICULTIES if level in seen]
+        maps.append((digest.title_of(group), levels, _heat_rows(lines)))
+    return {"maps": maps}
+
+
+def _curves(digest: Digest) -> dict[str, Any]:
+    groups: dict[tuple[str, str, str], list[Curve]] = {}
+    for curve in msgspec.convert(digest.record.get("curves") or (), tuple[Curve, ...]):
+        groups.setdefault((curve.model, curve.dataset, curve.difficulty), []).append(curve)
+    plots = [
+        (f"{digest.title_of((model, dataset))}, {difficulty}", plot(found))
+        for (model, dataset, difficulty), found in groups.items()
+    ]
+    return {"plots": plots}
+
+
+def _baseline(digest: Digest) -> dict[str, Any]:
+    about, lines = digest.baseline, compared(digest)
+    fine = [line for line in lines if (line.comparison or {})["result"] in ("pass", "equal")]
+    return {
+        "terms": _terms(about or {}) if about is not None or lines else [],
+        "together": (about or {}).get("together"),
+        "open": [line for line in lines if line not in fine],
+        "fine": fine,
+        "notes": (about or {}).get("notes"),
+        "unused": (about or {}).get("unused"),
+    }
+
+
+def _terms(about: Mapping[str, Any]) -> list[str]:
+    """Return what the run was compared with, and what counts as a regression, in sentences."""
+    told = []
+    if about.get("path"):
+        told.append(f"{'Written to' if about.get('written') else 'Compared with'} {about['path']}.")
+    if about.get("margin") is not None:
+        told.append(f"A loss of up to {about['margin']:g} points is no regression.")
+    if about.get("alpha") is not None:
+        tests = (about.get("tests") or 0) + len(about.get("together") or ())
+        shared = f", shared by {count(tests, 'test')}" if about.get("tests") else ""
+        told.append(f"False alarms of the whole run: {about['alpha']:.0%} at most{shared}.")
+    return told
+
+
+def _ranks(digest: Digest) -> dict[str, Any]:
+    ranks = digest.record["ranks"]
+    standings, compared = ranks.get("standings", ()), ranks.get("comparisons", ())
+    return {
+        "limits": ranks.get("verdicts", ()),
+        "placed": [each for each in standings if each.get("rank") is not None],
+        "unplaced": [
+            place_line(each, digest.several_models)
+            for each in standings
+            if each.get("rank") is None
+        ],
+        "overall": [each for each in compared if not each["attack"]],
+        "by_attack": [each for each in compared if each["attack"]],
+        "notes": ranks.get("notes", ()),
+    }
+
+
+def _summary(digest: Digest) -> dict[str, Any]:
+    to = digest.record["settings"].get("delta_to", "")
+    known = {line.row.case.model for line in digest.lines}
+    low = {
+        (each.model, each.dataset, each.difficulty, each.budget): each
+        for each in lowest(digest.rows)
+    }
+    tables: dict[str, list[Any]] = {}
+    for mean in averages([line.row for line in digest.lines]):
+        strongest = low.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
+        title = digest.title_of((mean.model, mean.dataset))
+        tables.setdefault(title, []).append(
+            (with_budget(mean.difficulty, mean.budget), mean, strongest)
+        )
+    differences = delta_lines(deltas(digest.rows, to if to in known else ""))
+    return {
+        "tables": tables,
+        "differences": [each.replace(" +- ", " ± ") for each in differences],
+    }
+
+
+def _diagnostics(digest: Digest) -> dict[str, Any]:
+    found = {finding.name for row in digest.rows if row.outcome for finding in row.outcome.findings}
+    return {
+        "meanings": [(name, _meaning(name), anchor(name)) for name in sorted(found)],
+        "doubts": diagnostic_notes(digest.rows),
+        "notes": notes(digest.rows),
+    }
+
+
+def _meaning(name: str) -> str:
+    known = DIAGNOSTICS.get(name)
+    return f"{known.figure} (limit {known.limit:g})" if known is not None else "of a later version"
+
+
+def _settings(digest: Digest) -> dict[str, Any]:
+    record = digest.record
+    settings = record["settings"]
+    origins = settings.get("origins") or {}
+    chosen = []
+    for name, option in _SETTINGS.items():
+        value = settings.get(name)
+        if value not in (None, "", [], {}):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            chosen.append((name.replace("_", " "), clipped(shown, SETTING), origins.get(option)))
+    return {
+        "models": settings.get("models") or (),
+        "limits": gate_lines(record),
+        "chosen": chosen,
+        "versions": {"grb_check": record["grb_check"], **record["environment"]},
+        "data": {row.case.dataset: row.outcome for row in digest.rows if row.outcome},
+    }
+
+
+def _cases(digest: Digest) -> dict[str, Any]:
+    if not digest.lines:
+        return {}
+    known = {line.row.node_id for line in digest.lines} | set(digest.unknown)
+    planned = digest.record.get("planned") or ()
+    elsewhere = sum(each["node_id"] not in known for each in planned)
+    return {"groups": digest.groups, "elsewhere": elsewhere}
+
+
+def _rank_tile(digest: Digest) -> list[Tile]:
+    """The worst place on the first leaderboard."""
+    ranked = [each for each in digest.record["ranks"].get("standings", ()) if each.get("rank")]
+    ranked = [each for each in ranked if each["board"] == ranked[0]["board"]]
+    if not ranked or digest.several_models:
+        return []
+    worst = max(ranked, key=lambda each: each["rank"] / each["competitors"])
+    where = f"{worst['board']}, {worst['dataset']}/{worst['difficulty']}"
+    return [Tile("Lowest rank", str(worst["rank"]), f"of {worst['competitors']} on {where}")]
+
+
+def _baseline_tile(digest: Digest) -> list[Tile]:
+    results = [line.comparison["result"] for line in digest.lines if line.comparison]
+    if not results:
+        return []
+    unsure = results.count("inconclusive")
+    note = f"of {count(len(results), 'case')}{f', {unsure} inconclusive' if unsure else ''}"
+    return [Tile("Worse than baseline", str(results.count("fail")), note)]
+
+
+def _drop(line: Line) -> float:
+    """The drop; more than any for a case without figures."""
+    return line.row.outcome.drop if line.row.outcome else 2.0
+
+
+# Settings on the page, with the ini option that each comes from.
+_SETTINGS: Final = {
+    "suite": "grb_suite",
+    "datasets": "grb_dataset",
+    "difficulties": "grb_difficulty",
+    "attacks": "grb_attack",
+    "budgets": "grb_budget",
+    "repeats": "grb_repeats",
+    "split": "grb_split",
+    "training": "grb_training",
+    "features": "grb_features",
+    "device": "grb_device",
+    "rank_against": "grb_rank_against",
+    "delta_to": "grb_delta_to",
+    "data": "grb_data",
+    "download": "grb_download",
+}
