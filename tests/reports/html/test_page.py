@@ -3,19 +3,66 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 from html.parser import HTMLParser
 from importlib.resources import files
+from itertools import cycle
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from outcome_factory import CASE
 from record_factory import HOSTILE, SMALLEST, compared, entry, many, measured, record, rich
 
 from grb_check.cases.case import Case
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
+from grb_check.reports.plain import fit
 
+# Texts that could end an element, an attribute, a style sheet, an expression of a template.
+ODD = st.lists(
+    st.sampled_from(
+        (
+            *"<>&\"'{}%#/=`\\ -!\n\t\r\0\x0b\x1b\x85\ud800\u202e\u2028aé",
+            *("</td>", "</style>", "<script>", "<!--", "]]>", " onload=x ", "&lt;", "\x1b[31m"),
+            *("{{ 7 * 7 }}", "{% raw %}", "{#"),
+        )
+    ),
+    max_size=8,
+).map("".join)
+UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\u202e]")
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "header", "nav", "main", "footer"),
+    *(
+        "section",
+        "article",
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "div",
+        "span",
+        "a",
+        "strong",
+        "code",
+        "pre",
+        "wbr",
+    ),
+    *("wbr", "ul", "li", "dl", "dt", "dd", "details", "summary", "figure", "figcaption"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "svg", "rect", "line"),
+    *("text", "polyline", "circle"),
+}
+ATTRIBUTES = {
+    *("lang", "charset", "name", "content", "http-equiv", "class", "id", "href", "title", "scope"),
+    *("colspan", "tabindex", "role", "aria-label", "viewbox", "preserveaspectratio", "x", "y"),
+    *("width", "height", "x1", "x2", "y1", "y2", "cx", "cy", "r", "points"),
+}
+# Values of which each is one of a few, and fields of fixed form.
+LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "black-box", "injection"}
+LITERALS |= {"modification", "easy", "medium", "hard", "full"}
+FIXED = {"id", "node_id", "right_before", "right_after", "origins"}
 VOID = ("meta", "wbr")
 AA = 4.5  # contrast that WCAG asks of text
 PAIRS = [
@@ -146,6 +193,30 @@ def test_text_of_others_is_text() -> None:
     assert "script" not in found.tags
     assert found.text.count("<script>alert(1)") >= 12
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", page)
+
+
+@settings(max_examples=40)
+@given(st.lists(ODD, min_size=1, max_size=5))
+def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
+    """Every string of the record hostile at once: all of it is shown as it is, and once escaped."""
+    hostile = [f"<x-y>{text}\"'" for text in texts]
+    page = page_text([digest(with_texts(rich(), cycle(hostile)), hostile[0])])
+    found = Reader(page)
+    assert set(found.tags) <= TAGS
+    assert set(found.attributes) <= ATTRIBUTES
+    assert not UNFIT.search(page)
+    assert all(fit(text) in found.text for text in hostile)
+
+
+def with_texts(value: Any, texts: Iterator[str]) -> Any:
+    """The same record with these texts in place of all strings that may be any."""
+    if isinstance(value, dict):
+        return {
+            key: each if key in FIXED else with_texts(each, texts) for key, each in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [with_texts(each, texts) for each in value]
+    return next(texts) if isinstance(value, str) and value not in LITERALS else value
 
 
 def test_a_set_of_graphs_has_one_column() -> None:
