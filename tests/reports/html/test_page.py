@@ -60,8 +60,8 @@ ATTRIBUTES = {
     *("width", "height", "x1", "x2", "y1", "y2", "cx", "cy", "r", "points"),
 }
 # Values of which each is one of a few, and fields of fixed form.
-LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "black-box", "injection"}
-LITERALS |= {"modification", "easy", "medium", "hard", "full"}
+LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "incomparable", "new"}
+LITERALS |= {"black-box", "injection", "modification", "easy", "medium", "hard", "full"}
 FIXED = {"id", "node_id", "right_before", "right_after", "origins"}
 VOID = ("meta", "wbr")
 AA = 4.5  # contrast that WCAG asks of text
