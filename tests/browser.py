@@ -1,4 +1,4 @@
-"""Opens a page in a real headless browser and tells what it saw."""
+"""Open a page in a headless browser and measure it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ addEventListener("load", () => {
   }), "*");
 });
 </script>"""
-# A window of the browser is no narrower than 500 pixels; a frame may be.
+# The window of the browser is at least 500 pixels wide, but a frame may be narrower.
 FRAME = """<!doctype html>
 <html style="color-scheme: light dark"><body><script>
 addEventListener("message", (event) => { document.body.dataset.seen = event.data; });
@@ -58,20 +58,20 @@ addEventListener("message", (event) => { document.body.dataset.seen = event.data
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """What the browser saw of a page.
+    """Measurements of a page in the browser.
 
     Attributes:
-        width: of its frame, in pixels ...
-        overflow: ... and how much wider the page is than it.
+        width: of the frame, in pixels.
+        overflow: width by which the page exceeds the frame, in pixels.
         beyond: elements outside of scrolling boxes that reach beyond the frame.
-        scrolling: boxes whose content is wider than they are.
-        background: computed, of the page ...
-        color: ... and of its text.
-        requests: addresses that it asked for.
+        scrolling: number of boxes whose content is wider than they are.
+        background: computed background colour of the page.
+        color: computed colour of the text.
+        requests: addresses that the page requested.
         title: of the page.
-        lang: of the page.
-        sections: their ids.
-        console: lines of errors and warnings.
+        lang: language of the page.
+        sections: ids of the sections.
+        console: errors and warnings in the console.
     """
 
     width: int
@@ -88,7 +88,7 @@ class Seen:
 
 
 def browser() -> str:
-    """The path of a browser; the test is skipped where there is none."""
+    """Return the path of a browser; skip the test if there is none."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip(f"no headless browser on PATH ({', '.join(NAMES)})")
@@ -98,7 +98,7 @@ def browser() -> str:
 def look(
     page: str, folder: Path, *, width: int = 1200, scheme: Literal["dark", "light"] = "light"
 ) -> Seen:
-    """Open a page, with a script added that measures it, for which its policy is lifted."""
+    """Open a page at a width, with a script that measures it and without the policy against it."""
     copy = folder / "page.html"
     lifted = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
     copy.write_text(lifted.replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")

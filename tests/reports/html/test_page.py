@@ -1,4 +1,4 @@
-"""The report for people: complete, escaped, and readable by everyone."""
+"""The HTML page: complete, escaped and accessible."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.plain import fit
 
-# Texts that could end an element, an attribute, a style sheet, an expression of a template.
+# Parts of texts that could end an element, an attribute, a style sheet or a template expression.
 ODD = st.lists(
     st.sampled_from(
         (
@@ -59,12 +59,12 @@ ATTRIBUTES = {
     *("colspan", "tabindex", "role", "aria-label", "viewbox", "preserveaspectratio", "x", "y"),
     *("width", "height", "x1", "x2", "y1", "y2", "cx", "cy", "r", "points"),
 }
-# Values of which each is one of a few, and fields of fixed form.
+# Values of enumerated fields, and fields of fixed form: these stay as they are.
 LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "incomparable", "new"}
 LITERALS |= {"black-box", "injection", "modification", "easy", "medium", "hard", "full"}
 FIXED = {"id", "node_id", "right_before", "right_after", "origins"}
 VOID = ("meta", "wbr")
-AA = 4.5  # contrast that WCAG asks of text
+AA = 4.5  # contrast that WCAG requires of text
 PAIRS = [
     ("text", "page"),
     ("text", "panel"),
@@ -77,7 +77,7 @@ PAIRS = [
 
 
 class Reader(HTMLParser):
-    """Checks that tags match, and gathers ids, links, texts and attributes."""
+    """Checks that tags match, and collects ids, links, text and attributes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def read(made: dict[str, Any]) -> Reader:
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
-    """Tags match, ids are unique, links lead somewhere, nothing is loaded and nothing runs."""
+    """Tags match, ids are unique, links have targets, nothing is loaded and nothing runs."""
     page = page_text([digest(rich())])
     found = Reader(page)
     assert found.open == []
@@ -128,7 +128,7 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 
 
 def test_the_verdicts_come_first_then_figures_then_the_run() -> None:
-    """In the order in which people ask."""
+    """Sections are in the order of what readers want to know."""
     found = read(rich())
     assert [each for each in found.ids if not each.startswith("case-")] == [
         "broke",
@@ -141,10 +141,8 @@ def test_the_verdicts_come_first_then_figures_then_the_run() -> None:
         "cases",
     ]
     assert "4 of 16 cases passed; 7 failed" in found.text
-    lead = (
-        "Farthest beyond its limit: synthetic-cora/hard/injection/pgd loses 52.1% of its accuracy"
-    )
-    assert f"{lead}, 22.1 points more than the 30.0% that pass." in found.text
+    lead = "Most severe failure: synthetic-cora/hard/injection/pgd loses 52.1% of its accuracy"
+    assert f"{lead}, 22.1 points over the limit of 30.0%." in found.text
     assert "python -m grb_check replay .grb_check/evidence/fgsm.npz" in found.text
 
 
@@ -159,20 +157,20 @@ def test_the_verdicts_come_first_then_figures_then_the_run() -> None:
         "edges added: 2\n  3 - 17\n  4 - 250",
         "node 5 (class 2): 2 -> 6",
         "Compared with robustness.json. A loss of up to 2 points is no regression.",
-        "1 entry that no case usedsynthetic-cora/full/injection/rnd",
+        "1 unused entrysynthetic-cora/full/injection/rnd",
         "docs/diagnostics.md#no-effect",
         "the model gives the same answer whatever the edges are",
         "drop at most 30.0% (command line)",
         "failed (clean)",
     ],
 )
-def test_everything_that_happened_is_told(words: str) -> None:
-    """Beside the figures of the cases."""
+def test_everything_that_happened_is_reported(words: str) -> None:
+    """Besides the figures of the cases."""
     assert words in read(rich()).text
 
 
-def test_text_of_others_is_text() -> None:
-    """In names, messages, evidence, settings: no element and no character that hides something."""
+def test_text_from_outside_stays_text() -> None:
+    """Names, messages, evidence and settings make no elements and hide nothing."""
     case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
     smallest = {**SMALLEST, "flipped": [{**SMALLEST["flipped"][0], "class": HOSTILE}]}  # type: ignore[index]
     kept = {"artifact": HOSTILE, "replay": HOSTILE, "smallest": smallest}
@@ -198,7 +196,7 @@ def test_text_of_others_is_text() -> None:
 @settings(max_examples=40)
 @given(st.lists(ODD, min_size=1, max_size=5))
 def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
-    """Every string of the record hostile at once: all of it is shown as it is, and once escaped."""
+    """Hostile strings in all fields at once are shown literally, escaped exactly once."""
     hostile = [f"<x-y>{text}\"'" for text in texts]
     page = page_text([digest(with_texts(rich(), cycle(hostile)), hostile[0])])
     found = Reader(page)
@@ -209,7 +207,7 @@ def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
 
 
 def with_texts(value: Any, texts: Iterator[str]) -> Any:
-    """The same record with these texts in place of all strings that may be any."""
+    """Return the record with these texts in place of all free strings."""
     if isinstance(value, dict):
         return {
             key: each if key in FIXED else with_texts(each, texts) for key, each in value.items()
@@ -220,7 +218,7 @@ def with_texts(value: Any, texts: Iterator[str]) -> Any:
 
 
 def test_a_set_of_graphs_has_one_column() -> None:
-    """Its only difficulty is `full`."""
+    """The only difficulty of a set of graphs is `full`."""
     cases = [
         Case("tu-mutag", "full", "modification", name)
         for name in ("random-flips", "prbcd", "grbcd")
@@ -231,7 +229,7 @@ def test_a_set_of_graphs_has_one_column() -> None:
 
 
 def test_budgets_make_curves_with_their_figures() -> None:
-    """A drawing with text, and a table for those who cannot see it."""
+    """A chart has a title and a table with the same figures."""
     cases = [
         Case("synthetic-cora", "easy", "injection", f"{name}+budget={budget}")
         for name in ("pgd", "fgsm")
@@ -242,12 +240,12 @@ def test_budgets_make_curves_with_their_figures() -> None:
     found = read(made)
     points = next(each for each in made["curves"] if each["attack"] == "fgsm")["points"]
     assert "curves" in found.ids
-    assert found.text.count("drop over budget, figures in the table below") == 1
+    assert found.text.count("drop by budget, with figures in the table below") == 1
     assert "injection/fgsm" + "".join(f"{each['drop']:.1%}" for each in points) in found.text
 
 
-def test_several_models_and_several_runs_stand_side_by_side() -> None:
-    """With ids of their own."""
+def test_several_models_and_several_runs_have_ids_of_their_own() -> None:
+    """A page about several runs has no id twice."""
     cases = [Case("synthetic-cora", "easy", "injection", "pgd", name) for name in ("gat", "gcn")]
     made = record([entry(case, measured(case, 0.4, case.model)) for case in cases])
     found = Reader(page_text([digest(made, "monday"), digest(made, "tuesday")]))
@@ -259,22 +257,22 @@ def test_several_models_and_several_runs_stand_side_by_side() -> None:
 
 
 def test_a_run_without_cases_has_a_page() -> None:
-    """That says so."""
+    """The page says that no case ran."""
     assert "No case ran" in read(record([])).text
 
 
-def test_a_part_of_a_run_says_so() -> None:
-    """And how many of its cases are elsewhere."""
+def test_a_shard_counts_the_cases_of_the_others() -> None:
+    """The page names the shard and counts planned cases that it does not list."""
     here = entry(CASE, measured(CASE, 0.1))
     planned = [{"id": str(number), "node_id": str(number)} for number in range(3)]
     shard = {"index": 2, "count": 4, "plan": "abc"}
     found = read(record([here], shard=shard, planned=planned))
-    assert "part 2 of 4 of a run" in found.text
-    assert "3 cases of the run not here: in other parts of it." in found.text
+    assert "shard 2 of 4" in found.text
+    assert "3 planned cases not listed: they belong to other shards." in found.text
 
 
 def test_all_results_of_comparisons_are_shown() -> None:
-    """What is not fine stands open, the rest is folded away."""
+    """Cases that are not worse are folded away."""
     results = ("equal", "pass", "fail", "inconclusive", "incomparable", "new")
     cases = [Case("d", "easy", "injection", f"attack-{result}") for result in results]
     made = record(
@@ -289,7 +287,7 @@ def test_all_results_of_comparisons_are_shown() -> None:
 
 
 def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
-    """With every repeat of every case."""
+    """The page has every repeat of every case."""
     made = many()
     page = page_text([digest(made)])
     assert len(page.encode()) < 2_000_000
@@ -297,8 +295,8 @@ def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_in_both_schemes(scheme: str) -> None:
-    """Contrasts of WCAG AA: text, verdicts and every shade of the heat map."""
+def test_text_has_enough_contrast_in_both_schemes(scheme: str) -> None:
+    """WCAG AA holds for text, verdicts and every shade of the heat map."""
     style = (
         files("grb_check.reports.html").joinpath("templates/page.css").read_text(encoding="utf-8")
     )
@@ -315,13 +313,13 @@ def test_text_stands_out_in_both_schemes(scheme: str) -> None:
 
 
 def contrast(one: str, other: str) -> float:
-    """WCAG 2.1, contrast ratio of two colours."""
+    """Return the contrast ratio of two colours, as in WCAG 2.1."""
     dark, light = sorted(map(luminance, (one, other)))
     return (light + 0.05) / (dark + 0.05)
 
 
 def luminance(color: str) -> float:
-    """WCAG 2.1, relative luminance."""
+    """Return the relative luminance of a colour, as in WCAG 2.1."""
     parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
@@ -330,7 +328,7 @@ def luminance(color: str) -> float:
 
 
 def test_a_comparison_has_its_figures() -> None:
-    """Accuracies, loss, lower end, p and the share of alpha."""
+    """They are the accuracies, the loss, its lower end, p and alpha."""
     comparison = compared("inconclusive", repeats_needed=9)
     assert asdict(comparison)["loss"] == 4.0
     text = read(record([entry(CASE, measured(CASE, 0.1), comparison=comparison)])).text

@@ -1,4 +1,4 @@
-"""The report for people in a real headless browser."""
+"""The HTML page in a headless browser."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from grb_check.reports.html.page import page_text
 
 @pytest.fixture(scope="module")
 def narrow(tmp_path_factory: pytest.TempPathFactory) -> Seen:
-    """The page on a phone, by day, with cases whose names do not fit."""
+    """The page on a phone in the light scheme, with a text that does not fit on a line."""
     browser()
     record = rich()
     record["environment"]["hostile"] = "x" * 400
     return look(page_text([digest(record)]), tmp_path_factory.mktemp("narrow"), width=360)
 
 
-def test_nothing_is_wider_than_a_phone_but_what_scrolls_in_its_box(narrow: Seen) -> None:
-    """No horizontal scrolling of the page; wide tables scroll."""
+def test_only_wide_tables_scroll_on_a_phone(narrow: Seen) -> None:
+    """The page itself does not scroll horizontally."""
     assert (narrow.width, narrow.overflow, narrow.beyond) == (360, 0, [])
     assert narrow.scrolling >= 3
 
 
-def test_the_page_asks_for_nothing_and_complains_of_nothing(narrow: Seen) -> None:
-    """No request, no error and no warning in the console."""
+def test_the_page_makes_no_request_and_no_warning(narrow: Seen) -> None:
+    """The console stays empty."""
     assert narrow.requests == []
     assert narrow.console == []
     assert narrow.lang == "en"
@@ -39,7 +39,7 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(narrow: Seen) -> Non
 
 
 def test_dark_is_dark_and_light_is_light(narrow: Seen, tmp_path: Path) -> None:
-    """The page follows the scheme that the reader prefers."""
+    """The page follows the colour scheme of the system."""
     dark = look(page_text([digest(rich())]), tmp_path, width=768, scheme="dark")
     assert _light(narrow.background) > 0.9 > 0.3 > _light(narrow.color)
     assert _light(dark.background) < 0.2 < 0.8 < _light(dark.color)
@@ -47,6 +47,6 @@ def test_dark_is_dark_and_light_is_light(narrow: Seen, tmp_path: Path) -> None:
 
 
 def _light(color: str) -> float:
-    """The mean of red, green and blue, in [0, 1]."""
+    """Return the mean of red, green and blue, in [0, 1]."""
     parts = [int(each) for each in re.findall(r"\d+", color)[:3]]
     return sum(parts) / (3 * 255)
