@@ -31,7 +31,7 @@ def peak() -> int:
 
 def generation(name: str, home: Path) -> dict[str, float]:
     """Seconds and MiB of drawing the graph and of writing its folder."""
-    from grb_check.datasets.formats.synthetic import prepare
+    from grb_check.datasets.synthetic import prepare
 
     before, begin = peak(), time.perf_counter()
     prepare(name, home)
@@ -43,7 +43,7 @@ def loading(name: str, home: Path) -> dict[str, float]:
     """Seconds and MiB of reading, checking and normalising the folder, and of GRB's split."""
     import torch
 
-    import grb_check.datasets.formats.grb_files  # noqa: F401  (before the measurement)
+    import grb_check.datasets.reading.four_files  # noqa: F401  (before the measurement)
     from grb_check.datasets import find, load
     from grb_check.datasets.splits import grb_split
 

@@ -42,14 +42,14 @@ from torch import Tensor
 from grb_check.attacks import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.synthetic import (
+from grb_check.datasets.grb_writer import write_folder
+from grb_check.datasets.synthetic import (
     DegreeShape,
     Preset,
     degree_sequence,
     generate,
 )
-from grb_check.datasets.formats.synthetic import prepare as prepare_preset
-from grb_check.datasets.grb_writer import write_folder
+from grb_check.datasets.synthetic import prepare as prepare_preset
 from grb_check.evaluation.surrogates import kinds_for
 from grb_check.gradients.victim import Victim, freeze
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from grb_check import __version__, datasets
 from grb_check.cli import merge, replay, report
 from grb_check.datasets import Places, Source
+from grb_check.datasets.catalogue import find_original
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
 from grb_check.errors import GrbCheckError, UsageError
@@ -70,7 +71,6 @@ def list_datasets(options: argparse.Namespace, places: Places) -> int:
 def info(options: argparse.Namespace, places: Places) -> int:
     """The figures of one dataset beside the published ones."""
     from grb_check.cli.dataset_report import graph_set_statistics, statistics
-    from grb_check.datasets.identity import files_of, key_of
     from grb_check.datasets.lock import LOCK_FILE, recorded
 
     source = datasets.find(options.dataset, places)
@@ -78,8 +78,7 @@ def info(options: argparse.Namespace, places: Places) -> int:
         _say(*graph_set_statistics(datasets.load_graph_set(source)))
     else:
         _say(*statistics(datasets.load(source)))
-    has_files = source.kind == "zip" or files_of(source)
-    if has_files and recorded(key_of(source), places.home):
+    if source.format.files(source) and recorded(source.lock_key, places.home):
         _say("", f"checksums: as in {places.home / LOCK_FILE}")
     return 0
 
@@ -89,7 +88,7 @@ def fetch(options: argparse.Namespace, places: Places) -> int:
     result = 0
     for spec in options.datasets:
         try:
-            _say(f"{spec}: {_fetched(datasets.find(spec, replace(places, download=True)))}")
+            _say(f"{spec}: {_fetched(find_original(spec, replace(places, download=True)))}")
         except GrbCheckError as error:
             _complain(error)
             result = FAILED
@@ -161,8 +160,6 @@ def _fetched(source: Source) -> str:
     if source.of_graphs:
         graphs = datasets.load_graph_set(source)
         return f"{graphs.num_graphs:,} graphs, {graphs.origin}"
-    if source.kind == "rebuild":  # whoever says fetch wants the original
-        source = replace(source, kind="fetch", path=source.places.home / source.name)
     dataset = datasets.load(source)
     is_published = published(dataset.name) is not None
     figures = f"{dataset.num_nodes:,} nodes, {dataset.num_edges:,} edges"

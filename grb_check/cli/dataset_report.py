@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.formats.graph_sets import GraphSet
+    from grb_check.datasets.graph_dataset import GraphSet
 
 BAR: Final = 24  # characters of the longest bar
 LEVELS: Final = ("easy", "medium", "hard")

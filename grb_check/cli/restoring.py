@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.gate.limits import Gate, Threshold
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import read_against
@@ -34,7 +36,7 @@ def settings_of(record: Mapping[str, Any]) -> Settings:
         models=tuple(map(_model, record["models"])),
         suite=record["suite"],
         datasets=tuple(
-            Source(name, "graphs" if name in record["graph_sets"] else "folder", Path(name))
+            Source(name, TU_DATASET if name in record["graph_sets"] else GRB_FILES, Path(name))
             for name in record["datasets"]
         ),
         difficulties=tuple(record["difficulties"]),

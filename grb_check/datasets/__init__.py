@@ -1,10 +1,9 @@
-"""Datasets by name or folder. Importing this loads neither numpy nor torch; `load` does."""
+"""Datasets by name or path. Importing this loads neither numpy nor torch; `load` does."""
 
 from __future__ import annotations
 
 from grb_check.datasets.catalogue import (
     GRAPH_SETS,
-    Source,
     anchored,
     find,
     known_names,
@@ -12,8 +11,8 @@ from grb_check.datasets.catalogue import (
     load_either,
     load_graph_set,
 )
-from grb_check.datasets.notice import DataNotice
 from grb_check.datasets.places import Places
+from grb_check.datasets.source import DataNotice, Source
 
 __all__ = [
     "GRAPH_SETS",

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.data import Data
 
-from grb_check.datasets.blocks import blocks
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.adjacency import undirected_edges
-from grb_check.datasets.formats.npz import integers
 from grb_check.datasets.normalisation import normalise
-from grb_check.datasets.notice import DataNotice
 from grb_check.datasets.places import SplitRule
+from grb_check.datasets.reading.adjacency import undirected_edges
+from grb_check.datasets.reading.dense import blocks
+from grb_check.datasets.reading.npz import integers
+from grb_check.datasets.source import DataNotice
 from grb_check.datasets.splits import Split, given_split, grb_split
 from grb_check.errors import DataError
 

@@ -13,11 +13,40 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import digest
-from grb_check.datasets.formats.graph_sets import SEED, GraphSet
 from grb_check.errors import DataError
 
+SEED: Final = 42  # of the splits of sets of graphs
 VALIDATION_SHARE: Final = 0.1  # of the training graphs
 LEAST: Final = 3  # training graphs: two to tell apart, and one for validation
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GraphSet:
+    """Graphs with a class each, side by side in one disconnected graph.
+
+    Attributes:
+        name: as in case ids.
+        graphs: `x` float32 [num_nodes, num_features], one-hot node labels; `edge_index` int64
+            [2, 2 * num_edges], numbered through all graphs, both directions of each edge, sorted by
+            row then column, no self-loop, no duplicate; `batch` int64 [num_nodes], the graph of
+            each node, rising; `ptr` int64 [num_graphs + 1], the first node of each graph, and the
+            number of nodes; `y` int64 [num_graphs].
+        train: int64 [.], sorted graph ids.
+        test: int64 [.], sorted graph ids: all others.
+        num_classes: labels are 0 .. num_classes - 1.
+        origin: one phrase for reports: where the data came from.
+    """
+
+    name: str
+    graphs: Data
+    train: Tensor
+    test: Tensor
+    num_classes: int
+    origin: str
+
+    @property
+    def num_graphs(self) -> int:
+        return int(self.graphs.y.shape[0])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -1,25 +1,14 @@
-"""The known datasets: how large each is, and where it stands on this machine. Loads no torch."""
+"""The known datasets: how large each is, and where it is on this machine. Loads no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from grb_check.datasets import lock
-from grb_check.datasets.catalogue import (
-    GRAPH_SETS,
-    GRB_FILES,
-    PLANETOID,
-    UPSTREAM,
-    Source,
-    find,
-    known_names,
-    missing,
-)
-from grb_check.datasets.download.sources import urls_for
-from grb_check.datasets.identity import files_of, key_of
+from grb_check.datasets.catalogue import GRAPH_SETS, find, find_original, known_names
 from grb_check.datasets.places import Places
 from grb_check.datasets.published import SIZES, names, sizes
+from grb_check.datasets.source import Source
 from grb_check.errors import UsageError
 
 
@@ -29,9 +18,9 @@ class Entry:
 
     Attributes:
         name: as in case ids.
-        nodes: published number, as text; likewise `edges`, `features` and `classes`. Of sets of
-            graphs the totals.
-        state: where it is, or where it would come from, and what is known of it.
+        nodes: published number, as text; likewise `edges`, `features` and `classes`. Totals over
+            all graphs of a set.
+        state: where it is, or where it would come from, and whether its files are verified.
     """
 
     name: str
@@ -43,43 +32,31 @@ class Entry:
 
 
 def entries(places: Places) -> list[Entry]:
-    """Every known dataset, single graphs first."""
+    """List every known dataset, single graphs first."""
     return [_entry(name, places) for name in (*known_names(), *GRAPH_SETS)]
 
 
 def _entry(name: str, places: Places) -> Entry:
     size = sizes()[name]
     try:
-        state = _present(find(name, replace(places, download=False)))
+        source = find(name, replace(places, download=False))
     except UsageError:
-        state = _absent(name, places)
-    if name in GRAPH_SETS:
+        source = find_original(name, replace(places, download=True))
+    state = source.format.describe(source) + _use(source)
+    if source.of_graphs:
         state = f"set of graphs, {state}"
     texts = {figure: f"{size[figure]:,}" for figure in SIZES}
     return Entry(name=name, state=state, **texts)
 
 
-def _present(source: Source) -> str:
-    if source.kind in ("bundled", "bundled-graphs"):
-        return "bundled"
-    if source.kind == "synthetic":
-        is_made = not missing(source.path, GRB_FILES)
-        return f"generated in {source.path}" if is_made else "generated on first use"
-    verb = "rebuilt from" if source.kind == "rebuild" else "in"
-    used = lock.recorded(key_of(source), source.places.home)
-    if source.kind == "zip":  # which is opened when it is used
-        return f"{verb} {source.path}"
+def _use(source: Source) -> str:
+    """Whether the files were used before; nothing if the lock file knows them by other names."""
+    files = {} if source.pending else source.format.files(source)
+    used = lock.recorded(source.lock_key, source.places.home)
+    if not files or (used is not None and used.keys() != files.keys()):
+        return ""
     if used is None:
-        return f"{verb} {source.path}, not used yet"
-    sizes_now = {name: path.stat().st_size for name, path in files_of(source).items()}
-    if sizes_now != {name: each.size for name, each in used.items()}:
-        return f"{verb} {source.path}, changed since it was used"
-    return f"{verb} {source.path}, {'verified' if source.name in names() else 'used before'}"
-
-
-def _absent(name: str, places: Places) -> str:
-    if name in PLANETOID or name in GRAPH_SETS:
-        return "not here; fetch downloads it with PyG"
-    hosts = [urlsplit(url).hostname or url for url in urls_for(name, places.sources)]
-    upstream = f", else rebuilds it from PyG's {UPSTREAM[name]}" if name in UPSTREAM else ""
-    return f"not here; fetch downloads it from {', '.join(hosts) or 'nowhere'}{upstream}"
+        return ", not used yet"
+    if any(path.stat().st_size != used[name].size for name, path in files.items()):
+        return ", changed since it was used"
+    return f", {'verified' if source.name in names() else 'used before'}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from typing import Any, Final
 
 from filelock import FileLock
 
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
 from grb_check.files.whole import write_whole
-from grb_check.files.writing import writing
+from grb_check.files.writing import UnwritableError, writing
 
 LOCK_FILE: Final = "grb_check.lock.json"
 FORMAT: Final = 1
@@ -116,6 +118,23 @@ def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> 
     }
     with writing(home / LOCK_FILE), _exclusive(home):
         _write(home, _read(home) | {key: entry})
+
+
+def record_first_use(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> None:
+    """Record files as `record` does, unless there is a record.
+
+    Raises:
+        DataError: the lock file cannot be read.
+
+    Warns:
+        DataNotice: the folder cannot be written.
+    """
+    if recorded(key, home) is not None:
+        return
+    try:
+        record(key, files, home, origin=origin)
+    except UnwritableError as error:
+        warnings.warn(f"the checksums of {key} are not kept: {error}", DataNotice, stacklevel=2)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from grb_check.datasets.blocks import blocks
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.reading.dense import blocks
 
 _BELOW_ONE: Final = float(np.nextafter(np.float32(1), np.float32(0)))
 

@@ -179,7 +179,7 @@ def test_each_seed_of_each_attack_is_a_row_of_the_file(
     assert "probing and checks" in table
 
 
-@pytest.mark.filterwarnings("ignore::grb_check.datasets.notice.DataNotice")
+@pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
 def test_sets_of_graphs_are_measured_in_the_same_way(
     module: Callable[[str], ModuleType], measuring: ModuleType, tmp_path: Path, store: Path
 ) -> None:

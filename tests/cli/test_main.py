@@ -151,7 +151,7 @@ def test_the_advised_command_works(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["info", "http://127.0.0.1/x.zip"], "a URL is no dataset"),
+        (["info", "http://127.0.0.1/x.zip"], "a URL is not a dataset"),
         (["info", "planetoid-cora", "--data=~nobody/x"], "is no folder"),
         (["info", "grb-coar"], "did you mean grb-cora?"),
         (["info", "grb-cora"], "python -m grb_check fetch grb-cora"),

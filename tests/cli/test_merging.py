@@ -23,6 +23,8 @@ from grb_check.cli.merging import merge
 from grb_check.cli.restoring import settings_of
 from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.limits import Gate, Threshold, judge
@@ -42,7 +44,7 @@ SETTINGS = Settings(
         ModelSpec(label="mlp", target="m:mlp", args={}),
     ),
     suite="smoke",
-    datasets=(Source("tiny", "folder", Path("tiny")), Source("set", "graphs", Path("set"))),
+    datasets=(Source("tiny", GRB_FILES, Path("tiny")), Source("set", TU_DATASET, Path("set"))),
     difficulties=("easy", "full"),
     attacks=(("injection", "rnd"), ("modification", "prbcd"), ("modification", "m:attr")),
     patterns=("tiny/*", "*/full/modification/prbcd"),

@@ -325,7 +325,7 @@ def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypat
     monkeypatch.chdir(home / "tiny")
     code, lines = replay(home / "moved.npz")
     assert code == 4
-    assert "there is no folder '" in lines[-1]
+    assert "there is no directory '" in lines[-1]
     assert replay(home / "moved.npz", "--grb-dataset", home / "tiny")[0] == 1
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from grb_check.datasets import Places, Source, anchored, find, known_names, load
-from grb_check.datasets.catalogue import OGB_FILES
+from grb_check.datasets.catalogue import find_original
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
+from grb_check.datasets.formats.ogb import FILES, OGB, SPLIT_FILES
+from grb_check.datasets.formats.own_data import OWN_DATA
+from grb_check.datasets.formats.planetoid import PLANETOID
+from grb_check.datasets.formats.pyg import PYG
+from grb_check.datasets.formats.rebuilt import REBUILT
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
+from grb_check.datasets.source import Format
 from grb_check.errors import DataError, UsageError
 
 GRB = ("adj.npz", "features.npz", "labels.npz", "index.npz")
@@ -57,8 +66,8 @@ def at(*folders: Path, download: bool = False) -> Places:
     return Places(folders=folders, home=HOME, download=download)
 
 
-def place(source: Source) -> tuple[str, str, Path]:
-    return source.name, source.kind, source.path
+def place(source: Source) -> tuple[str, Format, Path]:
+    return source.name, source.format, source.path
 
 
 @pytest.mark.parametrize("inside", ["grb-cora", "grb-format/grb-cora"])
@@ -66,13 +75,13 @@ def test_grb_name_is_found_in_data_folder(tmp_path: Path, inside: str) -> None:
     """`grb-x` lies in `grb-x/` or `grb-format/grb-x/` of a data folder."""
     folder = touch(tmp_path / inside)
     found = find("grb-cora", at(tmp_path / "no", tmp_path))
-    assert place(found) == ("grb-cora", "folder", folder)
+    assert place(found) == ("grb-cora", GRB_FILES, folder)
 
 
 def test_zip_of_a_grb_name_is_found_in_data_folder(tmp_path: Path) -> None:
     """An archive called after the dataset is enough."""
     (tmp_path / "grb-cora.zip").touch()
-    assert place(find("grb-cora", at(tmp_path)))[1:] == ("zip", tmp_path / "grb-cora.zip")
+    assert place(find("grb-cora", at(tmp_path)))[1:] == (GRB_FILES, tmp_path / "grb-cora.zip")
 
 
 @pytest.mark.parametrize("above", ["", "planetoid", "pyg/Planetoid"])
@@ -82,7 +91,7 @@ def test_planetoid_name_is_found_in_pyg_root(tmp_path: Path, above: str, name: s
     files = tuple(f"ind.{name.lower()}.{part}" for part in PARTS)
     folder = touch(tmp_path / above / name / "raw", files)
     spec = f"planetoid-{name.lower()}"
-    assert place(find(spec, at(tmp_path))) == (spec, "planetoid", folder)
+    assert place(find(spec, at(tmp_path))) == (spec, PLANETOID, folder)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +100,9 @@ def test_planetoid_name_is_found_in_pyg_root(tmp_path: Path, above: str, name: s
 def test_upstream_files_are_the_second_choice(tmp_path: Path, name: str, upstream: str) -> None:
     """GRB's own files, anywhere, come before those that they were made from."""
     raw = touch(tmp_path / "one" / upstream / "raw", SAINT)
-    assert place(find(name, at(tmp_path / "one"))) == (name, "rebuild", raw)
+    assert place(find(name, at(tmp_path / "one"))) == (name, REBUILT, raw)
     original = touch(tmp_path / "two" / name)
-    assert place(find(name, at(tmp_path / "one", tmp_path / "two"))) == (name, "folder", original)
+    assert place(find(name, at(tmp_path / "one", tmp_path / "two"))) == (name, GRB_FILES, original)
 
 
 def test_what_is_here_is_not_downloaded(tmp_path: Path) -> None:
@@ -105,53 +114,83 @@ def test_what_is_here_is_not_downloaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("grb-aminer", "fetch"), ("ogbn-arxiv", "fetch"), ("planetoid-cora", "pyg")]
+    ("name", "kind", "inside"),
+    [
+        ("grb-aminer", GRB_FILES, "grb-aminer"),
+        ("ogbn-arxiv", OGB, "ogbn-arxiv"),
+        ("planetoid-cora", PLANETOID, "pyg/Planetoid/Cora/raw"),
+        ("mutag", TU_DATASET, "pyg/TUDataset/MUTAG/raw"),
+    ],
+    ids=["grb", "ogb", "planetoid", "tu"],
 )
-def test_what_is_not_here_may_be_downloaded(name: str, kind: str) -> None:
+def test_what_is_not_here_may_be_downloaded(name: str, kind: Format, inside: str) -> None:
     """With permission a missing dataset is one that will be fetched, into the home folder."""
     source = find(name, at(download=True))
-    assert (source.name, source.kind) == (name, kind)
-    assert kind == "pyg" or source.path == HOME / name
+    assert place(source) == (name, kind, HOME / inside)
+    assert source.pending
+
+
+def test_fetch_prefers_the_original_to_rebuilding_it(tmp_path: Path) -> None:
+    """Upstream files that are here do not keep `fetch` from asking for GRB's own."""
+    touch(tmp_path / "Flickr" / "raw", SAINT)
+    places = at(tmp_path, download=True)
+    expected = ("grb-flickr", GRB_FILES, HOME / "grb-flickr")
+    assert place(find_original("grb-flickr", places)) == expected
+    touch(tmp_path / "grb-flickr")
+    assert not find_original("grb-flickr", places).pending
+
+
+def test_folders_come_before_formats(tmp_path: Path) -> None:
+    """Of two datasets of one name, the one in the folder that was named first."""
+    first, second = tmp_path / "one", tmp_path / "two"
+    touch(first, ("mine.npz",))
+    folder = touch(second / "mine")
+    assert find("mine", at(first, second)).path == first / "mine.npz"
+    assert find("mine", at(second, first)).path == folder
 
 
 def test_arxiv_is_found_in_the_layout_of_ogb(tmp_path: Path) -> None:
     """OGB's own package calls the folder `ogbn_arxiv`."""
     folder = tmp_path / "ogbn_arxiv"
-    for name in OGB_FILES:
+    for name in (*FILES, *SPLIT_FILES):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    assert place(find("ogbn-arxiv", at(tmp_path))) == ("ogbn-arxiv", "ogb", folder)
+    assert place(find("ogbn-arxiv", at(tmp_path))) == ("ogbn-arxiv", OGB, folder)
 
 
 @pytest.mark.parametrize(
     ("spec", "name", "kind", "rest"),
     [
-        ("pyg:Planetoid/PubMed", "pyg-planetoid-pubmed", "pyg", "Planetoid/PubMed"),
-        ("pyg:WikiCS", "pyg-wikics", "pyg", "WikiCS"),
-        ("wiki=pyg:WikiCS", "wiki", "pyg", "WikiCS"),
-        ("mypkg:data", "mypkg.data", "own", "mypkg:data"),
-        ("mypkg.sub:make.data", "mypkg.sub.make.data", "own", "mypkg.sub:make.data"),
-        ("mine=mypkg:data", "mine", "own", "mypkg:data"),
+        ("pyg:Planetoid/PubMed", "pyg-planetoid-pubmed", PYG, "pyg:Planetoid/PubMed"),
+        ("pyg:WikiCS", "pyg-wikics", PYG, "pyg:WikiCS"),
+        ("wiki=pyg:WikiCS", "wiki", PYG, "pyg:WikiCS"),
+        ("mypkg:data", "mypkg.data", OWN_DATA, "mypkg:data"),
+        ("mypkg.sub:make.data", "mypkg.sub.make.data", OWN_DATA, "mypkg.sub:make.data"),
+        ("mine=mypkg:data", "mine", OWN_DATA, "mypkg:data"),
     ],
 )
-def test_classes_and_functions_are_named(spec: str, name: str, kind: str, rest: str) -> None:
+def test_classes_and_functions_are_named(spec: str, name: str, kind: Format, rest: str) -> None:
     """What is no file gets a name that can stand in a case id, or the given one."""
     source = find(spec, at())
-    assert (source.name, source.kind, source.spec) == (name, kind, rest)
+    assert (source.name, source.format, source.spec) == (name, kind, rest)
 
 
 def test_path_is_named_after_its_folder(tmp_path: Path) -> None:
     """A path gives its base name to the dataset, with or without a slash at its end."""
     folder = touch(tmp_path / "my.graph_1")
-    assert place(find(str(folder))) == ("my.graph_1", "folder", folder) == place(find(f"{folder}/"))
+    assert (
+        place(find(str(folder))) == ("my.graph_1", GRB_FILES, folder) == place(find(f"{folder}/"))
+    )
 
 
-@pytest.mark.parametrize("suffix", ["zip", "npz"])
-def test_file_is_named_after_its_stem(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [("zip", GRB_FILES), ("npz", NPZ_GRAPH)], ids=["zip", "npz"]
+)
+def test_file_is_named_after_its_stem(tmp_path: Path, suffix: str, kind: Format) -> None:
     """A zip or npz file is a dataset; in a data folder its stem is enough."""
     path = tmp_path / f"mine.{suffix}"
     path.touch()
-    expected = ("mine", suffix, path)
+    expected = ("mine", kind, path)
     assert expected == place(find(str(path))) == place(find("mine", at(tmp_path)))
 
 
@@ -161,7 +200,7 @@ def test_folder_in_working_directory_needs_no_separator(
     """The name of an existing folder is a path; `.` is named after the folder that it is."""
     folder = touch(tmp_path / "graph")
     monkeypatch.chdir(tmp_path)
-    assert place(find("graph")) == ("graph", "folder", Path("graph"))
+    assert place(find("graph")) == ("graph", GRB_FILES, Path("graph"))
     monkeypatch.chdir(folder)
     assert find(".").name == "graph"
 
@@ -169,13 +208,13 @@ def test_folder_in_working_directory_needs_no_separator(
 def test_name_can_be_given_to_a_path(tmp_path: Path) -> None:
     """`name=path` names a folder, also one whose own name contains an equals sign."""
     folder = touch(tmp_path / "odd = name")
-    assert place(find(f"mine={folder}")) == ("mine", "folder", folder)
+    assert place(find(f"mine={folder}")) == ("mine", GRB_FILES, folder)
 
 
 def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
     """Any four-file folder inside a data folder can be called by its name."""
     folder = touch(tmp_path / "mine")
-    assert place(find("mine", at(tmp_path))) == ("mine", "folder", folder)
+    assert place(find("mine", at(tmp_path))) == ("mine", GRB_FILES, folder)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +241,8 @@ def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> N
     parts = ("A", "graph_indicator", "graph_labels", "node_labels")
     raw = touch(tmp_path / "PROTEINS" / "raw", tuple(f"PROTEINS_{part}.txt" for part in parts))
     source = find("proteins", at(tmp_path))
-    assert place(source) == ("proteins", "graphs", raw)
-    with pytest.raises(UsageError, match="proteins is a set of graphs; needed is a single one"):
+    assert place(source) == ("proteins", TU_DATASET, raw)
+    with pytest.raises(UsageError, match="proteins is a set of graphs, but a single"):
         load(source)
 
 
@@ -215,16 +254,16 @@ def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> N
         ("zzz", "known are synthetic-cora, grb-cora.*pyg:CLASS/NAME"),
         ("pyg:Planetoid/Pub Med", "give a class of torch_geometric.datasets"),
         ("pyg:", "give a class of torch_geometric.datasets"),
-        ("./no/where.zip", "no zip or npz file of that name"),
+        ("./no/where.zip", r"no \.zip, \.npz file of that name"),
         ("ogbn-arxiv", "python -m grb_check fetch ogbn-arxiv"),
         ("", "name=path"),
         ("two words", "name=path"),
         ("grb-cora\n", "name=path"),
-        ("./no/where", "there is no folder './no/where'"),
-        ("mine=", "there is no folder ''"),
-        ("~no_such_user_/x", "there is no folder"),
-        ("mine=x\0y", "there is no folder"),
-        ("mine=" + "x" * 5000, "there is no folder"),
+        ("./no/where", "there is no directory './no/where'"),
+        ("mine=", "there is no directory ''"),
+        ("~no_such_user_/x", "there is no directory"),
+        ("mine=x\0y", "there is no directory"),
+        ("mine=" + "x" * 5000, "there is no directory"),
         ("grb-cora", "--grb-data=DIR"),
         ("planetoid-cora", "--grb-download"),
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,11 +12,10 @@ from bad_server import Answer, serving
 from tiny import write_dataset
 
 from grb_check.datasets import DataNotice, Places, find, load, loading
-from grb_check.datasets.catalogue import Kind
-from grb_check.datasets.formats import rebuilt
-from grb_check.datasets.formats.synthetic import PRESETS, generate
-from grb_check.datasets.identity import files_of, key_of
+from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.lock import LOCK_FILE, recorded
+from grb_check.datasets.reading import saint_files
+from grb_check.datasets.synthetic import PRESETS, generate
 from grb_check.errors import DataError
 
 
@@ -30,10 +28,10 @@ def test_first_use_is_recorded_only_if_the_dataset_is_good(tmp_path: Path) -> No
     labels.write_bytes(content[:-30])
     with pytest.raises(DataError, match=r"labels\.npz"):
         load(source)
-    assert recorded(key_of(source), places.home) is None
+    assert recorded(source.lock_key, places.home) is None
     labels.write_bytes(content)
     load(source)
-    assert set(recorded(key_of(source), places.home) or ()) == set(files_of(source))
+    assert set(recorded(source.lock_key, places.home) or ()) == set(source.format.files(source))
 
 
 def test_a_published_name_obliges(tmp_path: Path) -> None:
@@ -90,7 +88,7 @@ def test_where_nothing_can_be_had_both_ways_are_named(
     def dead(name: str, home: Path) -> Path:
         raise DataError("PyG's download failed: no network")
 
-    monkeypatch.setattr(rebuilt, "fetch_upstream", dead)
+    monkeypatch.setattr(saint_files, "fetch_upstream", dead)
     with serving(Answer(status=404)) as server:
         places = Places(home=tmp_path, download=True, sources=(server.url(),))
         with pytest.raises(DataError, match=r"(?s)404.*rebuild.*no network"):
@@ -141,18 +139,11 @@ def test_flickr_is_rebuilt_where_the_sources_are_dead(
         target.symlink_to(flickr_raw)
         return target
 
-    monkeypatch.setattr(rebuilt, "fetch_upstream", fetched)
+    monkeypatch.setattr(saint_files, "fetch_upstream", fetched)
     with serving(Answer(b"<html>gone</html>", headers={"Content-Type": "text/html"})) as server:
         places = Places(home=home, download=True, sources=(server.url(),))
         with pytest.warns(DataNotice, match=r"(?s)grb-flickr will be rebuilt, because .*web page"):
             dataset = load(find("grb-flickr", places))
         assert dataset.rebuilt
-        assert find("grb-flickr", places).kind == "rebuild"
+        assert find("grb-flickr", places).format is REBUILT
         assert len(server.requests) == 1
-
-
-def test_every_kind_of_source_can_be_read() -> None:
-    """None was forgotten; what is fetched becomes another kind, and sets of graphs are none."""
-    assert set(get_args(Kind)) - {"fetch", "graphs", "bundled-graphs", "zip"} == set(
-        loading._READERS
-    )

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from grb_check.datasets import blocks
 from grb_check.datasets.normalisation import Moments, denormalise, normalise
+from grb_check.datasets.reading import dense
 
 MATRICES = arrays(
     np.float32,
@@ -83,7 +83,7 @@ def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix that is worked through row by row gives the same as one done at once."""
     x = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
     whole, moments = normalise(x)
-    monkeypatch.setattr(blocks, "BLOCK_VALUES", 4)
+    monkeypatch.setattr(dense, "BLOCK_VALUES", 4)
     by_row, same = normalise(x)
     np.testing.assert_allclose(by_row, whole, atol=1e-7)
     assert (same.mean, same.std) == pytest.approx((moments.mean, moments.std))

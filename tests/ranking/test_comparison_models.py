@@ -10,6 +10,8 @@ from boards import board_of
 
 from grb_check.cases.case import Case
 from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import DataError, UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
 from grb_check.ranking.boards.files import write_board
@@ -36,7 +38,7 @@ def places(tmp_path: Path) -> Places:
 
 
 def sources(*names: str) -> list[Source]:
-    return [Source(name, "folder", Path("/nowhere"), asked=f"./{name}") for name in names]
+    return [Source(name, GRB_FILES, Path("/nowhere"), asked=f"./{name}") for name in names]
 
 
 def found(
@@ -160,7 +162,7 @@ def test_a_leaderboard_has_to_know_some_of_the_cases(places: Places) -> None:
 def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None:
     """Nor could one be made; where there is a single graph besides, that one is proposed."""
     against = read_against([words], Path)
-    graphs = Source("proteins", "graphs", Path("/nowhere"), asked="proteins")
+    graphs = Source("proteins", TU_DATASET, Path("/nowhere"), asked="proteins")
     with pytest.raises(UsageError, match="are of single graphs, and proteins is a set; leave"):
         find_opponents(against, [graphs], places)
     with pytest.raises(UsageError, match=r"leaderboard --dataset \./other "):

@@ -10,6 +10,7 @@ from boards import board_of
 
 from grb_check.cases.shards import Shard
 from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.errors import UsageError
 from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import Group, RankLimit
@@ -36,7 +37,7 @@ def settings(home: Path, limits: tuple[RankLimit, ...] = (LIMIT,), **more: objec
     made = Settings(
         models=(ModelSpec(label="net", target="m:net", args={}),),
         suite="smoke",
-        datasets=(Source("tiny", "folder", home),),
+        datasets=(Source("tiny", GRB_FILES, home),),
         difficulties=("full",),
         attacks=(("injection", "rnd"), ("modification", "dice")),
         patterns=(),

@@ -23,7 +23,7 @@ from grb_check.errors import DataError
 # Many of the files list each edge once, or have self-loops: that is what the notices say.
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.filterwarnings("ignore::grb_check.datasets.notice.DataNotice"),
+    pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice"),
 ]
 
 SINGLE_FILES = {  # nodes, edges, features, classes
@@ -128,7 +128,7 @@ def test_planetoid_both_ways(
     assert before == sorted(real_data.rglob("*"))
 
 
-@pytest.mark.filterwarnings("error::grb_check.datasets.notice.DataNotice")
+@pytest.mark.filterwarnings("error::grb_check.datasets.DataNotice")
 @pytest.mark.parametrize("name", TU)
 def test_graph_sets(real_data: Path, tmp_path: Path, name: str) -> None:
     """Totals, published means, the largest graph and the sizes of the classes; no notice; one-hot

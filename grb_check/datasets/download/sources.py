@@ -50,6 +50,12 @@ def urls_for(name: str, given: Sequence[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(url.replace(_PLACEHOLDER, name) for url in urls))
 
 
+def hosts_of(name: str, given: Sequence[str] = ()) -> str:
+    """Return the hosts of `urls_for`, for messages."""
+    hosts = [urlsplit(url).hostname or url for url in urls_for(name, given)]
+    return ", ".join(hosts) or "nowhere"
+
+
 def named_sources(given: Sequence[str] | None = None) -> tuple[str, ...]:
     """A user's list, each text of which may hold several entries with spaces or commas between.
 

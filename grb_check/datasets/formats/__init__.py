@@ -1,4 +1,37 @@
-"""One file for each layout in which a graph may lie on disk, and the readers that they share.
+"""One file for each format of datasets, and the table of them.
 
-May import `datasets` modules that know no format, `files` and `user_code`.
+A new format is a file that defines a `Format`, and a row below; messages and the list of datasets
+follow. Its file may import `datasets` and `user_code`, and imports numpy, torch and
+`datasets.reading` inside functions only, because test cases are collected without them.
 """
+
+from __future__ import annotations
+
+from typing import Final
+
+from grb_check.datasets.formats.bundled import BUNDLED, BUNDLED_SET
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
+from grb_check.datasets.formats.ogb import OGB
+from grb_check.datasets.formats.own_data import OWN_DATA
+from grb_check.datasets.formats.planetoid import PLANETOID
+from grb_check.datasets.formats.pyg import PYG
+from grb_check.datasets.formats.rebuilt import REBUILT
+from grb_check.datasets.formats.synthetic import SYNTHETIC
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
+from grb_check.datasets.source import Format
+
+FORMATS: Final[tuple[Format, ...]] = (
+    BUNDLED,
+    GRB_FILES,
+    REBUILT,
+    PLANETOID,
+    OGB,
+    SYNTHETIC,
+    BUNDLED_SET,
+    TU_DATASET,
+    NPZ_GRAPH,
+    PYG,
+    OWN_DATA,
+)
+"""In the order of the list of datasets, and of preference where two have found the same name."""

@@ -1,125 +1,114 @@
-"""GRB's four-file format: adj.npz, features.npz, labels.npz, index.npz."""
+"""GRB's four files in a directory or a zip archive; those of GRB's own graphs can be downloaded."""
 
 from __future__ import annotations
 
-from itertools import combinations
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from grb_check.datasets.assembly import assemble, check_features, check_labels, class_numbers
-from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.adjacency import num_nodes_of, read_matrix, undirected_edges
-from grb_check.datasets.formats.npz import array_of, integers, read_npz
-from grb_check.datasets.splits import Split
+from grb_check.datasets.places import Places
+from grb_check.datasets.source import Format, Source, Wanted, find_file, only_file
 from grb_check.errors import DataError
+from grb_check.files.writing import writing
 
-_SLACK: Final = 10_000  # what is a little too long gets a better message than what swells
+if TYPE_CHECKING:
+    from grb_check.datasets.dataset import Dataset
 
-_PARTS: Final = {
-    "train": "index_train",
-    "val": "index_val",
-    "easy": "index_test_easy",
-    "medium": "index_test_medium",
-    "hard": "index_test_hard",
-}
+FILES: Final = ("adj.npz", "features.npz", "labels.npz", "index.npz")
+NAMES: Final = ("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer")
 
 
-def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
-    """Read a folder in GRB's four-file format and check everything in it.
-
-    `adj.npz` is a sparse matrix as scipy saves it; `features.npz` and `labels.npz` (class numbers
-    or one-hot rows) have the key `data`; `index.npz` has `index_train`, `index_val`,
-    `index_test_easy`, `..._medium`, `..._hard`, and may have their union `index_test`. Features are
-    raw on disk and come out normalised. Pickled arrays are refused.
-
-    Args:
-        name: as in case ids.
-        folder: holds the four files.
-        origin: where the data came from, for reports.
-
-    Raises:
-        DataError: names the file and what is wrong with it.
-
-    Warns:
-        DataNotice: the adjacency matrix was repaired, or a class has no node.
-    """
-    adj, features, labels, index = (
-        folder / f"{part}.npz" for part in ("adj", "features", "labels", "index")
-    )
-    num_nodes = num_nodes_of(read_npz(adj, {"shape": _SLACK}), str(adj))
-    rows = num_nodes + _SLACK
-    matrix = read_npz(adj, _most_rows(num_nodes))
-    num_nodes_of(matrix, str(adj))
-    labelled = read_npz(labels, {"data": rows})
-    classes = class_numbers(array_of(labelled, "data", str(labels)), f"{labels}: data")
-    num_classes = check_labels(classes, num_nodes, str(labels))
-    split = read_split(
-        read_npz(index, dict.fromkeys([*_PARTS.values(), "index_test"], rows)),
-        num_nodes,
-        str(index),
-    )
-    edges = undirected_edges(read_matrix(matrix, str(adj)), str(adj))
-    del matrix  # before the largest file is read
-    raw = array_of(read_npz(features, {"data": rows}), "data", str(features))
-    return assemble(
-        name=name,
-        origin=origin,
-        features=check_features(raw, num_nodes, str(features)),
-        edges=edges,
-        labels=classes,
-        num_classes=num_classes,
-        split=split,
-    )
+def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+    if wanted.path is not None:
+        if wanted.text and os.path.isdir(wanted.path):
+            base = os.path.basename(os.path.abspath(wanted.path))
+            yield _source(wanted.named(base), wanted.path)
+        else:
+            for source in find_file(GRB_FILES, wanted, places):
+                yield _source(source.name, source.path)
+    elif ":" not in wanted.text:
+        for folder in places.searched:
+            for path in (wanted.text, f"grb-format/{wanted.text}", f"{wanted.text}.zip"):
+                yield _source(wanted.text, folder / path)
+        if places.download and wanted.text in NAMES:
+            yield replace(_source(wanted.text, places.home / wanted.text), pending=True)
 
 
-def _most_rows(num_nodes: int) -> dict[str, int]:
-    """Longest arrays of a sparse matrix: no more entries than it has places."""
-    entries = dict.fromkeys(("data", "indices", "row", "col"), num_nodes**2 + _SLACK)
-    return {"format": 1, "shape": 2, "indptr": num_nodes + _SLACK, **entries}
+def _source(name: str, path: Path) -> Source:
+    return Source(name, GRB_FILES, path, key=name if name in NAMES else "")
 
 
-def read_split(arrays: dict[str, NDArray[Any]], num_nodes: int, where: str) -> Split:
-    """The split of `index.npz`: non-empty parts without overlap; nodes may be in none.
-
-    Raises:
-        DataError: a part is missing, empty, out of range, has duplicates or shares nodes with
-            another, or `index_test` is not the union of the three levels.
-    """
-    parts = {
-        part: _node_ids(array_of(arrays, key, where), num_nodes, f"{where}: {key}")
-        for part, key in _PARTS.items()
-    }
-    for one, other in combinations(parts, 2):
-        shared = np.intersect1d(parts[one], parts[other], assume_unique=True)
-        if shared.size:
-            msg = (
-                f"{where}: {_PARTS[one]} and {_PARTS[other]} share {shared.size} nodes, "
-                f"the first is {shared[0]}"
-            )
-            raise DataError(msg)
-    full = np.sort(np.concatenate([parts["easy"], parts["medium"], parts["hard"]]))
-    if "index_test" in arrays:
-        given = _node_ids(arrays["index_test"], num_nodes, f"{where}: index_test")
-        if not np.array_equal(given, full):
-            msg = (
-                f"{where}: index_test ({given.size} nodes) is not the union of "
-                f"its three levels ({full.size} nodes)"
-            )
-            raise DataError(msg)
-    return Split(full=full, **parts)
+def _is_archive(source: Source) -> bool:
+    return source.path.suffix.lower() in GRB_FILES.suffixes and not source.path.is_dir()
 
 
-def _node_ids(array: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.int64]:
-    nodes = np.sort(integers(array, where))
-    if not nodes.size:
-        raise DataError(f"{where} is empty")
-    if nodes[0] < 0 or nodes[-1] >= num_nodes:
-        outside = nodes[0] if nodes[0] < 0 else nodes[-1]
-        raise DataError(f"{where}: node {outside} lies outside 0 .. {num_nodes - 1}")
-    repeated = nodes[1:][nodes[1:] == nodes[:-1]]
-    if repeated.size:
-        raise DataError(f"{where}: {repeated.size} duplicates, the first is node {repeated[0]}")
-    return nodes
+def _files(source: Source) -> dict[str, Path]:
+    if _is_archive(source):
+        return only_file(source)
+    return {name: source.path / name for name in FILES}
+
+
+def _read(source: Source) -> Dataset:
+    from grb_check.datasets.reading.four_files import load_folder  # loads torch
+
+    return load_folder(source.name, source.path, origin=source.spec or f"folder {source.path}")
+
+
+@contextmanager
+def _prepared(source: Source) -> Iterator[Source]:
+    if source.pending:
+        yield _downloaded(source)
+        return
+    if not _is_archive(source):
+        yield source
+        return
+    # Imported here, because unpacking and downloading load what collecting tests can do without.
+    from grb_check.datasets.download.archives import extract
+
+    with ExitStack() as stack:
+        with writing(Path(tempfile.gettempdir())):
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="grb-check-"))
+        extract(source.path, source.name, FILES, Path(scratch))
+        key, spec = source.lock_key, f"archive {source.path}"
+        yield replace(source, path=Path(scratch), key=key, spec=spec)
+
+
+def _downloaded(source: Source) -> Source:
+    """The dataset's folder; what GRB made it from, if GRB's own files cannot be had."""
+    from grb_check.datasets.fetching import fetched
+    from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
+
+    try:
+        return fetched(source)
+    except DataError as error:
+        if source.name not in UPSTREAM:
+            raise
+        return instead_of(source, error)
+
+
+def _describe(source: Source) -> str:
+    if not source.pending:
+        return f"in {source.path}"
+    from grb_check.datasets.download.sources import hosts_of
+    from grb_check.datasets.formats.rebuilt import UPSTREAM
+
+    upstream = UPSTREAM.get(source.name)
+    otherwise = f", else rebuilds it from PyG's {upstream}" if upstream else ""
+    hosts = hosts_of(source.name, source.places.sources)
+    return f"not here; fetch downloads it from {hosts}{otherwise}"
+
+
+GRB_FILES: Final = Format(
+    find=_find,
+    read=_read,
+    usage=f"the path of a directory or .zip file in GRB's format ({', '.join(FILES)})",
+    files=_files,
+    describe=_describe,
+    prepared=_prepared,
+    names=NAMES,
+    suffixes=(".zip",),
+)

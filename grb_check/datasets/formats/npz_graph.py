@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from grb_check.datasets.assembly import dataset_of
-from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.adjacency import both_ways, num_nodes_of, read_matrix
-from grb_check.datasets.formats.dense import dense_features
-from grb_check.datasets.formats.npz import array_of, read_npz
-from grb_check.datasets.places import SplitRule
+from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.source import Format, Source, Wanted, find_file
 from grb_check.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from grb_check.datasets.dataset import Dataset
 
 _PARTS: Final = ("data", "indices", "indptr", "shape")
 _ADJACENCY: Final = tuple(f"adj_{part}" for part in _PARTS)
 _SPARSE: Final = tuple(f"attr_{part}" for part in _PARTS)
 _DENSE: Final = "attr_matrix"
 _KEYS: Final = ("labels", *_ADJACENCY, *_SPARSE, _DENSE)
+
+
+def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+    return find_file(NPZ_GRAPH, wanted, places)
+
+
+def _read(source: Source) -> Dataset:
+    return load_npz_graph(source.name, source.path, split=source.places.split)
 
 
 def load_npz_graph(name: str, path: Path, *, split: SplitRule = "grb") -> Dataset:
@@ -43,6 +49,13 @@ def load_npz_graph(name: str, path: Path, *, split: SplitRule = "grb") -> Datase
     Warns:
         DataNotice: the edges were repaired; not that most of these files list each edge once.
     """
+    # Imported here, because finding datasets must load neither numpy nor torch.
+    import numpy as np
+
+    from grb_check.datasets.assembly import dataset_of
+    from grb_check.datasets.reading.adjacency import both_ways, num_nodes_of, read_matrix
+    from grb_check.datasets.reading.npz import array_of, read_npz
+
     where = str(path)
     arrays = read_npz(path, dict.fromkeys(_KEYS, sys.maxsize))
     labels = array_of(arrays, "labels", where)
@@ -73,5 +86,15 @@ def _features(arrays: Mapping[str, NDArray[Any]], where: str) -> NDArray[Any]:
             f"{where}: has no node features ({', '.join(_SPARSE)} or {_DENSE}), which the attacks "
             f"change or inject; it has {', '.join(arrays)}"
         )
+    from grb_check.datasets.reading.dense import dense_features
+
     values, columns, row_ends, shape = (arrays[key] for key in _SPARSE)
     return dense_features(values, columns, row_ends, shape, f"{where}: attr")
+
+
+NPZ_GRAPH: Final = Format(
+    find=_find,
+    read=_read,
+    usage="the path of an .npz file with adj_*, attr_* and labels",
+    suffixes=(".npz",),
+)

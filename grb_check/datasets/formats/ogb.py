@@ -3,32 +3,72 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
-
-from grb_check.datasets.assembly import Masks, dataset_of
-from grb_check.datasets.catalogue import OGB_FILES
-from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.adjacency import both_ways, matrix_of_pairs, node_ids
-from grb_check.datasets.formats.text_table import read_table
-from grb_check.datasets.places import SplitRule
+from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.source import Format, Source, Wanted
 from grb_check.errors import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
+
+    from grb_check.datasets.assembly import Masks
+    from grb_check.datasets.dataset import Dataset
 
 NAME: Final = "ogbn-arxiv"
 LARGEST: Final = 1 << 30  # bytes of text; the features of ogbn-arxiv have about 0.2 GiB
-FILES: Final = OGB_FILES[:3]
-SPLIT_FILES: Final = OGB_FILES[3:]
+FILES: Final = ("raw/edge.csv.gz", "raw/node-feat.csv.gz", "raw/node-label.csv.gz")
+SPLIT_FILES: Final = (
+    "split/time/train.csv.gz",
+    "split/time/valid.csv.gz",
+    "split/time/test.csv.gz",
+)
+
+
+def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+    if wanted.text != NAME:
+        return
+    for folder in places.searched:
+        for part in (NAME, NAME.replace("-", "_"), "arxiv"):
+            yield Source(NAME, OGB, folder / part, key=NAME)
+    if places.download:
+        yield Source(NAME, OGB, places.home / NAME, key=NAME, pending=True)
+
+
+def _files(source: Source) -> dict[str, Path]:
+    return {name: source.path / name for name in (*FILES, *SPLIT_FILES)}
+
+
+@contextmanager
+def _prepared(source: Source) -> Iterator[Source]:
+    if source.pending:
+        from grb_check.datasets.fetching import fetched  # loads numpy
+
+        source = fetched(source)
+    yield source
+
+
+def _describe(source: Source) -> str:
+    if not source.pending:
+        return f"in {source.path}"
+    from grb_check.datasets.download.sources import hosts_of
+
+    return f"not here; fetch downloads it from {hosts_of(NAME, source.places.sources)}"
+
+
+def _read(source: Source) -> Dataset:
+    return load_arxiv(source.path, split=source.places.split)
 
 
 def load_arxiv(folder: Path, *, split: SplitRule = "grb") -> Dataset:
     """Read ogbn-arxiv (Hu et al., "Open Graph Benchmark", NeurIPS 2020): 169,343 nodes.
 
-    Citations have a direction, which GRB's graphs have not: each becomes an edge, and that this
-    adds entries is no news worth a notice. The files are read here and not by the `ogb` package,
-    whose loader keeps whole Python objects in files that torch 2.6 and later refuse to load.
+    Citations have a direction, edges of GRB's graphs do not: each citation becomes an edge, and
+    that this adds entries is not worth a notice. The files are read here and not by the `ogb`
+    package, whose loader keeps whole Python objects in files that torch 2.6 and later refuse.
 
     Args:
         folder: holds `raw/edge.csv.gz`, `raw/node-feat.csv.gz`, `raw/node-label.csv.gz`, and for
@@ -37,14 +77,20 @@ def load_arxiv(folder: Path, *, split: SplitRule = "grb") -> Dataset:
         split: `grb`, or `given` for OGB's split by time.
 
     Raises:
-        DataError: a file is missing, damaged, no table of such numbers, or contradicts another.
+        DataError: a file is missing, damaged, not a table of such numbers, or contradicts another.
     """
+    # Imported here, because finding datasets must load neither numpy nor torch.
+    import numpy as np
+
+    from grb_check.datasets.assembly import dataset_of
+    from grb_check.datasets.reading.adjacency import both_ways, matrix_of_pairs
+
     needed = (*FILES, *(SPLIT_FILES if split == "given" else ()))
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
         raise DataError(f"dataset {NAME}: {folder} lacks {', '.join(missing)}")
     pairs, features, labels = (
-        _read(folder / name, kind, columns)
+        _table(folder / name, kind, columns)
         for name, kind, columns in zip(
             FILES, (np.int64, np.float32, np.int64), (2, None, 1), strict=True
         )
@@ -64,9 +110,14 @@ def load_arxiv(folder: Path, *, split: SplitRule = "grb") -> Dataset:
 
 
 def _masks(folder: Path, num_nodes: int) -> Masks:
+    import numpy as np
+
+    from grb_check.datasets.assembly import Masks
+    from grb_check.datasets.reading.adjacency import node_ids
+
     masks = []
     for name in SPLIT_FILES:
-        nodes = _read(folder / name, np.int64, 1).ravel()
+        nodes = _table(folder / name, np.int64, 1).ravel()
         node_ids(nodes, num_nodes, str(folder / name))
         mask = np.zeros(num_nodes, dtype=np.bool_)
         mask[nodes] = True
@@ -77,6 +128,13 @@ def _masks(folder: Path, num_nodes: int) -> Masks:
     return Masks(train=train, val=val, test=test)
 
 
-def _read(path: Path, kind: DTypeLike, columns: int | None) -> NDArray[Any]:
+def _table(path: Path, kind: DTypeLike, columns: int | None) -> NDArray[Any]:
+    from grb_check.datasets.reading.text_table import read_table
+
     with gzip.open(path) as stream:
         return read_table(stream, kind, columns, str(path), largest=LARGEST)
+
+
+OGB: Final = Format(
+    find=_find, read=_read, files=_files, describe=_describe, prepared=_prepared, names=(NAME,)
+)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from torch import Tensor
-from torch_geometric.data import Data
-from torch_geometric.data import Dataset as PygDataset
-
-from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.pyg_graph import dataset_of_graph, single_graph
-from grb_check.datasets.places import SplitRule
+from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.source import Format, Source, Wanted, no_files
 from grb_check.errors import DataError, UsageError
 from grb_check.user_code.factories import import_target
-from grb_check.user_code.randomness import isolated_randomness
 from grb_check.user_code.tracebacks import short_traceback
+
+if TYPE_CHECKING:
+    from grb_check.datasets.dataset import Dataset
+
+
+def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
+    if wanted.path is None and ":" in wanted.text:
+        yield Source(wanted.named(wanted.text.replace(":", ".")), OWN_DATA, spec=wanted.text)
+
+
+def _read(source: Source) -> Dataset:
+    return load_own(source.name, source.spec, split=source.places.split)
 
 
 def load_own(name: str, target: str, *, split: SplitRule = "grb") -> Dataset:
@@ -38,6 +44,14 @@ def load_own(name: str, target: str, *, split: SplitRule = "grb") -> Dataset:
         DataError: the function raised (the message ends in the lines of the user's code), or what
             it gives is not one graph for node classification.
     """
+    # Imported here, because finding datasets must load neither numpy nor torch.
+    import numpy as np
+    from torch import Tensor
+    from torch_geometric.data import Data
+    from torch_geometric.data import Dataset as PygDataset
+
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph, single_graph
+
     where = f"dataset {target}"
     found = import_target(target, "dataset", "function in it that returns the graph")
     made = found if isinstance(found, (Data, PygDataset)) else _called(found, where)
@@ -59,6 +73,8 @@ def _called(found: object, where: str) -> object:
             f"{where}: needs {', '.join(needed)}; name a function that can be called without "
             f"arguments"
         )
+    from grb_check.user_code.randomness import isolated_randomness  # loads torch
+
     try:
         with isolated_randomness(0):
             return found()
@@ -77,3 +93,6 @@ def _required(function: Any) -> list[str]:
         if parameter.default is parameter.empty
         and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     ]
+
+
+OWN_DATA: Final = Format(find=_find, read=_read, usage="pkg.module:function", files=no_files)

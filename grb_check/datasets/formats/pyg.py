@@ -11,18 +11,21 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.source import Format, Source, Wanted
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.formats.pyg_raw import Recipe
-    from grb_check.datasets.places import SplitRule
+    from grb_check.datasets.reading.pyg_raw import Recipe
 
+PREFIX: Final = "pyg:"
 _SPEC: Final = re.compile(r"([A-Za-z]\w*)(?:/([A-Za-z0-9][\w.-]*))?", re.ASCII)
 
 
@@ -32,6 +35,45 @@ class PygSpec:
 
     kind: str
     name: str | None
+
+
+def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
+    if wanted.text.startswith(PREFIX):
+        parsed = check_spec(wanted.text.removeprefix(PREFIX))
+        default = "-".join(filter(None, ("pyg", parsed.kind, parsed.name))).lower()
+        yield Source(wanted.named(default), PYG, spec=wanted.text, pending=True)
+
+
+def _files(source: Source) -> dict[str, Path]:
+    from grb_check.datasets.reading.pyg_raw import find_raw  # loads torch
+
+    raw, _ = find_raw(_recipe(source), _roots(source.places), source.places.home)
+    return {} if raw is None else {path.name: path for path in raw.files if path.is_file()}
+
+
+@contextmanager
+def _prepared(source: Source) -> Iterator[Source]:
+    if source.places.download and not _files(source):
+        from grb_check.datasets.reading.pyg_raw import fetch_raw, load_raw  # loads torch
+
+        recipe = _recipe(source)
+        fetch_raw(recipe, source.places.home, lambda root: load_raw(recipe, root))
+    yield source
+
+
+def _read(source: Source) -> Dataset:
+    places, spec = source.places, source.spec.removeprefix(PREFIX)
+    roots = _roots(places)
+    return load_pyg(source.name, spec, roots=roots, home=places.home, split=places.split)
+
+
+def _recipe(source: Source) -> Recipe:
+    return recipe_of(source.spec.removeprefix(PREFIX))
+
+
+def _roots(places: Places) -> tuple[Path, ...]:
+    """Directories that may be roots of PyG's classes; also the data folder of another machine."""
+    return tuple(root for folder in places.folders for root in (folder, folder / "pyg"))
 
 
 def check_spec(spec: str) -> PygSpec:
@@ -55,7 +97,6 @@ def load_pyg(
     *,
     roots: Sequence[Path] = (),
     home: Path,
-    download: bool = False,
     split: SplitRule = "grb",
 ) -> Dataset:
     """The only graph of a PyG dataset, read from raw files; its features are normalised.
@@ -66,7 +107,6 @@ def load_pyg(
         roots: folders of the user; each F is looked through as `F/Class`, `F/class` and F, with
             PyG's own layout below. Nothing is written into them.
         home: this package's own folder; downloads are kept in `home/pyg/Class`.
-        download: whether PyG may download what is in none of these.
         split: `grb`, or `given` for the masks of the graph, the first where there are several.
 
     Raises:
@@ -74,17 +114,15 @@ def load_pyg(
         DataError: the raw files are nowhere, cannot be downloaded or read, or do not hold one graph
             for node classification.
     """
-    from grb_check.datasets.formats.pyg_graph import dataset_of_graph
-    from grb_check.datasets.formats.pyg_raw import fetch_raw, find_raw, load_raw, not_found
+    # Imported here, because finding datasets must load neither numpy nor torch.
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+    from grb_check.datasets.reading.pyg_raw import find_raw, load_raw, not_found
 
     recipe = recipe_of(spec)
     raw, looked = find_raw(recipe, roots, home)
-    if raw is not None:
-        data = load_raw(recipe, raw.root)
-    elif download:
-        data = fetch_raw(recipe, home, lambda root: load_raw(recipe, root))
-    else:
+    if raw is None:
         raise not_found(recipe.label, looked)
+    data = load_raw(recipe, raw.root)
     return dataset_of_graph(data, name=name, origin=f"PyG {spec}", where=recipe.label, split=split)
 
 
@@ -98,7 +136,7 @@ def recipe_of(spec: str) -> Recipe:
     import torch_geometric.datasets
     from torch_geometric.data import Dataset as PygDataset
 
-    from grb_check.datasets.formats.pyg_raw import Recipe
+    from grb_check.datasets.reading.pyg_raw import Recipe
 
     parsed = check_spec(spec)
     kind = getattr(torch_geometric.datasets, parsed.kind, None)
@@ -140,3 +178,13 @@ def _arguments(kind: type[Any], parsed: PygSpec, spec: str) -> dict[str, object]
             f"pkg.module:function"
         )
     return dict(arguments)
+
+
+PYG: Final = Format(
+    find=_find,
+    read=_read,
+    usage="pyg:CLASS/NAME",
+    files=_files,
+    prepared=_prepared,
+    prefix=PREFIX,
+)

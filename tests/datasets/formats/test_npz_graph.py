@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.datasets.formats.npz_graph import load_npz_graph
-from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
 
 NUM_NODES = 30

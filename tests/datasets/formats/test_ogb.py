@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from grb_check.datasets.formats.ogb import load_arxiv
-from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
 
 NUM_NODES = 30

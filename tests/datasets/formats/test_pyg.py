@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 import torch
 from torch_geometric.datasets import Amazon, WikiCS
 
-from grb_check.datasets.formats.pyg import PygSpec, check_spec, load_pyg
+from grb_check.datasets import Places, find
+from grb_check.datasets.formats.pyg import PYG, PygSpec, check_spec
 from grb_check.errors import DataError, UsageError
 
 NUM_NODES = 30
@@ -65,9 +67,13 @@ def snapshot(folder: Path) -> dict[str, Any]:
     }
 
 
-def load(tmp_path: Path, spec: str = "Amazon/Photo", **options: Any) -> Any:
-    roots = options.pop("roots", [tmp_path / "user"])
-    return load_pyg("mine", spec, roots=roots, home=tmp_path / "home", **options)
+def load(
+    tmp_path: Path, spec: str = "Amazon/Photo", roots: Sequence[Path] = (), **options: Any
+) -> Any:
+    folders = tuple(roots) or (tmp_path / "user",)
+    places = Places(folders=folders, home=tmp_path / "home", sources=(), **options)
+    with PYG.prepared(find(f"mine=pyg:{spec}", places)) as source:
+        return PYG.read(source)
 
 
 @pytest.fixture

@@ -11,11 +11,13 @@ from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.models.zoo import ZOO
 from grb_check.ranking.boards.plan import Candidate, plan
 
-SOURCE = Source("tiny", "folder", Path("tiny"), places=Places(home=Path("home"), sources=()))
+SOURCE = Source("tiny", GRB_FILES, Path("tiny"), places=Places(home=Path("home"), sources=()))
 
 
 def test_the_default_is_the_zoo_under_the_attacks_of_the_paper() -> None:
@@ -86,4 +88,4 @@ def test_what_is_wrong_is_an_error_that_says_what_is_allowed(
 def test_a_set_of_graphs_has_no_leaderboard() -> None:
     """GRB's are of the nodes of one graph."""
     with pytest.raises(UsageError, match="set of graphs"):
-        plan(Source("mutag", "graphs", Path("mutag")), roster=Roster())
+        plan(Source("mutag", TU_DATASET, Path("mutag")), roster=Roster())

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from grb_check.datasets import DataNotice
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.grb_files import load_folder
 from grb_check.datasets.normalisation import normalise
+from grb_check.datasets.reading.four_files import load_folder
 from grb_check.datasets.splits import grb_split
 from grb_check.errors import DataError
 

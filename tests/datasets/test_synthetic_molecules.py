@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch_geometric.utils import degree, to_dense_adj
 
-FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 NAME = "SYNTHETIC-MOLECULES"
 ARCHIVE = FIXTURES / "synthetic-molecules" / f"{NAME}.zip"
 NITROGEN, OXYGEN = 1, 2

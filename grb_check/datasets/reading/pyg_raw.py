@@ -22,7 +22,7 @@ from filelock import FileLock
 from fsspec.config import conf as fsspec_settings
 from torch_geometric.data import Dataset as PygDataset
 
-from grb_check.datasets.formats.pyg_graph import single_graph
+from grb_check.datasets.reading.pyg_graph import single_graph
 from grb_check.errors import DataError, UsageError, one_line
 from grb_check.files.writing import writing
 

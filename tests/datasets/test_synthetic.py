@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.datasets import blocks, find, load
-from grb_check.datasets.formats import synthetic
-from grb_check.datasets.formats.synthetic import (
+from grb_check.datasets import find, load, synthetic
+from grb_check.datasets.reading import dense
+from grb_check.datasets.synthetic import (
     PRESETS,
     DegreeShape,
     Preset,
@@ -107,7 +107,7 @@ def test_same_seed_gives_the_same_graph_and_another_seed_another() -> None:
 def test_blocks_do_not_change_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many rows are drawn at a time is a matter of memory only."""
     whole = generate(SMALL, 0).features
-    monkeypatch.setattr(blocks, "BLOCK_VALUES", 100)
+    monkeypatch.setattr(dense, "BLOCK_VALUES", 100)
     np.testing.assert_array_equal(whole, generate(SMALL, 0).features)
 
 

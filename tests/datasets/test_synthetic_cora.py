@@ -18,7 +18,7 @@ from grb_check.datasets import find, load
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.surrogates import surrogate
 
-FIXTURES = Path(__file__).resolve().parents[3] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 FOLDER = FIXTURES / "synthetic-cora"
 
 

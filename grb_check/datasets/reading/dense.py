@@ -1,17 +1,25 @@
-"""Sparse feature matrices made dense, where that is reasonable."""
+"""Feature matrices: sparse ones made dense within a limit, large ones a few rows at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from grb_check.datasets.formats.npz import integers
+from grb_check.datasets.reading.npz import integers
 from grb_check.errors import DataError
 
 LARGEST: Final = 8 << 30  # bytes; GRB's largest graph needs 0.6 GB
+BLOCK_VALUES: Final = 1 << 22  # 32 MiB of float64
+
+
+def blocks(x: NDArray[Any]) -> Iterator[slice]:
+    """Yield slices of rows of a matrix, each of at most 4 million values, or of one row."""
+    step = max(1, BLOCK_VALUES // max(1, x.shape[1]))
+    return (slice(start, start + step) for start in range(0, x.shape[0], step))
 
 
 def dense_features(

@@ -13,9 +13,9 @@ from torch_geometric.data import Dataset as PygDataset
 
 from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.adjacency import matrix_of_pairs
-from grb_check.datasets.formats.dense import dense_features
 from grb_check.datasets.places import SplitRule
+from grb_check.datasets.reading.adjacency import matrix_of_pairs
+from grb_check.datasets.reading.dense import dense_features
 from grb_check.errors import DataError, one_line
 
 _PARTS = ("train", "val", "test")

@@ -12,12 +12,12 @@ from bad_server import Answer, serving
 from torch_geometric.datasets import TUDataset
 
 from grb_check.datasets import Places, find, load_graph_set
-from grb_check.datasets.formats.graph_sets import read_graph_set
-from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.reading.tu_files import read_graph_set
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, UsageError
 
 NUM_GRAPHS = 10
-notice = pytest.mark.filterwarnings("ignore::grb_check.datasets.notice.DataNotice")
+notice = pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
 
 
 def texts(**changes: str | None) -> dict[str, str]:

@@ -6,59 +6,28 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.datasets import TUDataset
 
-from grb_check.datasets.formats.pyg_raw import Recipe, fetch_raw, home_root
-from grb_check.datasets.formats.text_table import read_table
-from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.graph_dataset import SEED, GraphSet
 from grb_check.datasets.published import sizes
+from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root
+from grb_check.datasets.reading.text_table import read_table
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, one_line
 
 IntArray = NDArray[np.int64]
 
-SEED: Final = 42
 LARGEST: Final = 128 << 20  # bytes of text; the longest file, DD_A.txt, has 24 MiB
 MOST_LABELS: Final = 1_000
 TRAIN_SHARE: Final = 0.8
 PARTS: Final = {"A": 2, "graph_indicator": 1, "graph_labels": 1, "node_labels": 1}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class GraphSet:
-    """Graphs with a class each, side by side in one disconnected graph.
-
-    Attributes:
-        name: as in case ids.
-        graphs: `x` float32 [num_nodes, num_features], one-hot node labels; `edge_index` int64
-            [2, 2 * num_edges], numbered through all graphs, both directions of each edge, sorted by
-            row then column, no self-loop, no duplicate; `batch` int64 [num_nodes], the graph of
-            each node, rising; `ptr` int64 [num_graphs + 1], the first node of each graph, and the
-            number of nodes; `y` int64 [num_graphs].
-        train: int64 [.], sorted graph ids.
-        test: int64 [.], sorted graph ids: all others.
-        num_classes: labels are 0 .. num_classes - 1.
-        origin: one phrase for reports: where the data came from.
-    """
-
-    name: str
-    graphs: Data
-    train: Tensor
-    test: Tensor
-    num_classes: int
-    origin: str
-
-    @property
-    def num_graphs(self) -> int:
-        return int(self.graphs.y.shape[0])
 
 
 def fetch_graph_set(name: str, home: Path) -> Path:
@@ -84,7 +53,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     archive only the text files with the expected base names are read, in memory.
 
     Args:
-        name: one of `catalogue.GRAPH_SETS`.
+        name: a known set of graphs.
         place: a folder of the collection's text files, or a zip archive with them.
 
     Raises:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from torch_geometric.datasets import Flickr
 
 from grb_check.datasets.formats.pyg import load_pyg
-from grb_check.datasets.formats.rebuilt import fetch_upstream, load_saint, rebuild, standardise
 from grb_check.datasets.normalisation import normalise
+from grb_check.datasets.reading.saint_files import fetch_upstream, load_saint, rebuild, standardise
 from grb_check.errors import DataError
 
 NUM_NODES = 40
@@ -26,7 +26,7 @@ PEAK = """
 import resource, sys
 from pathlib import Path
 from grb_check.datasets.formats.pyg import load_pyg
-from grb_check.datasets.formats.rebuilt import load_saint, standardise
+from grb_check.datasets.reading.saint_files import load_saint, standardise
 from grb_check.datasets import assembly
 import numpy
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from grb_check.datasets.formats.npz import integers
-from grb_check.datasets.notice import DataNotice
+from grb_check.datasets.reading.npz import integers
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
 
 IntArray = NDArray[np.int64]

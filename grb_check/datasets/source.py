@@ -1,0 +1,169 @@
+"""What is known of a dataset before it is read: what a user named, where it is, in which format.
+
+Imports neither numpy nor torch, so that test cases can be collected quickly.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grb_check.datasets.places import Places
+from grb_check.errors import UsageError
+
+if TYPE_CHECKING:
+    from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
+
+NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+
+
+class DataNotice(UserWarning):
+    """A dataset was repaired, or has an oddity that can change what the figures mean."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A dataset as the user named it.
+
+    Attributes:
+        asked: the whole text.
+        name: the part before `=`, empty if there is none.
+        text: the rest: a name, a path, or anything else that a format understands.
+        path: `text` as a path, None if it is not one.
+    """
+
+    asked: str
+    name: str
+    text: str
+    path: Path | None
+
+    def named(self, default: str) -> str:
+        """Return the name for case ids: the user's, else the default.
+
+        Raises:
+            UsageError: the default cannot stand in a case id.
+        """
+        if self.name or NAME.fullmatch(default):
+            return self.name or default
+        raise UsageError(
+            f"dataset {self.asked!r}: a dataset name has letters, digits, '.', '_' and '-' only; "
+            f"{default!r} does not fit: give it another name as name=path"
+        )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset that was found, or can be downloaded or generated, and was not read yet.
+
+    Attributes:
+        name: as in case ids.
+        format: how it is read.
+        path: directory or file; the default if it has neither.
+        spec: what identifies a source without a path (`pyg:CLASS/NAME`, `pkg.module:function`),
+            or describes an unpacked archive.
+        key: what the lock file calls it; empty for `origin`.
+        pending: its files come with the first use, or only reading can tell which they are.
+        places: where it was looked for.
+        asked: the text that the user wrote.
+    """
+
+    name: str
+    format: Format = field(repr=False)
+    path: Path = Path()
+    spec: str = ""
+    key: str = ""
+    pending: bool = False
+    places: Places = field(default_factory=Places)
+    asked: str = ""
+
+    @property
+    def of_graphs(self) -> bool:
+        """Whether it is a set of graphs, each with a class."""
+        return self.format.of_graphs
+
+    @property
+    def origin(self) -> str:
+        """Where it comes from, for the lock file and messages."""
+        return self.spec or str(self.path.resolve())
+
+    @property
+    def lock_key(self) -> str:
+        """Its key in the lock file.
+
+        GRB's and OGB's graphs are recorded under their names: wherever a user gets grb-cora from,
+        it has to be the one that was used first. Everything else is recorded under its path.
+        """
+        return self.key or self.origin
+
+    def missing(self) -> list[str]:
+        """Those of its files that are not on disk."""
+        files = self.format.files(self)
+        return [name for name, path in files.items() if not os.path.isfile(path)]
+
+
+def only_file(source: Source) -> dict[str, Path]:
+    """Return the file that the source's path names."""
+    return {source.path.name: source.path}
+
+
+def no_files(_: Source) -> dict[str, Path]:
+    """Return no file: for what is shipped, generated or made by a function."""
+    return {}
+
+
+def place_of(source: Source) -> str:
+    """Describe a source that is read where it lies, or that PyG can download."""
+    return "not here; fetch downloads it with PyG" if source.pending else f"in {source.path}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One way to store, download or make datasets: an object of `datasets.formats`.
+
+    Its module must load neither numpy nor torch when it is imported; `read` imports what it needs.
+
+    Attributes:
+        find: sources that may be meant, the best first. Looks at names only; neither reads a file
+            nor loads torch. The catalogue takes the first whose files are all on disk, or that is
+            pending.
+        read: reads and checks a source whose files are on disk. Raises `DataError`.
+        usage: how users name a dataset of this format, for messages; empty if they cannot.
+        files: the files that a source is read from, by their names in the lock file, which records
+            their digests. May load torch if `find` marks its sources as pending.
+        describe: where the source is or would come from, for the list of datasets.
+        prepared: a context in which the files of the source are on disk, as the source that it
+            yields says: downloaded or unpacked.
+        names: known datasets that need no path.
+        suffixes: of single files, in lower case and with the dot.
+        prefix: of texts that only this format understands, such as `pyg:`.
+        of_graphs: whether its datasets are sets of graphs.
+    """
+
+    find: Callable[[Wanted, Places], Iterable[Source]]
+    read: Callable[[Source], Dataset | GraphSet]
+    usage: str = ""
+    files: Callable[[Source], Mapping[str, Path]] = only_file
+    describe: Callable[[Source], str] = place_of
+    prepared: Callable[[Source], AbstractContextManager[Source]] = nullcontext
+    names: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    prefix: str = ""
+    of_graphs: bool = False
+
+
+def find_file(kind: Format, wanted: Wanted, places: Places) -> Iterator[Source]:
+    """Yield the single file of a path, or those of a name in the places."""
+    if wanted.path is not None:
+        if wanted.path.suffix.lower() in kind.suffixes and os.path.isfile(wanted.path):
+            stem = Path(os.path.basename(os.path.abspath(wanted.path))).stem
+            yield Source(wanted.named(stem), kind, wanted.path)
+    elif ":" not in wanted.text:
+        for folder in places.searched:
+            for suffix in kind.suffixes:
+                yield Source(wanted.text, kind, folder / f"{wanted.text}{suffix}")
