@@ -26,8 +26,8 @@ from injection_rows import markdown
 from torch_geometric.data import Data
 
 from grb_check import datasets
-from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import weighted_lowest

@@ -12,7 +12,7 @@ from contrastive_tasks import Task
 from injection_arena import Row
 from injection_scale import alone
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.user_code.factories import load_factory
 
 

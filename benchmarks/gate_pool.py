@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from grb_check import datasets, models
-from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.cases.case import Case, expand
 from grb_check.cases.suites import SUITES

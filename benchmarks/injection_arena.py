@@ -21,8 +21,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, GINConv
 
 from grb_check import datasets
-from grb_check.attacks import attack_names
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.registry import attack_names
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.views import training_view, validation_view

@@ -31,8 +31,8 @@ from injection_arena import (
 from injection_plots import Panel, check_plots, draw
 from injection_rows import grouped, markdown, mean
 
-from grb_check.attacks import load_attack
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.evaluation.devices import threads_for
 

@@ -40,7 +40,7 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.utils import coalesce
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN

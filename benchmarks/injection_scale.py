@@ -39,7 +39,7 @@ from injection_plots import Panel, check_plots, draw
 from injection_rows import grouped, markdown
 from torch import Tensor
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.grb_writer import write_folder

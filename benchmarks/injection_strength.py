@@ -29,7 +29,7 @@ from injection_arena import (
 )
 from injection_rows import grouped, markdown, mean
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.surrogates import kinds_for
 

@@ -26,7 +26,7 @@ from modification_peer import BLOCK, PEER, PEERS, run_peer
 from modification_peer import EPOCHS as PEER_EPOCHS
 from torch_geometric.nn import models
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for
 

@@ -20,10 +20,10 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.datasets import Planetoid
 
-from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import threat_for
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim, freeze

@@ -13,8 +13,8 @@ from injection_arena import Row, accuracy, black_box_view, load_dataset, predict
 from injection_rows import grouped, markdown, mean
 from modification_arena import check_names, limits_of, result, run_attack
 
-from grb_check.attacks import load_attack
 from grb_check.attacks.names import base_name
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for

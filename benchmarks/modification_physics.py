@@ -33,7 +33,7 @@ from modification_peer import BLOCK, PEER, PEERS, run_peer
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
 

@@ -33,7 +33,7 @@ from modification_arena import (
 from modification_black_box import SEVEN
 from modification_memory import peak_mib
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 
 COLUMNS: Final = (
     "num_nodes",

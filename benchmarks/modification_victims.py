@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import APPNP, models
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError

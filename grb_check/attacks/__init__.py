@@ -1,167 +1,26 @@
-"""The catalogue of attacks; no attack and no torch is imported before it is asked for."""
+"""Attacks: what they may do, how they are named, and the built-in ones.
 
-from __future__ import annotations
+- `threat`: the referee. What an attack may do (`Threat`), what it did (`Perturbation`), and the
+  check that the one allows the other. `budgets`: the threat to a dataset.
+- `protocol`: what the harness asks of an attack (`Attack`) and gives to it (`DifferentiableModel`).
+- `registry`: one row for each built-in attack; from a name to an attack. `names`: modifiers.
+  `own_attacks`: users' attacks.
+- `injection`, `modification`: the built-in attacks, one file each, named as the attack is.
+- `objectives`, `links`, `edges`, `graph_sets`: what several attacks share.
 
-import importlib
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+May import `errors`, `user_code`, `files`; `budgets` also `datasets`. Attacks know tensors, threats
+and differentiable models; they know neither names of datasets nor files nor gates. Inside, each
+line of this list imports only the ones after it:
 
-from grb_check.attacks import names
-from grb_check.attacks.own_attacks import OwnAttack, check
-from grb_check.errors import UsageError
+    budgets
+    registry
+    injection, modification
+    own_attacks
+    graph_sets
+    links, edges
+    setting_checks
+    objectives, names, protocol
+    threat, pair_gradients
 
-if TYPE_CHECKING:
-    from grb_check.attacks.protocol import Attack
-
-Pair = tuple[str, str]  # scenario, name
-
-_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
-_NO_ATTACKS: Final[Mapping[Pair, Attack]] = MappingProxyType({})
-
-# In the order of reports and of the case matrix.
-_CATALOGUE: Final = {
-    ("injection", "rnd"): "grb_check.attacks.injection.rnd:InjectionRnd",
-    ("injection", "fgsm"): "grb_check.attacks.injection.fgsm:InjectionFgsm",
-    ("injection", "pgd"): "grb_check.attacks.injection.pgd:InjectionPgd",
-    ("injection", "speit"): "grb_check.attacks.injection.speit:InjectionSpeit",
-    ("injection", "tdgia"): "grb_check.attacks.injection.tdgia:InjectionTdgia",
-    ("injection", "agia"): "grb_check.attacks.injection.agia:InjectionAgia",
-    ("modification", "rnd"): "grb_check.attacks.modification.rnd:ModificationRnd",
-    ("modification", "dice"): "grb_check.attacks.modification.dice:ModificationDice",
-    ("modification", "flip"): "grb_check.attacks.modification.flip:ModificationFlip",
-    ("modification", "nea"): "grb_check.attacks.modification.nea:ModificationNea",
-    ("modification", "stack"): "grb_check.attacks.modification.stack:ModificationStack",
-    ("modification", "fga"): "grb_check.attacks.modification.fga:ModificationFga",
-    ("modification", "pgd"): "grb_check.attacks.modification.pgd:ModificationPgd",
-    ("modification", "random-flips"): (
-        "grb_check.attacks.modification.random_flips:ModificationRandomFlips"
-    ),
-    ("modification", "pgd-topology"): (
-        "grb_check.attacks.modification.pgd_topology:ModificationPgdTopology"
-    ),
-    ("modification", "prbcd"): "grb_check.attacks.modification.prbcd:ModificationPrbcd",
-    ("modification", "grbcd"): "grb_check.attacks.modification.grbcd:ModificationGrbcd",
-}
-
-
-# Those that can change the edges of each graph of a set within its own budget.
-ON_GRAPHS: Final = tuple(
-    ("modification", name) for name in ("random-flips", "pgd-topology", "prbcd", "grbcd")
-)
-
-
-def attack_names() -> tuple[Pair, ...]:
-    """All built-in attacks as (scenario, name), in a fixed order."""
-    return tuple(_CATALOGUE)
-
-
-def load_attack(
-    scenario: str,
-    name: str,
-    defaults: Mapping[str, object] = _NOTHING,
-    own: Mapping[Pair, Attack] = _NO_ATTACKS,
-) -> Attack:
-    """The attack of that name, modifiers included.
-
-    Args:
-        scenario: `injection` or `modification`.
-        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; a budget in it is the
-            threat's affair.
-        defaults: settings that a dataset has for the built-in attacks that know them; what the name
-            sets comes first.
-        own: users' attacks by (scenario, name without modifiers).
-
-    Raises:
-        UsageError: there is no such attack, or it does not take a modifier.
-    """
-    name, _ = names.split_budget(name)
-    pair = (scenario, names.base_name(name))
-    label = "/".join(pair)
-    if pair in own:
-        attack = names.with_settings(own[pair], names.read_modifiers(own[pair], name, label), label)
-        check(attack, f"attack {scenario}/{name}")
-        return OwnAttack(attack)
-    attack = _built_in(*pair)
-    known = {key: value for key, value in defaults.items() if names.has_setting(attack, key)}
-    return names.with_settings(attack, known | names.read_modifiers(attack, name, label), label)
-
-
-def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> str:
-    """The one spelling of a name: modifiers in the order of the attack's fields, defaults dropped.
-
-    >>> canonical_name("injection", "pgd+budget=.1+iterations=0200+objective=tanh_margin")
-    'pgd+iterations=200+budget=0.1'
-
-    The attack is imported where there are modifiers of its own, and only there.
-
-    Raises:
-        UsageError: as `load_attack`, or a modifier of `worst`, which is no attack of its own.
-    """
-    plain, budget = names.split_budget(name)
-    base = names.base_name(plain)
-    if base == plain:
-        return names.with_budget(plain, budget)
-    if base == names.WORST:
-        raise UsageError(
-            f"attack {scenario}/{base} takes no modifier but {names.BUDGET}=SHARE, because it is "
-            f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}, which can be "
-            f"given to these: --grb-attack=NAME+MODIFIER,{base}"
-        )
-    load_attack(scenario, plain, own=own)  # refuses what the attack refuses
-    attack = own.get((scenario, base)) or _built_in(scenario, base)
-    settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
-    return names.with_budget(f"{base}{names.write_modifiers(attack, settings)}", budget)
-
-
-def describe(attack: Attack) -> str | None:
-    """Name, version and settings in one line, for whatever is written to disk.
-
-    A built-in attack is called as in case ids, wherever its code lies, and its settings are those
-    that differ from the defaults, which its version stands for:
-    `injection/pgd v2 (iterations=200)`. A user's is called by the user's own module and class, with
-    all its settings.
-
-    None for a user's attack that has no `version`, is no dataclass, or has settings that are no
-    numbers, texts, truth values or tuples of them: nothing tells for certain when its output
-    changes, so that it is never stored.
-    """
-    plain = attack.attack if isinstance(attack, OwnAttack) else attack
-    version = getattr(plain, "version", None)
-    if version is None or not is_dataclass(plain):
-        return None
-    values = {each.name: getattr(plain, each.name) for each in fields(plain)}
-    if not all(map(_is_plain, values.values())):
-        return None
-    kind = type(plain)
-    pair = (plain.scenario, plain.name)
-    if pair in _CATALOGUE and kind is _class_of(*pair):
-        name, usual = "/".join(pair), {each.name: each.default for each in fields(plain)}
-        values = {key: value for key, value in values.items() if value != usual[key]}
-    else:
-        name = f"{kind.__module__}:{kind.__qualname__}"
-    settings = ", ".join(f"{key}={value!r}" for key, value in values.items())
-    return f"{name} v{version} ({settings})" if settings else f"{name} v{version}"
-
-
-def _built_in(scenario: str, name: str) -> Attack:
-    attack: Attack = _class_of(scenario, name)()
-    return attack
-
-
-def _class_of(scenario: str, name: str) -> type[Attack]:
-    path = _CATALOGUE.get((scenario, name))
-    if path is None:
-        known = ", ".join("/".join(pair) for pair in _CATALOGUE)
-        raise UsageError(f"unknown attack {scenario}/{name}; there are {known}")
-    module, attribute = path.split(":")
-    kind: type[Attack] = getattr(importlib.import_module(module), attribute)
-    return kind
-
-
-def _is_plain(value: object) -> bool:
-    """Whether the text of a value tells all about it."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or type(value) in (bool, int, float, str)
+Everything from `cases` on may import this package.
+"""

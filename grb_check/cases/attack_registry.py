@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from grb_check.attacks import Pair, canonical_name, own_attacks
+from grb_check.attacks import own_attacks
 from grb_check.attacks.names import base_name, split_names
+from grb_check.attacks.registry import Pair, canonical_name
 from grb_check.cases.case import SCENARIOS, attack_order, known_attacks
 from grb_check.errors import UsageError, choose
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from grb_check.attacks import ON_GRAPHS, Pair, attack_names
 from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
+from grb_check.attacks.registry import Pair, attack_names, tagged
 from grb_check.errors import UsageError
 
 DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
@@ -97,13 +97,13 @@ def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair,
 def on_graphs(pair: Pair) -> bool:
     """Whether an attack can change each graph of a set within its own budget.
 
-    Of the built-in ones those of `ON_GRAPHS` and the worst of them. A user's modification attack
+    Of the built-in ones those tagged `graphs` and the worst of them. A user's modification attack
     is given the budgets of the graphs, and held to them.
     """
     scenario, name = pair
     plain = (scenario, base_name(name))
     if plain in attack_names():
-        return plain in ON_GRAPHS
+        return plain in tagged("graphs")
     return scenario == "modification"
 
 
@@ -114,7 +114,7 @@ def check_on_graphs(case: Case) -> None:
         UsageError: an attack on a single graph, or a level that graphs do not have.
     """
     if not on_graphs((case.scenario, case.attack)):
-        allowed = ", ".join("/".join(each) for each in (*ON_GRAPHS, ("modification", WORST)))
+        allowed = ", ".join("/".join(each) for each in (*tagged("graphs"), ("modification", WORST)))
         raise UsageError(
             f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "
             f"attack; allowed: {allowed}"

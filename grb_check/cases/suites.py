@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.attacks import ON_GRAPHS, Pair
 from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
+from grb_check.attacks.registry import Pair, tagged
 from grb_check.cases.case import (
     DIFFICULTIES,
+    SCENARIOS,
     WHOLE,
     Case,
     attack_order,
@@ -34,48 +35,19 @@ class Suite:
     features: FeatureRule = "grb"
 
 
-_ON_NODES: Final = (
-    ("modification", "random-flips"),
-    ("modification", "prbcd"),
-    ("modification", "grbcd"),
-)
 SUITES: Final = {
     # A minute or two on a laptop; `full` repeats what the three levels show.
     "smoke": Suite(
         datasets=("synthetic-cora",),
         difficulties=("easy", "medium", "hard"),
-        attacks=(
-            ("injection", "rnd"),
-            ("injection", "fgsm"),
-            ("injection", "pgd"),
-            ("modification", "rnd"),
-            ("modification", "dice"),
-        ),
+        attacks=tagged("smoke"),
         repeats=3,
     ),
     "standard": Suite(
         datasets=("synthetic-cora",),
         difficulties=DIFFICULTIES,
-        attacks=(
-            ("injection", "rnd"),
-            ("injection", "fgsm"),
-            ("injection", "pgd"),
-            ("injection", "speit"),
-            ("injection", "tdgia"),
-            ("injection", "agia"),
-            ("injection", WORST),
-            ("modification", "rnd"),
-            ("modification", "dice"),
-            ("modification", "flip"),
-            ("modification", "nea"),
-            ("modification", "stack"),
-            ("modification", "fga"),
-            ("modification", "pgd"),
-            ("modification", "random-flips"),
-            ("modification", "pgd-topology"),
-            ("modification", "prbcd"),
-            ("modification", "grbcd"),
-            ("modification", WORST),
+        attacks=tuple(
+            sorted((*tagged("standard"), *((each, WORST) for each in SCENARIOS)), key=attack_order)
         ),
         repeats=3,
     ),
@@ -83,20 +55,14 @@ SUITES: Final = {
     "paper": Suite(
         datasets=("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer"),
         difficulties=DIFFICULTIES,
-        attacks=(
-            ("injection", "rnd"),
-            ("injection", "fgsm"),
-            ("injection", "pgd"),
-            ("injection", "speit"),
-            ("injection", "tdgia"),
-        ),
+        attacks=tagged("paper"),
         repeats=10,
     ),
     # Guerranti et al. 2023: Table 6, nodes, and Table 5, graphs; 15 initialisations each.
     "contrastive": Suite(
         datasets=("planetoid-cora", "planetoid-citeseer", "planetoid-pubmed", "ogbn-arxiv"),
         difficulties=(WHOLE,),
-        attacks=_ON_NODES,
+        attacks=tagged("contrastive"),
         repeats=15,
         split="given",
         training="transductive",
@@ -105,14 +71,14 @@ SUITES: Final = {
     "contrastive-graphs": Suite(
         datasets=("proteins", "nci1", "dd"),
         difficulties=(WHOLE,),
-        attacks=ON_GRAPHS,
+        attacks=tagged("graphs"),
         repeats=15,
     ),
     # Without a download, in a minute or two; GR-BCD on nodes alone would take as long again.
     "contrastive-smoke": Suite(
         datasets=("synthetic-cora",),
         difficulties=(WHOLE,),
-        attacks=(("modification", "random-flips"), ("modification", "prbcd")),
+        attacks=tagged("contrastive-smoke"),
         repeats=1,
         training="transductive",
         features="rows",
@@ -120,7 +86,7 @@ SUITES: Final = {
     "contrastive-graphs-smoke": Suite(
         datasets=("synthetic-molecules",),
         difficulties=(WHOLE,),
-        attacks=ON_GRAPHS,
+        attacks=tagged("graphs"),
         repeats=3,
     ),
 }
@@ -177,4 +143,4 @@ def check_graph_sets(
     if impossible and (not possible or (named and alone)):
         check_on_graphs(Case(sets[0], WHOLE, *impossible[0]))
     if alone and levels and WHOLE not in levels:
-        check_on_graphs(Case(sets[0], min(levels), *ON_GRAPHS[0]))
+        check_on_graphs(Case(sets[0], min(levels), *tagged("graphs")[0]))

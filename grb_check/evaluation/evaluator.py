@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from grb_check import datasets
-from grb_check.attacks import Pair, describe, load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.attacks.threat import Perturbation, Scenario, Threat
 from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import (

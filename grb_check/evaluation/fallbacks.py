@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from grb_check.attacks import attack_names, load_attack
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, UsageError

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks import describe
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
+from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Finding, Method, Scores

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from torch_geometric.data import Data
 
-from grb_check.attacks import describe
 from grb_check.attacks.names import split_budget
+from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import Finding, Method, Scores
 from grb_check.errors import GradientError, ModelError, one_line

@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from grb_check.attacks import Pair
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import (
     DIFFICULTIES,

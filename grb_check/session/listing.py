@@ -51,8 +51,8 @@ def attack_lines() -> list[str]:
 
     Loads the attacks, and torch with them: their classes alone know their settings.
     """
-    from grb_check.attacks import attack_names, load_attack
     from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
+    from grb_check.attacks.registry import attack_names, load_attack
     from grb_check.cases.case import SCENARIOS
 
     rows = [("attack", "knowledge", "")]

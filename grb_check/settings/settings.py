@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import datasets
-from grb_check.attacks import Pair
 from grb_check.attacks.names import read_budget
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import (
     DIFFICULTIES,

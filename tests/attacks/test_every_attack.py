@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
 
-from grb_check.attacks import attack_names, describe, load_attack
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.names import has_setting
 from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, DifferentiableModel
+from grb_check.attacks.registry import attack_names, describe, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
@@ -41,21 +41,16 @@ TENSORS = (
     "modified_x",
 )
 # Few steps: what is tested here does not depend on how far a search gets.
-QUICK = {
-    ("injection", "fgsm"): "fgsm+iterations=3",
-    ("injection", "pgd"): "pgd+iterations=3",
-    ("injection", "speit"): "speit+iterations=3",
-    ("injection", "tdgia"): "tdgia+iterations=3",
-    ("injection", "agia"): "agia+iterations=3+exchanges=3",
-    ("modification", "fga"): "fga+steps=3+block_size=40",
-    ("modification", "pgd"): "pgd+iterations=3",
-    ("modification", "pgd-topology"): "pgd-topology+iterations=3+block_size=40+samples=2",
-    ("modification", "prbcd"): "prbcd+iterations=3+block_size=40+samples=2",
-    ("modification", "grbcd"): "grbcd+steps=3+exchanges=2+exchange_share=0.3+block_size=40",
+FEW = {
+    "iterations": 3,
+    "steps": 3,
+    "exchanges": 3,
+    "exchange_share": 0.3,
+    "block_size": 40,
+    "samples": 2,
 }
 INJECTION = [name for scenario, name in attack_names() if scenario == "injection"]
 MODIFICATION = [name for scenario, name in attack_names() if scenario == "modification"]
-OF_EDGE_GRADIENTS = ("fga", "pgd-topology", "prbcd", "grbcd")
 
 every_attack = pytest.mark.parametrize(
     ("scenario", "name"), [pytest.param(*pair, id="/".join(pair)) for pair in attack_names()]
@@ -63,7 +58,14 @@ every_attack = pytest.mark.parametrize(
 
 
 def quick(scenario: str, name: str, modifiers: str = "") -> Attack:
-    return load_attack(scenario, QUICK.get((scenario, name), name) + modifiers)
+    attack = load_attack(scenario, name)
+    few = [f"+{setting}={value}" for setting, value in FEW.items() if has_setting(attack, setting)]
+    return load_attack(scenario, name + "".join(few) + modifiers)
+
+
+def of_edge_gradients(name: str) -> bool:
+    """Whether an attack of that name needs gradients in the weights of edges."""
+    return has_setting(load_attack("modification", name), "block_size")
 
 
 def run(
@@ -133,7 +135,10 @@ def test_budget_is_kept_and_used_or_the_rest_explained(scenario, name, data, see
 
 def variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]]:
     """Modifiers and what makes the model."""
-    modifiers = ["", "+white-box"] + ["+hao", "+white-box+harmony=0.5"] * (name != "rnd")
+    modifiers = ["", "+white-box"]
+    modifiers += ["+hao", "+white-box+harmony=0.5"] * has_setting(
+        load_attack("injection", name), "harmony"
+    )
     models = [LinearModel, UnweightedModel, ensemble, partly_weighted]
     return st.tuples(st.sampled_from(modifiers), st.sampled_from(models))
 
@@ -184,7 +189,7 @@ def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> No
     modifiers, kind = data.draw(modification_variants(name))
     attack = quick("modification", name, modifiers)
     idle = not threat.edge_budget or not threat.targets.numel() or graph.num_nodes < 2
-    if name in OF_EDGE_GRADIENTS and kind in (UnweightedModel, partly_weighted) and not idle:
+    if of_edge_gradients(name) and kind in (UnweightedModel, partly_weighted) and not idle:
         with pytest.raises(GradientError, match="no gradient for edges"):
             run(attack, graph, threat, seed, kind)
         return
@@ -226,7 +231,7 @@ def test_corners_of_the_budget_of_modification(name, corner, classes) -> None:
     x = torch.rand((nodes, 3), generator=torch.Generator().manual_seed(0)) - 0.5
     graph = graph_of(nodes, given.pop("edges"), x=x, y=torch.arange(nodes) % classes)
     threat = Threat(scenario="modification", modified_nodes=2, feature_range=(-0.5, 0.5), **given)
-    for kind in (LinearModel, alternating)[: 1 + (name in OF_EDGE_GRADIENTS)]:
+    for kind in (LinearModel, alternating)[: 1 + (of_edge_gradients(name))]:
         perturbation = run(quick("modification", name), graph, threat, 0, kind)
         check_budget(perturbation, graph, threat)
         reachable = nodes > 1 and threat.edge_budget > 0
@@ -263,7 +268,7 @@ def test_corners_of_the_budget(name, corner, classes) -> None:
         "feature_range": (-0.07, 0.93),
     }
     threat = Threat(scenario="injection", **(given | CORNERS[corner]))
-    modifiers = "+hao" * (name != "rnd")
+    modifiers = "+hao" * has_setting(load_attack("injection", name), "harmony")
     perturbation = run(quick("injection", name, modifiers), graph, threat, 0)
     check_budget(perturbation, graph, threat)
     empty = threat.injected_nodes == 0 or perturbation.injected_edges.shape[1] == 0
@@ -392,14 +397,25 @@ def test_a_version_stands_for_its_defaults(scenario, name) -> None:
     here = {each.name: getattr(attack, each.name) for each in fields(attack)}
     known = json.loads(DEFAULTS.read_text())
     assert json.loads(json.dumps(here)) == known.get(describe(attack)), (
-        f"{DEFAULTS.name} has other defaults for {describe(attack)}: whoever changes a default of "
-        f"an attack, or what it does, raises its `version` and adds a row; rows never change"
+        f"{DEFAULTS.name} has no such row: {json.dumps(describe(attack))}: {json.dumps(here)}. "
+        f"Whoever changes a default of an attack, or what it does, raises its `version` and adds "
+        f"this row; rows never change"
     )
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@every_attack
+def test_every_attack_is_documented(scenario, name) -> None:
+    """It has a row in the table of attacks of its scenario's page."""
+    page = (DOCS / f"{scenario}.md").read_text("utf-8")
+    assert f"| `{name}` |" in page
 
 
 def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
     """A misspelt name gets all names and the most similar one."""
-    with pytest.raises(UsageError, match="there are injection/rnd, injection/fgsm"):
+    with pytest.raises(UsageError, match="allowed: injection/rnd, injection/fgsm"):
         load_attack("injection", "fsgm")
     with pytest.raises(UsageError, match="unknown attack modification/tdgia"):
         load_attack("modification", "tdgia")
@@ -416,7 +432,7 @@ def test_removal_share_outside_zero_to_one_is_refused(attack, share) -> None:
 def test_catalogue_imports_no_torch() -> None:
     """Names can be listed, and a wrong one refused, without loading torch."""
     code = (
-        "import sys, grb_check.attacks as a, grb_check.evaluation.store\n"
+        "import sys, grb_check.attacks.registry as a, grb_check.evaluation.store\n"
         "a.attack_names()\n"
         "try: a.load_attack('injection', 'x')\n"
         "except Exception as error: print(type(error).__name__)\n"

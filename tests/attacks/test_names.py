@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.attacks import attack_names, canonical_name, load_attack
 from grb_check.attacks.names import (
     base_name,
     has_setting,
@@ -21,6 +20,7 @@ from grb_check.attacks.names import (
     with_settings,
     write_modifiers,
 )
+from grb_check.attacks.registry import attack_names, canonical_name, load_attack
 from grb_check.errors import UsageError
 
 

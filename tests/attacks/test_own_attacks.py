@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks import describe
 from grb_check.attacks.own_attacks import OwnAttack, check, made
+from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.errors import AttackError, ModelError, UsageError
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from tiny import write_dataset
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.datasets.synthetic import generate
 from grb_check.errors import UsageError
 from grb_check.user_code.randomness import derive_seed

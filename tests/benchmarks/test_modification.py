@@ -19,7 +19,7 @@ from tiny import FEATURES, NODES, write_dataset
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from grb_check.attacks import load_attack
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from grb_check.attacks import attack_names
 from grb_check.attacks.own_attacks import GROUP
+from grb_check.attacks.registry import attack_names
 from grb_check.cases.attack_registry import Roster
 from grb_check.errors import UsageError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.attacks import attack_names
+from grb_check.attacks.registry import attack_names
 from grb_check.cases.case import (
     DIFFICULTIES,
     SCENARIOS,

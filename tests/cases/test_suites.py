@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from settings_factory import settings
 
-from grb_check.attacks import ON_GRAPHS
+from grb_check.attacks.registry import tagged
 from grb_check.cases.case import on_graphs
 from grb_check.cases.suites import FOR_GRAPHS, SUITES
 from grb_check.errors import UsageError
@@ -20,7 +20,7 @@ def test_sets_of_graphs_alone_have_a_suite_of_their_own(tmp_path: Path) -> None:
     made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES])
     assert made.suite == FOR_GRAPHS
     assert [case.id for case in made.cases()] == [
-        f"{MOLECULES}/full/{scenario}/{attack}" for scenario, attack in ON_GRAPHS
+        f"{MOLECULES}/full/{scenario}/{attack}" for scenario, attack in tagged("graphs")
     ]
 
 

@@ -26,8 +26,8 @@ from trial_spies import (
     trial,
 )
 
-from grb_check.attacks import load_attack
 from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from grb_check.attacks import describe
+from grb_check.attacks.registry import describe
 from grb_check.models.zoo import CONTRASTIVE, ZOO
 from grb_check.training import nodes
 from grb_check.training.adversarial import JUDGING_STEPS, AdversarialSettings, fgsm_of

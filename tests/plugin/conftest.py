@@ -7,7 +7,7 @@ import importlib
 import pytest
 from tiny import write_dataset
 
-from grb_check.attacks import attack_names, load_attack
+from grb_check.attacks.registry import attack_names, load_attack
 
 # In-process runs forget the modules that they import, and torch cannot be imported twice;
 # hypothesis takes seconds. A package keeps its first modules as attributes, so that of a room

@@ -6,15 +6,16 @@ import importlib.util
 import json
 import shutil
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 from board_bench import Bench
 
-from grb_check import attacks
-from grb_check.attacks import load_attack
+from grb_check.attacks import registry
+from grb_check.attacks.registry import load_attack
 from grb_check.evaluation import evaluator
 from grb_check.files.npz_file import unseal
 from grb_check.ranking.boards import making
@@ -49,8 +50,8 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "elsewhere", SimpleNamespace(prbcd=module))  # type: ignore[arg-type]
     monkeypatch.setitem(sys.modules, "elsewhere.prbcd", module)
     spec.loader.exec_module(module)
-    catalogue = {**attacks._CATALOGUE, PAIR: "elsewhere.prbcd:Moved"}
-    monkeypatch.setattr(attacks, "_CATALOGUE", MappingProxyType(catalogue))
+    moved = replace(registry.BUILT_IN[PAIR], path="elsewhere.prbcd:Moved")
+    monkeypatch.setattr(registry, "BUILT_IN", {**registry.BUILT_IN, PAIR: moved})
     assert type(load_attack(*PAIR)).__module__ == "elsewhere.prbcd"
 
 

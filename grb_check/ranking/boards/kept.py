@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import grb_check
-from grb_check.attacks import Pair, describe, load_attack
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.protocol import Attack
+from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.datasets.dataset import Dataset

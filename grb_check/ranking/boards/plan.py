@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.attacks import Pair
 from grb_check.attacks.names import WORST, base_name
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
 from grb_check.cases.suites import SUITES

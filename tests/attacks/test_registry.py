@@ -1,7 +1,11 @@
-"""Attacks by name: their defaults for GRB's datasets, and users' ones without pytest."""
+"""Attacks by name: a row is enough; defaults for GRB's datasets; users' attacks without pytest."""
 
 from __future__ import annotations
 
+import os
+import runpy
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +15,18 @@ import torch
 from strategies import graph_of
 from tiny import write_dataset
 from torch_geometric.nn import GCNConv
+from toy_attack import PAIR, WITH_TOY, InjectionToy
 
 import grb_check
-from grb_check.attacks import canonical_name, load_attack
+from grb_check.attacks import registry
 from grb_check.attacks.budgets import settings_for
+from grb_check.attacks.registry import canonical_name, describe, load_attack
 from grb_check.attacks.threat import Perturbation
+from grb_check.cases import suites as suites_module
+from grb_check.cases.attack_registry import Roster
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import AttackError, UsageError
+from grb_check.session.listing import attack_lines
 
 # name, nodes, features, iterations of PGD, FGSM, SPEIT and TDGIA: Table 12 of the GRB paper.
 PUBLISHED = [
@@ -98,9 +107,6 @@ class Broken(Nothing):
 def test_an_attack_of_ones_own_is_evaluated_without_pytest(tmp_path: Path) -> None:
     """An object or a class; what is wrong with it is told in its name."""
 
-    def untrained(num_features: int, num_classes: int) -> grb_check.Trained:
-        return grb_check.Trained(Net(num_features, num_classes).eval())
-
     given: dict[str, Any] = {
         "dataset": write_dataset(tmp_path / "tiny"),
         "difficulty": "easy",
@@ -119,3 +125,53 @@ def test_an_attack_of_ones_own_is_evaluated_without_pytest(tmp_path: Path) -> No
         grb_check.evaluate(untrained, attack=3, **given)
     with pytest.raises(UsageError, match="'rnd' is ambiguous"):
         grb_check.evaluate(untrained, attack="rnd", **given)
+
+
+def untrained(num_features: int, num_classes: int) -> grb_check.Trained:
+    return grb_check.Trained(Net(num_features, num_classes).eval())
+
+
+def test_a_row_is_all_that_a_new_attack_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names, modifiers, the name on disk, the suite of its tag, listings and runs follow."""
+    monkeypatch.setattr(registry, "BUILT_IN", WITH_TOY)
+    assert canonical_name("injection", "toy+knowledge=white-box+height=02") == (
+        "toy+height=2.0+white-box"
+    )
+    assert load_attack("injection", "toy+height=2") == InjectionToy(height=2.0)
+    assert describe(InjectionToy(height=2.0)) == "injection/toy v1 (height=2.0)"
+    assert Roster().select(["toy"]) == (PAIR,)
+    suites = runpy.run_path(suites_module.__file__)["SUITES"]  # as a new process has them
+    assert [name for name, suite in suites.items() if PAIR in suite.attacks] == ["smoke"]
+    assert any(line.split()[:2] == ["injection/toy", "black-box"] for line in attack_lines())
+    made = grb_check.evaluate(
+        untrained,
+        attack="toy",
+        dataset=write_dataset(tmp_path / "tiny"),
+        difficulty="easy",
+        repeats=1,
+        store=tmp_path / "store",
+    )
+    assert made.case.id == "tiny/easy/injection/toy"
+    assert made.attack == "injection/toy v1"
+    assert list((tmp_path / "store").glob("**/*.npz"))
+
+
+@pytest.mark.slow
+def test_the_tests_of_every_attack_hold_for_a_new_row() -> None:
+    """All that need no line elsewhere: its defaults are pinned and it is documented by hand."""
+    tests = Path(__file__).parents[1]
+    by_hand = "not stands_for_its_defaults and not documented"
+    result = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-p", "toy_attack", "-p", "no:cacheprovider", "-q"),
+            *(str(tests / "attacks/test_every_attack.py"), "-k", f"toy and {by_hand}"),
+        ],
+        cwd=tests.parent,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout  # 5 if none was collected

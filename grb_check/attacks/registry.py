@@ -1,0 +1,193 @@
+"""The built-in attacks: one row each, and what a name stands for.
+
+A new attack is its file, a row here and a line in the documentation. Names, suites, listings and
+the tests that hold for every attack follow from the row and the class. No attack, and no torch, is
+imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from grb_check.attacks import names
+from grb_check.attacks.own_attacks import OwnAttack, check
+from grb_check.errors import UsageError
+
+if TYPE_CHECKING:
+    from grb_check.attacks.protocol import Attack
+
+Pair = tuple[str, str]  # scenario, name
+
+
+@dataclass(frozen=True)
+class Row:
+    """One built-in attack.
+
+    Attributes:
+        path: `module:class`. The class is a frozen dataclass that needs no arguments.
+        tags: `smoke`, `standard`, `paper`, `contrastive` and `contrastive-smoke`: the suites that
+            run the attack, see `cases.suites`; `graphs`: it can change the edges of each graph of
+            a set within that graph's own budget, and the suites for sets of graphs run it.
+    """
+
+    path: str
+    tags: tuple[str, ...]
+
+
+_INJECTION: Final = "grb_check.attacks.injection"
+_MODIFICATION: Final = "grb_check.attacks.modification"
+_CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", "graphs")
+
+# In the order of reports and of the case matrix.
+BUILT_IN: Final[Mapping[Pair, Row]] = {
+    ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", ("smoke", "standard", "paper")),
+    ("injection", "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", ("smoke", "standard", "paper")),
+    ("injection", "pgd"): Row(f"{_INJECTION}.pgd:InjectionPgd", ("smoke", "standard", "paper")),
+    ("injection", "speit"): Row(f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper")),
+    ("injection", "tdgia"): Row(f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper")),
+    ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",)),
+    ("modification", "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
+    ("modification", "dice"): Row(f"{_MODIFICATION}.dice:ModificationDice", ("smoke", "standard")),
+    ("modification", "flip"): Row(f"{_MODIFICATION}.flip:ModificationFlip", ("standard",)),
+    ("modification", "nea"): Row(f"{_MODIFICATION}.nea:ModificationNea", ("standard",)),
+    ("modification", "stack"): Row(f"{_MODIFICATION}.stack:ModificationStack", ("standard",)),
+    ("modification", "fga"): Row(f"{_MODIFICATION}.fga:ModificationFga", ("standard",)),
+    ("modification", "pgd"): Row(f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",)),
+    ("modification", "random-flips"): Row(
+        f"{_MODIFICATION}.random_flips:ModificationRandomFlips", _CONTRASTIVE
+    ),
+    ("modification", "pgd-topology"): Row(
+        f"{_MODIFICATION}.pgd_topology:ModificationPgdTopology", ("standard", "graphs")
+    ),
+    ("modification", "prbcd"): Row(f"{_MODIFICATION}.prbcd:ModificationPrbcd", _CONTRASTIVE),
+    ("modification", "grbcd"): Row(
+        f"{_MODIFICATION}.grbcd:ModificationGrbcd", ("standard", "contrastive", "graphs")
+    ),
+}
+
+_NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+_NO_ATTACKS: Final[Mapping[Pair, Attack]] = MappingProxyType({})
+
+
+def attack_names() -> tuple[Pair, ...]:
+    """Return all built-in attacks as (scenario, name), in a fixed order."""
+    return tuple(BUILT_IN)
+
+
+def tagged(tag: str) -> tuple[Pair, ...]:
+    """Return the built-in attacks with that tag, see `Row`, in the same order."""
+    return tuple(pair for pair, row in BUILT_IN.items() if tag in row.tags)
+
+
+def load_attack(
+    scenario: str,
+    name: str,
+    defaults: Mapping[str, object] = _NOTHING,
+    own: Mapping[Pair, Attack] = _NO_ATTACKS,
+) -> Attack:
+    """The attack of that name, modifiers included.
+
+    Args:
+        scenario: `injection` or `modification`.
+        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; a budget in it is the
+            threat's affair.
+        defaults: settings that a dataset has for the built-in attacks that know them; what the name
+            sets comes first.
+        own: users' attacks by (scenario, name without modifiers).
+
+    Raises:
+        UsageError: there is no such attack, or it does not take a modifier.
+    """
+    name, _ = names.split_budget(name)
+    pair = (scenario, names.base_name(name))
+    label = "/".join(pair)
+    if pair in own:
+        attack = names.with_settings(own[pair], names.read_modifiers(own[pair], name, label), label)
+        check(attack, f"attack {scenario}/{name}")
+        return OwnAttack(attack)
+    attack = _built_in(*pair)
+    known = {key: value for key, value in defaults.items() if names.has_setting(attack, key)}
+    return names.with_settings(attack, known | names.read_modifiers(attack, name, label), label)
+
+
+def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> str:
+    """The one spelling of a name: modifiers in the order of the attack's fields, defaults dropped.
+
+    >>> canonical_name("injection", "pgd+budget=.1+iterations=0200+objective=tanh_margin")
+    'pgd+iterations=200+budget=0.1'
+
+    The attack is imported where there are modifiers of its own, and only there.
+
+    Raises:
+        UsageError: as `load_attack`, or a modifier of `worst`, which is no attack of its own.
+    """
+    plain, budget = names.split_budget(name)
+    base = names.base_name(plain)
+    if base == plain:
+        return names.with_budget(plain, budget)
+    if base == names.WORST:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no modifier but {names.BUDGET}=SHARE, because it is "
+            f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}, which can be "
+            f"given to these: --grb-attack=NAME+MODIFIER,{base}"
+        )
+    load_attack(scenario, plain, own=own)  # refuses what the attack refuses
+    attack = own.get((scenario, base)) or _built_in(scenario, base)
+    settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
+    return names.with_budget(f"{base}{names.write_modifiers(attack, settings)}", budget)
+
+
+def describe(attack: Attack) -> str | None:
+    """Name, version and settings in one line, for whatever is written to disk.
+
+    A built-in attack is called as in case ids, wherever its code lies, and its settings are those
+    that differ from the defaults, which its version stands for:
+    `injection/pgd v2 (iterations=200)`. A user's is called by the user's own module and class, with
+    all its settings.
+
+    None for a user's attack that has no `version`, is no dataclass, or has settings that are no
+    numbers, texts, truth values or tuples of them: nothing tells for certain when its output
+    changes, so that it is never stored.
+    """
+    plain = attack.attack if isinstance(attack, OwnAttack) else attack
+    version = getattr(plain, "version", None)
+    if version is None or not is_dataclass(plain):
+        return None
+    values = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    if not all(map(_is_plain, values.values())):
+        return None
+    kind = type(plain)
+    pair = (plain.scenario, plain.name)
+    if pair in BUILT_IN and kind is _class_of(*pair):
+        name, usual = "/".join(pair), {each.name: each.default for each in fields(plain)}
+        values = {key: value for key, value in values.items() if value != usual[key]}
+    else:
+        name = f"{kind.__module__}:{kind.__qualname__}"
+    settings = ", ".join(f"{key}={value!r}" for key, value in values.items())
+    return f"{name} v{version} ({settings})" if settings else f"{name} v{version}"
+
+
+def _built_in(scenario: str, name: str) -> Attack:
+    attack: Attack = _class_of(scenario, name)()
+    return attack
+
+
+def _class_of(scenario: str, name: str) -> type[Attack]:
+    row = BUILT_IN.get((scenario, name))
+    if row is None:
+        known = ", ".join("/".join(pair) for pair in BUILT_IN)
+        raise UsageError(f"unknown attack {scenario}/{name}; allowed: {known}")
+    module, attribute = row.path.split(":")
+    kind: type[Attack] = getattr(importlib.import_module(module), attribute)
+    return kind
+
+
+def _is_plain(value: object) -> bool:
+    """Whether the text of a value tells all about it."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
