@@ -1,4 +1,7 @@
-"""Datasets by name or path. Importing this loads neither numpy nor torch; `load` does."""
+"""Datasets by name or path. Importing this loads neither numpy nor torch; `load` does.
+
+May import `errors`, `user_code` and `files`. May be imported by every later package.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """One case against one model: black-box and white-box attacks, surrogates, diagnostics.
 
-May import everything that attacks or trains; imports no gate, no report and no pytest.
+May import `errors`, `user_code`, `files`, `datasets`, `attacks`, `cases`, `victims`, `gradients`,
+`training` and `models`. May be imported by every later package. Knows neither the gate nor pytest.
 """

@@ -1,4 +1,5 @@
 """A failed case: its evidence, replay, shrinking, the smallest counter-example.
 
-May import `evaluation` and `gate`.
+May import `errors`, `user_code`, `files`, `datasets`, `attacks`, `cases`, `victims`, `evaluation`
+and `gate`. May be imported by `reports`, `session` and `cli`.
 """

@@ -1,4 +1,4 @@
 """Files of any content: written whole, npz files with a checksum, typed JSON, versions.
 
-May import `errors` only. Every package may import it.
+May import `errors`. May be imported by every later package.
 """

@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import version
 from typing import Final
 
-import grb_check
+from grb_check import __version__
 
 NUMERIC: Final = ("torch", "torch-geometric", "numpy")
 
@@ -14,7 +14,7 @@ NUMERIC: Final = ("torch", "torch-geometric", "numpy")
 def versions() -> dict[str, str]:
     """Of grb_check, Python and the libraries that figures depend on, by name."""
     return {
-        "grb_check": grb_check.__version__,
+        "grb_check": __version__,
         "python": platform.python_version(),
         **{name: version(name) for name in NUMERIC},
     }

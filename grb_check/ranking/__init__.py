@@ -1,4 +1,5 @@
 """Summaries and ranks: of the models of a run, and against leaderboards.
 
-May import `cases` and `gate`. Only making a board imports torch.
+May import every earlier package but `gradients`. May be imported by `settings`, `reports`,
+`session` and `cli`. Only making a board loads torch.
 """

@@ -1,1 +1,5 @@
-"""Reports: terminal, JUnit, JSON. They read rows of the ledger and nothing else."""
+"""The run record, and its reports: terminal, JUnit, JSON, Markdown, HTML.
+
+May import `errors`, `files`, `attacks`, `cases`, `evaluation`, `gate`, `ranking`, `failures` and
+`settings`. May be imported by `session` and `cli`. Importing it loads no torch.
+"""

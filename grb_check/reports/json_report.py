@@ -8,7 +8,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
-import grb_check
+from grb_check import __version__
 from grb_check.cases.case import node_id_of
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Plan
@@ -37,7 +37,7 @@ def record(
     """The run as builtin types."""
     return {
         "format": FORMAT,
-        "grb_check": grb_check.__version__,
+        "grb_check": __version__,
         "environment": {
             "python": platform.python_version(),
             "platform": platform.platform(),

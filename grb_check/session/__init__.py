@@ -1,4 +1,5 @@
 """One pytest run: collection, progress, expected against reported cases, exit status.
 
-The only package besides `plugin` and `cli.merge` that knows pytest.
+May import every earlier package but `gradients` and `training`. May be imported by `cli`. Besides
+`plugin.py`, only this package knows pytest.
 """

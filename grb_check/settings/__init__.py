@@ -1,4 +1,5 @@
 """Options and ini values, read into one frozen `Settings` with the origin of each value.
 
-May import what names cases, datasets, limits and boards. Imports no torch.
+May import `errors`, `user_code`, `files`, `datasets`, `attacks`, `cases`, `gate` and `ranking`. May
+be imported by `reports`, `session` and `cli`. Importing it loads no torch.
 """

@@ -1,4 +1,5 @@
 """The user's model before it is trained: wrappers, calling conventions, checks.
 
-May import `datasets` and `user_code`. Knows no attack.
+May import `errors`, `user_code` and `datasets`. May be imported by every later package. Knows no
+attack.
 """

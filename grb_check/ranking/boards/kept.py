@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-import grb_check
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.protocol import Attack
@@ -153,7 +152,7 @@ def code_of(target: str) -> str | None:
     if known(target) is not None:
         return ""
     top = modules[target.partition(":")[0].strip().partition(".")[0]]
-    if top is grb_check:
+    if top.__name__ == "grb_check":
         return None
     folders = [Path(each) for each in getattr(top, "__path__", ())]
     files = {path for folder in folders for path in folder.rglob("*.py")}

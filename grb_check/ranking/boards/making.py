@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Final, NamedTuple, TypeAlias
 
-import grb_check
-from grb_check import datasets
+from grb_check import __version__, datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
@@ -189,7 +188,7 @@ class Maker:
         seeds = ", ".join(map(str, range(plan.repeats)))
         return (
             f"made {datetime.now(timezone.utc).date().isoformat()} on {self._device.type} with "
-            f"grb_check {grb_check.__version__}, {libraries()}",
+            f"grb_check {__version__}, {libraries()}",
             f"dataset {self._described}, fingerprint {self._fingerprint}",
             f"repeats: {plan.repeats}, each with its own training and attack (seeds {seeds})",
             *(
