@@ -8,9 +8,9 @@
 - `injection`, `modification`: the built-in attacks, one file each, named as the attack is.
 - `objectives`, `links`, `edges`, `graph_sets`: what several attacks share.
 
-May import `errors`, `user_code`, `files`; `budgets` also `datasets`. Attacks know tensors, threats
-and differentiable models; they know neither names of datasets nor files nor gates. Inside, each
-line of this list imports only the ones after it:
+May import `errors`, `user_code`, `files` and `datasets`, the last in `budgets` alone. Attacks know
+tensors, threats and differentiable models; they know neither names of datasets nor files nor gates.
+Inside, each line of this list imports only the ones after it:
 
     budgets
     registry
@@ -22,5 +22,5 @@ line of this list imports only the ones after it:
     objectives, names, protocol
     threat, pair_gradients
 
-Everything from `cases` on may import this package.
+May be imported by every later package.
 """
