@@ -27,10 +27,11 @@ from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.evaluation.surrogates import Ensemble, kinds_for, surrogate
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.modes import freeze
 
 Row: TypeAlias = dict[str, Any]
 

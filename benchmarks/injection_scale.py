@@ -51,7 +51,8 @@ from grb_check.datasets.synthetic import (
 )
 from grb_check.datasets.synthetic import prepare as prepare_preset
 from grb_check.evaluation.surrogates import kinds_for
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.gradients.victim import Victim
+from grb_check.victims.modes import freeze
 
 MIB: Final = 2**20
 COLUMNS: Final = (

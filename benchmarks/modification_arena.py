@@ -26,9 +26,10 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
+from grb_check.victims.modes import freeze
 
 Make = Callable[[int, int], nn.Module]
 

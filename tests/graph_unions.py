@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check.attacks.threat import Threat
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.modes import freeze
 
 NUM_FEATURES = 3
 

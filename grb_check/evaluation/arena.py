@@ -16,11 +16,11 @@ from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import OwnModels, Ready, predict
 from grb_check.evaluation.shared_victims import SharedVictims, victim_key
-from grb_check.gradients.victim import Trained, Victim, module_of
+from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
 from grb_check.training.training_hook import Lesson, by_itself
 from grb_check.victims.subject import Subject
-from grb_check.victims.wrappers import Encoder
+from grb_check.victims.wrappers import Encoder, Trained, module_of
 
 REPEATS_KEPT: Final = 1000  # a few kilobytes each
 

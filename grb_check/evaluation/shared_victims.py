@@ -42,11 +42,11 @@ from grb_check.evaluation.visible_state import (
 )
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.whole import write_whole
-from grb_check.gradients.victim import freeze
-from grb_check.training.probing import Probed, probed_adapter
 from grb_check.training.training_hook import Lesson
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
+from grb_check.victims.modes import freeze
+from grb_check.victims.probed import Probed, probed_adapter
 from grb_check.victims.subject import Subject
 
 FORMAT: Final = 1

@@ -17,9 +17,8 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import AnyDataset, training_view, validation_view
 from grb_check.errors import DataError, UsageError
-from grb_check.gradients.victim import Victim, freeze
-from grb_check.models.contrastive.set_settings import SetModel, set_settings
-from grb_check.models.published import hyper_parameters
+from grb_check.gradients.victim import Victim
+from grb_check.models.published import GraphModel, graph_settings, hyper_parameters
 from grb_check.models.reference.gcn import gcn, gcn_ln
 from grb_check.models.reference.gin import gin
 from grb_check.models.reference.graph_gcn import graph_gcn
@@ -28,6 +27,7 @@ from grb_check.models.zoo import known
 from grb_check.training.nodes import PROTOCOL, TrainingSettings, train
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.modes import freeze
 from grb_check.victims.wrappers import SelfTrained
 
 
@@ -177,7 +177,7 @@ def recipe(dataset: AnyDataset, kind: str) -> str:
     title = _KINDS[kind].title
     if isinstance(dataset, GraphDataset):
         _factory_of_graphs(dataset, kind)
-        settings = set_settings(cast(SetModel, title), dataset.name)
+        settings = graph_settings(cast(GraphModel, title), dataset.name)
         return _told(f"graph_{kind}", asdict(settings))
     row = hyper_parameters(title, dataset.name)
     shape = {name: row[name] for name in ("hidden_sizes", "dropout")}

@@ -16,9 +16,9 @@ from torch import Tensor
 from grb_check.errors import ModelError
 from grb_check.gradients.message_masks import Edges, layers_of, message_masks
 from grb_check.gradients.weighted_adjacency import MatrixOf, as_called, csr_of
-from grb_check.training.probing import Probed
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, Role
+from grb_check.victims.probed import Probed
 
 Weighted = Callable[[Tensor, Tensor], Tensor]  # features [N, d], weights [e] -> output [N, c]
 Way = Callable[[Adapter, Tensor, int], Weighted]  # of an adapter, edges [2, e] and N

@@ -22,19 +22,6 @@ from grb_check.models.reference.gin import GIN
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.receptive_field import is_plain, receptive_hops, receptive_part
-from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, Wrapped, module_of, wrap
-
-__all__ = [
-    "ALTERNATING",
-    "Encoder",
-    "SelfTrained",
-    "Trained",
-    "Victim",
-    "Wrapped",
-    "freeze",
-    "module_of",
-    "wrap",
-]
 
 ALTERNATING: Final[tuple[type[nn.Module], ...]] = (GCN, GIN)  # these, no subclass of them
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
@@ -260,9 +247,3 @@ def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:
     """int64 [2, count * m] of every pair of a candidate and an injected node, node by node."""
     new = torch.arange(num_nodes, num_nodes + count, device=candidates.device)
     return torch.cartesian_prod(new, candidates).T.flip(0)
-
-
-def freeze(module: nn.Module) -> None:
-    """Evaluation mode, and no gradient for any parameter."""
-    module.eval()
-    module.requires_grad_(False)

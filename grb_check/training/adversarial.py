@@ -8,13 +8,10 @@ loss of the training nodes; (4) again from (2) until it has converged.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +21,8 @@ from torch_geometric.data import Data
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.threat import Threat, apply
-from grb_check.errors import UsageError, choose
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.errors import UsageError
+from grb_check.gradients.victim import Victim
 from grb_check.training.nodes import (
     TrainingRun,
     TrainingSettings,
@@ -34,13 +31,13 @@ from grb_check.training.nodes import (
     check_views,
     descend,
     drawn_seed,
-    evaluating,
     logits_on,
     loss_on,
     measure_on,
 )
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 from grb_check.victims.conventions import Adapter
+from grb_check.victims.modes import frozen
 from grb_check.victims.wrappers import Wrapped
 
 CORA_TRAINING_NODES: Final = 1608  # of grb-cora
@@ -161,49 +158,6 @@ def adversarial_training(
     )
 
 
-def paper_settings(dataset: str) -> AdversarialSettings:
-    """The attack of GRB's Table 5, against cross-entropy, its budget not growing.
-
-    Ten steps of 0.01 hardly move a feature from 0, and a model learns little from that: see
-    docs/adversarial-training.md. Warm-up, number of iterations and the attack that judges are ours,
-    the paper does not tell them.
-
-    Raises:
-        UsageError: the dataset is none of GRB's.
-    """
-    row = _published(choose("dataset", dataset, tuple(_table5())), None)
-    return AdversarialSettings(objective="cross_entropy", growth=0, **row)
-
-
-def settings_for(
-    dataset: str,
-    num_features: int,
-    *,
-    lr: float,
-    iterations: int = UNDER_ATTACK.max_epochs,
-) -> AdversarialSettings:
-    """What the reference models are trained with: our attack with the budget of a dataset.
-
-    Args:
-        dataset: on GRB's own, as published, the range of features and the edges of each injected
-            node are those of Table 5, and there are three times as many nodes, which is the full
-            budget of Table 12.
-        num_features: of the data at hand; with another number it is not the published dataset.
-        lr: of warm-up and training; the one that a model is trained with otherwise, as in the
-            paper.
-        iterations: under attack, at most.
-    """
-    row = _published(dataset, num_features)
-    budget = {name: row[name] for name in ("edges_per_injected_node", "feature_range") if row}
-    nodes = 3 * row["injected_nodes"] if row else None
-    return AdversarialSettings(
-        injected_nodes=nodes,
-        warmup=replace(WARMUP, lr=lr),
-        training=replace(UNDER_ATTACK, lr=lr, max_epochs=iterations),
-        **budget,
-    )
-
-
 def threat_to(view: Data, targets: Tensor, settings: AdversarialSettings) -> Threat:
     r"""What the attack of one iteration may do at most.
 
@@ -275,7 +229,7 @@ class _Ground:
         self, attack: InjectionFgsm, threat: Threat, generator: torch.Generator
     ) -> Callable[[], Tensor]:
         """Attack the model as it is now: its logits [t, columns] of the targets, differentiable."""
-        with _frozen(self.adapter.module):
+        with frozen(self.adapter.module):
             victim = Victim(self.adapter, self.columns)
             perturbation = attack.perturb(self.view, threat, victim, generator)
         logits = logits_on(
@@ -359,34 +313,3 @@ def _nodes(view: Data, mask: str) -> Tensor:
         found: Tensor = view[mask].nonzero().squeeze(1)
         return found
     return torch.arange(view.x.shape[0], device=view.x.device)
-
-
-def _published(dataset: str, num_features: int | None) -> dict[str, Any]:
-    """A row of Table 5 as settings; empty for a dataset, or features, that it does not have."""
-    row = _table5().get(dataset, {})
-    if num_features is not None and row.get("num_features") != num_features:
-        return {}
-    settings = {name: value for name, value in row.items() if name != "num_features"}
-    settings["feature_range"] = tuple(settings["feature_range"])
-    return settings
-
-
-def _table5() -> dict[str, dict[str, Any]]:
-    text = (files("grb_check") / "models/paper_figures/adversarial_training.json").read_text(
-        "utf-8"
-    )
-    rows: dict[str, dict[str, Any]] = json.loads(text)["datasets"]
-    return rows
-
-
-@contextmanager
-def _frozen(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode and no gradient for parameters inside; all as before after it."""
-    flags = [(parameter, parameter.requires_grad) for parameter in module.parameters()]
-    with evaluating(module):
-        try:
-            freeze(module)
-            yield
-        finally:
-            for parameter, requires_grad in flags:
-                parameter.requires_grad_(requires_grad)

@@ -15,10 +15,10 @@ from torch_geometric.data import Batch, Data
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import HIDDEN, AnyDataset, training_view, validation_view
 from grb_check.errors import ModelError
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.gradients.victim import Victim
 from grb_check.training.graphs import train_on_graphs
-from grb_check.training.nodes import TrainingSettings, evaluating, train
-from grb_check.training.probing import probe, probed_adapter
+from grb_check.training.nodes import TrainingSettings, train
+from grb_check.training.probing import probe
 from grb_check.training.training_hook import Lesson, by_itself
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.user_code.tracebacks import short_traceback
@@ -33,6 +33,8 @@ from grb_check.victims.checks import (
     warn_of_training_mode,
 )
 from grb_check.victims.conventions import Adapter, Convention, detect_convention
+from grb_check.victims.modes import evaluating, freeze
+from grb_check.victims.probed import probed_adapter
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, Wrapped, module_of
 
 _MARKS = (Trained, SelfTrained, Encoder)

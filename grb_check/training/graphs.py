@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import training_view, validation_view
-from grb_check.models.contrastive.graph_training import Graphs, graphs_of, mini_batches
+from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches
 from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -21,6 +20,7 @@ from grb_check.training.view_checks import check_view
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.checks import check_nothing_cached, check_output
 from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.modes import evaluating
 from grb_check.victims.wrappers import Wrapped
 
 # Raised whenever the same model, data and seed come to give other weights: by the loops, probing,
@@ -240,18 +240,6 @@ def check_views(adapter: Adapter, data: Data, validation: Data | None, *, seed: 
             f"which takes {highest + 1}"
         )
     return columns
-
-
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; every part in its own mode as before after it, also on errors."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes.items():
-            part.training = training
 
 
 def drawn_seed() -> int:

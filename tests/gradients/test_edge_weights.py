@@ -20,8 +20,8 @@ from torch_geometric.utils import coalesce, degree, to_undirected
 from grb_check.gradients import edge_weights
 from grb_check.gradients.edge_weights import pair_graph, way_that_holds
 from grb_check.gradients.victim import Victim
-from grb_check.training.probing import Probed
 from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.probed import Probed
 
 Make = Callable[[], nn.Module]
 GRAPH = community_dataset().graph

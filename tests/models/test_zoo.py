@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
+import pkgutil
 from collections.abc import Callable
 from importlib import resources
 
@@ -15,61 +18,64 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check import SelfTrained, UsageError, models
-from grb_check.models.defences.guarded import GATGuard, GCNGuard
-from grb_check.models.defences.rgcn import RGCN
-from grb_check.models.defences.svd import GCNSVD
 from grb_check.models.reference.appnp import APPNP
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
-from grb_check.models.reference.gin import GIN
 from grb_check.models.reference.sage import GraphSAGE
 from grb_check.models.reference.sgcn import SGCN
 from grb_check.models.reference.tagcn import TAGCN
-from grb_check.models.zoo import ZOO, entry
+from grb_check.models.zoo import CONTRASTIVE, ZOO, entry
 
 PUBLISHED = json.loads(
     resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")
 )["datasets"]
-PLAIN = [name for name in ZOO if not name.endswith("_at")]
-
-# Small ones for (features, classes), each with another way through the layers.
-SMALL: dict[str, Callable[[int, int], nn.Module]] = {
-    "GCN": lambda d, c: GCN(d, c, (4, 3)),
-    "GAT": lambda d, c: GAT(d, c, (4, 3), num_heads=2),
-    "GAT+LN": lambda d, c: GAT(d, c, (4, 3), num_heads=2, output_heads=1, layer_norm=True),
-    "GIN": lambda d, c: GIN(d, c, (4, 3)),
-    "GIN+LN": lambda d, c: GIN(d, c, (4, 3), layer_norm=True),
-    "APPNP": lambda d, c: APPNP(d, c, (4,), k=3, alpha=0.1),
-    "APPNP+LN": lambda d, c: APPNP(d, c, (4,), k=3, layer_norm=True),
-    "TAGCN": lambda d, c: TAGCN(d, c, (4, 3)),
-    "TAGCN+LN": lambda d, c: TAGCN(d, c, (4, 3), layer_norm=True),
-    "SAGE": lambda d, c: GraphSAGE(d, c, (4, 3)),
-    "SAGE mean": lambda d, c: GraphSAGE(d, c, (4, 3), pool=False),
-    "SAGE+LN": lambda d, c: GraphSAGE(d, c, (4, 3), layer_norm=True),
-    "SGCN": lambda d, c: SGCN(d, c, (4, 3, 4), k=2),
-    "SGCN+LN": lambda d, c: SGCN(d, c, (4, 3, 4), k=2, layer_norm=True),
-    "SGC": lambda d, c: SGCN(d, c, (), k=2),
-    "R-GCN": lambda d, c: RGCN(d, c, (4, 3)),
-    "GCN-SVD": lambda d, c: GCNSVD(d, c, (4, 3), rank=3),
-    "GCNGuard": lambda d, c: GCNGuard(d, c, (4, 3)),
-    "GATGuard": lambda d, c: GATGuard(d, c, (4, 3), num_heads=2),
-}
-WEIGHTED = ["GCN", "GIN", "APPNP", "TAGCN", "SGCN", "SGC", "R-GCN", "GCNGuard", "GATGuard"]
+FACTORIES = [name for name in ZOO if not name.endswith("_at")]  # the others train these
 
 
-def built(name: str, dataset: str = "") -> nn.Module:
-    """The module of a factory, for the numbers of features and classes of a dataset."""
+def built(name: str, dataset: str = "", size: tuple[int, int] | None = None) -> nn.Module:
+    """The module of a factory, for (features, classes), by default those of the dataset."""
     row = PUBLISHED.get(dataset, PUBLISHED["grb-cora"])
-    made = getattr(models, name)(row["num_features"], row["num_classes"], dataset)
+    made = getattr(models, name)(*(size or (row["num_features"], row["num_classes"])), dataset)
     module = made.module if isinstance(made, SelfTrained) else made
     assert isinstance(module, nn.Module)
     return module
 
 
-def test_has_the_26_models_of_the_tables() -> None:
-    """The title of each is what GRB's tables say."""
+PRINTED = [name for name in FACTORIES if ZOO[name].title in PUBLISHED["grb-cora"]]
+FACTORY = ["num_features", "num_classes", "dataset"]  # parameters of one
+
+# Every factory, and variants that none of them makes, for (features, classes).
+KINDS: dict[str, Callable[[int, int], nn.Module]] = {
+    **{name: lambda d, c, name=name: built(name, size=(d, c)) for name in FACTORIES},
+    "GAT, one output head": lambda d, c: GAT(d, c, (4, 3), num_heads=2, output_heads=1),
+    "SAGE, mean": lambda d, c: GraphSAGE(d, c, (4, 3), pool=False),
+    "SGC": lambda d, c: SGCN(d, c, (), k=2),
+}
+WEIGHTED = [
+    kind
+    for kind, make in KINDS.items()
+    if "edge_weight" in inspect.signature(make(3, 2).forward).parameters
+]
+
+
+def test_every_factory_has_a_row() -> None:
+    """Every function of (num_features, num_classes, dataset) below `grb_check.models`."""
+    found = set()
+    for module in pkgutil.walk_packages(models.__path__, "grb_check.models."):
+        functions = inspect.getmembers(importlib.import_module(module.name), inspect.isfunction)
+        found |= {
+            name
+            for name, function in functions
+            if function.__module__ == module.name
+            and [*inspect.signature(function).parameters] == FACTORY
+        }
+    assert found == {each.name for each in (*ZOO.values(), *CONTRASTIVE)} == {*dir(models)}
+
+
+def test_has_every_model_of_the_tables() -> None:
+    """By the title that GRB's tables print."""
     titles = [each.title for each in ZOO.values()]
-    assert len(set(titles)) == len(ZOO) == 26
+    assert len(set(titles)) == len(ZOO)
     for row in PUBLISHED.values():
         assert {title for title in row if isinstance(row[title], dict)} <= set(titles)
 
@@ -101,7 +107,7 @@ def left_out(title: str, row: dict) -> int:
 
 
 @pytest.mark.parametrize("dataset", PUBLISHED)
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", PRINTED)
 def test_has_the_published_number_of_parameters(name: str, dataset: str) -> None:
     """GRB, Tables 6 to 10; a model that a table has not is that of grb-cora."""
     title = ZOO[name].title
@@ -144,13 +150,13 @@ def test_layer_norm_is_on_the_input_and_before_the_inner_layers(
     assert sorted(norm.normalized_shape[0] for norm in norms) == sorted(widths)
 
 
-@pytest.mark.parametrize("kind", SMALL)
+@pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=12)
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_any_graph_has_finite_logits_and_gradients(kind: str, graph: Data, seed: int) -> None:
     """One node, isolated nodes and no edges among them; the same on every call."""
     torch.manual_seed(seed)
-    model = SMALL[kind](graph.num_features, 3).eval()
+    model = KINDS[kind](graph.num_features, 3).eval()
     x = graph.x.clone().requires_grad_()
     logits = model(x, graph.edge_index)
     assert logits.shape == (graph.num_nodes, 3)
@@ -165,12 +171,12 @@ def test_any_graph_has_finite_logits_and_gradients(kind: str, graph: Data, seed:
 
 
 # The guards' gate has the gradient of a sigmoid in the place of that of a step.
-@pytest.mark.parametrize("kind", [kind for kind in SMALL if "Guard" not in kind])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "guard" not in kind])
 def test_gradients_of_features_are_right(kind: str) -> None:
     """Against finite differences in float64."""
     torch.manual_seed(1)
     edge_index = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
-    model = SMALL[kind](3, 2).double().eval()
+    model = KINDS[kind](3, 2).double().eval()
     x = torch.rand(4, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda h: model(h, edge_index), (x,))
 
@@ -181,7 +187,7 @@ def test_gradients_of_features_are_right(kind: str) -> None:
 def test_a_weight_of_zero_is_no_edge(kind: str, graph: Data, seed: int) -> None:
     """And one of 1 an edge."""
     torch.manual_seed(seed)
-    model = SMALL[kind](graph.num_features, 2).eval()
+    model = KINDS[kind](graph.num_features, 2).eval()
     source, target = graph.edge_index
     kept = (source * target + source + target + seed) % 3 > 0  # both directions alike
     weighted = model(graph.x, graph.edge_index, kept.float())
@@ -197,7 +203,7 @@ def test_weights_have_a_finite_gradient(kind: str) -> None:
     gradients = []
     for seed in range(5):
         torch.manual_seed(seed)
-        logits = SMALL[kind](3, 2).eval()(torch.rand(5, 3), edge_index, weight)
+        logits = KINDS[kind](3, 2).eval()(torch.rand(5, 3), edge_index, weight)
         gradients += torch.autograd.grad(logits.square().sum(), weight)
     found = torch.stack(gradients)
     assert torch.isfinite(found).all()

@@ -23,14 +23,13 @@ from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, GradientError, GrbCheckError, ModelError, UsageError
 from grb_check.gradients.victim import Victim
+from grb_check.models.defences.adversarial import paper_settings, settings_for
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 from grb_check.training.adversarial import (
     AdversarialSettings,
     adversarial_training,
     fgsm_of,
-    paper_settings,
-    settings_for,
     threat_to,
 )
 from grb_check.training.building import build_victim

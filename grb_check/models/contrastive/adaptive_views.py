@@ -18,6 +18,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.centrality import eigenvector as leading_eigenvector
+
 Centrality = Literal["degree", "eigenvector", "pagerank"]
 
 MOST: Final = 0.7  # p_tau; the authors' code
@@ -96,13 +98,10 @@ def pagerank(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 def eigenvector(edge_index: Tensor, num_nodes: int) -> Tensor:
     """The leading eigenvector of the adjacency, float [N], of length 1 and not negative."""
-    # Attacks know these models, which therefore cannot know attacks when they are loaded.
-    from grb_check.attacks.edges import centrality
-
     places = tuple(edge_index.cpu().numpy())
     ones = torch.ones(edge_index.shape[1]).double().numpy()
     adjacency = sp.csr_matrix((ones, places), shape=(num_nodes, num_nodes))
-    found = torch.from_numpy(centrality.eigenvector(adjacency, torch.Generator()))
+    found = torch.from_numpy(leading_eigenvector(adjacency, torch.Generator()))
     return found.float().to(edge_index.device)
 
 

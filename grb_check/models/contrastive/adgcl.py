@@ -32,15 +32,11 @@ from torch_geometric.nn import global_mean_pool
 
 from grb_check.gradients.message_masks import Edges, message_masks
 from grb_check.models.contrastive.graph_graphcl import nt_xent, projection
-from grb_check.models.contrastive.graph_training import (
-    Graphs,
-    descend_once,
-    graphs_of,
-    mini_batches,
-)
-from grb_check.models.contrastive.set_settings import SetSettings, set_settings
-from grb_check.models.contrastive.set_views import reverse_edges
+from grb_check.models.contrastive.graph_views import reverse_edges
+from grb_check.models.graph_training import descend_once
+from grb_check.models.published import GraphSettings, graph_settings
 from grb_check.models.reference.graph_gin import GINStack, stack_of
+from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches
 from grb_check.victims.wrappers import Encoder
 
 REGULARISATION: Final = 5.0
@@ -111,7 +107,7 @@ def adgcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
         num_classes: not used.
         dataset: proteins, nci1 or dd; any other has the settings of proteins.
     """
-    settings = set_settings("AD-GCL", dataset)
+    settings = graph_settings("AD-GCL", dataset)
     encoder = stack_of(num_features, settings)
 
     def pretrain(data: Data) -> list[float]:
@@ -121,7 +117,7 @@ def adgcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
     return Encoder(encoder, pretrain)
 
 
-def play(game: Game, augmenter: Augmenter, data: Data, settings: SetSettings) -> list[float]:
+def play(game: Game, augmenter: Augmenter, data: Data, settings: GraphSettings) -> list[float]:
     """Train both sides in turn, and leave the encoder in evaluation mode.
 
     Returns:

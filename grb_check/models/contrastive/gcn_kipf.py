@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from grb_check.models.contrastive.settings import node_settings
+from grb_check.models.published import node_settings
 from grb_check.models.reference.gcn import GCN
 from grb_check.training.nodes import TrainingSettings, fit_with
 from grb_check.victims.wrappers import SelfTrained

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.models.contrastive.graph_training import Graphs, descend_on
-from grb_check.models.contrastive.set_settings import set_settings
-from grb_check.models.contrastive.set_views import random_view
+from grb_check.models.contrastive.graph_views import random_view
+from grb_check.models.graph_training import descend_on
+from grb_check.models.published import graph_settings
 from grb_check.models.reference.graph_gin import stack_of
+from grb_check.training.graph_batches import Graphs
 from grb_check.victims.wrappers import Encoder
 
 RATIO: Final = 0.2
@@ -36,7 +37,7 @@ def graph_graphcl(num_features: int, num_classes: int, dataset: str = "") -> Enc
         num_classes: not used.
         dataset: proteins, nci1 or dd; any other has the settings of proteins.
     """
-    settings = set_settings("GraphCL", dataset)
+    settings = graph_settings("GraphCL", dataset)
     encoder = stack_of(num_features, settings)
 
     def pretrain(data: Data) -> list[float]:

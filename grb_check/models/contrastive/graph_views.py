@@ -1,109 +1,117 @@
-"""Random views of one graph: GraphCL's augmentations.
+"""Random views of many graphs at once: the augmentations of GraphCL.
 
-You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, Table 1. What is drawn
-comes from torch's global state. Edges are given in both directions, int64 [2, 2E], and changed so.
+You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, Table 1. Each function
+works on the union of all graphs without a loop over them, and draws from torch's global state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+import dataclasses
 from typing import Final
 
-import numpy as np
-import scipy.sparse as sp
 import torch
-from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
-from torch_geometric.utils import coalesce, subgraph
+from torch_geometric.nn import global_mean_pool
+
+from grb_check.training.graph_batches import Graphs
+
+NODES, EDGES, FEATURES, SUBGRAPH = range(4)
+KINDS: Final = 4
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    """A changed graph.
+def random_view(graphs: Graphs, ratio: float) -> Graphs:
+    """Each graph changed in one of the four ways, which is drawn for each of them."""
+    return view_of_kinds(graphs, torch.randint(KINDS, (graphs.count,)).to(graphs.y.device), ratio)
 
-    Attributes:
-        nodes: int64 [n], ascending, the nodes of the graph that are left.
-        edge_index: int64 [2, 2F], in places of `nodes`.
-        masked: bool [n], whose features are all masked.
+
+def view_of_kinds(graphs: Graphs, kinds: Tensor, ratio: float) -> Graphs:
+    """Each graph changed in a given way.
+
+    Args:
+        kinds: int64 [G], of each graph `NODES`, `EDGES`, `FEATURES` or `SUBGRAPH`.
+        ratio: share of what is dropped or masked, 0 to 1.
     """
-
-    nodes: Tensor
-    edge_index: Tensor
-    masked: Tensor
-
-
-Augmentation = Callable[[Tensor, int, float], View]
-
-
-def shuffled(rows: Tensor) -> Tensor:
-    """The rows [n, h] in a random order."""
-    return rows[torch.randperm(rows.shape[0]).to(rows.device)]
+    of_nodes = kinds[graphs.batch]
+    of_edges = of_nodes[graphs.edge_index[0]]
+    nodes = torch.where(of_nodes == NODES, nodes_kept(graphs, ratio), True)
+    nodes &= torch.where(of_nodes == SUBGRAPH, subgraph_kept(graphs, ratio), True)
+    edges = torch.where(of_edges == EDGES, edges_kept(graphs, ratio), True)
+    masked = (of_nodes == FEATURES).unsqueeze(1)
+    x = torch.where(masked, features_masked(graphs, ratio), graphs.x)
+    return dataclasses.replace(graphs, x=x).without(nodes, edges)
 
 
-def without_nodes(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """The graph without this share of its nodes, rounded down."""
-    order = torch.randperm(num_nodes).to(edge_index.device)
-    return _among(order[int(rate * num_nodes) :], edge_index, num_nodes)
+def nodes_kept(graphs: Graphs, ratio: float) -> Tensor:
+    """bool [N]: all but that share of each graph's nodes, rounded down; at least one stays."""
+    return (
+        _ranks(graphs, torch.rand(graphs.batch.shape)) >= _share(graphs.sizes, ratio)[graphs.batch]
+    )
 
 
-def with_changed_edges(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """The graph in which half this share of the edges is gone, and as many pairs are new edges.
+def edges_kept(graphs: Graphs, ratio: float) -> Tensor:
+    """bool [2E]: each edge with probability 1 - ratio, both directions alike."""
+    forth = graphs.edge_index[0] < graphs.edge_index[1]
+    drawn = torch.rand(graphs.edge_index.shape[1]).to(graphs.x.device) >= ratio
+    return torch.where(forth, drawn, drawn[reverse_edges(graphs)])
 
-    As in the authors' code: half of what changes is removed, half added. A pair that is drawn
-    twice, or is an edge, adds nothing.
+
+def features_masked(graphs: Graphs, ratio: float) -> Tensor:
+    """float [N, d]: that share of each graph's nodes, rounded down, has the graph's mean features.
+
+    You et al. speak of masking attributes of vertices; their code puts the mean in, as here.
     """
-    forth = edge_index[:, edge_index[0] < edge_index[1]]
-    changed = int(rate * forth.shape[1] / 2)
-    kept = forth[:, torch.randperm(forth.shape[1]).to(forth.device)[changed:]]
-    drawn = torch.randint(num_nodes, (2, changed)).to(forth.device)
-    drawn = drawn[:, drawn[0] != drawn[1]]
-    every = torch.arange(num_nodes, device=edge_index.device)
-    edges = coalesce(torch.cat([kept, kept.flip(0), drawn, drawn.flip(0)], dim=1))
-    return View(every, edges, _none(every))
+    means = global_mean_pool(graphs.x, graphs.batch)[graphs.batch]
+    return torch.where(nodes_kept(graphs, ratio).unsqueeze(1), graphs.x, means)
 
 
-def with_masked_nodes(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """The graph with the features of this share of its nodes, rounded down, masked."""
-    every = torch.arange(num_nodes, device=edge_index.device)
-    masked = _none(every)
-    masked[torch.randperm(num_nodes)[: int(rate * num_nodes)].to(masked.device)] = True
-    return View(every, edge_index, masked)
+def subgraph_kept(graphs: Graphs, ratio: float) -> Tensor:
+    """bool [N]: as many nodes of each graph as `nodes_kept` leaves, which hang together.
 
-
-def random_subgraph(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """All but this share of the nodes, rounded down, which hang together where they can.
-
-    It grows from a random node: edges have random lengths, and the nearest nodes are taken. Those
-    that cannot be reached come last, so that a start in a small component leaves no tiny view.
+    Edges have random lengths, and those nodes stay that are nearest to a random one: connected, as
+    what the paper's random walk visits, but of an exact size. Nodes that cannot be reached come
+    last.
     """
-    centre = int(torch.randint(num_nodes, ()))
-    lengths = torch.rand(edge_index.shape[1]).double() + 1e-9  # scipy takes 0 for no edge
-    places = tuple(edge_index.cpu().numpy())
-    graph = sp.csr_matrix((lengths.numpy(), places), shape=(num_nodes, num_nodes))
-    distances = dijkstra(graph, directed=False, indices=centre)
-    order = np.lexsort((torch.rand(num_nodes).numpy(), distances))
-    nearest = torch.from_numpy(order[: num_nodes - int(rate * num_nodes)])
-    return _among(nearest.to(edge_index.device), edge_index, num_nodes)
+    distances = _distances_from(graphs, _first_of_each(graphs))
+    kept = graphs.sizes - _share(graphs.sizes, ratio)
+    return _ranks(graphs, distances) < kept[graphs.batch]
 
 
-AUGMENTATIONS: Final[Mapping[str, Augmentation]] = MappingProxyType(
-    {
-        "nodes": without_nodes,
-        "edges": with_changed_edges,
-        "features": with_masked_nodes,
-        "subgraph": random_subgraph,
-    }
-)
+def reverse_edges(graphs: Graphs) -> Tensor:
+    """int64 [2E]: the place of each edge's other direction."""
+    source, target = graphs.edge_index
+    # In the order by target and source, the k-th edge is the other direction of the k-th one.
+    return torch.argsort(target * graphs.batch.numel() + source)
 
 
-def _among(nodes: Tensor, edge_index: Tensor, num_nodes: int) -> View:
-    """The graph of these nodes, in any order, alone."""
-    nodes = nodes.sort().values
-    edges, _ = subgraph(nodes, edge_index, relabel_nodes=True, num_nodes=num_nodes)
-    return View(nodes, edges, _none(nodes))
+def _share(sizes: Tensor, ratio: float) -> Tensor:
+    """int64 [G]: how many of each graph's nodes that is, one less than all at most."""
+    return torch.minimum((ratio * sizes).long(), sizes - 1)
 
 
-def _none(nodes: Tensor) -> Tensor:
-    return torch.zeros_like(nodes, dtype=torch.bool)
+def _ranks(graphs: Graphs, keys: Tensor) -> Tensor:
+    """int64 [N]: the place of each node in the order of keys [N] within its graph, from 0."""
+    order = torch.argsort(keys.to(graphs.batch.device), stable=True)
+    order = order[torch.argsort(graphs.batch[order], stable=True)]
+    ranks = torch.empty_like(order)
+    ranks[order] = torch.arange(order.numel(), device=order.device)
+    return ranks - graphs.starts[graphs.batch]
+
+
+def _first_of_each(graphs: Graphs) -> Tensor:
+    """int64 [G]: a random node of each graph."""
+    drawn = torch.rand(graphs.count).to(graphs.sizes.device)
+    return graphs.starts + torch.minimum((drawn * graphs.sizes).long(), graphs.sizes - 1)
+
+
+def _distances_from(graphs: Graphs, nodes: Tensor) -> Tensor:
+    """float [N]: the length of the shortest way from these nodes, on edges of random lengths."""
+    source, target = graphs.edge_index
+    lengths = torch.rand(source.shape).to(graphs.x.device)
+    distances = torch.full(graphs.batch.shape, torch.inf, device=graphs.x.device)
+    distances[nodes] = 0.0
+    while True:
+        arrivals = distances[source] + lengths
+        shorter = distances.scatter_reduce(0, target, arrivals, "amin")
+        if torch.equal(shorter, distances):
+            return distances
+        distances = shorter

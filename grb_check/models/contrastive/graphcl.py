@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from grb_check.models.contrastive.gcn_encoder import GCNEncoder
-from grb_check.models.contrastive.graph_views import AUGMENTATIONS, View
 from grb_check.models.contrastive.info_nce import info_nce
+from grb_check.models.contrastive.node_views import AUGMENTATIONS, View
 from grb_check.models.contrastive.projection_head import ProjectionHead
-from grb_check.models.contrastive.settings import NodeSettings, node_settings
 from grb_check.models.contrastive.training import minimise
 from grb_check.models.feature_product import FeatureProduct
 from grb_check.models.propagation import fixed_propagation, normalised_adjacency
+from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun
 from grb_check.victims.wrappers import Encoder
 

@@ -17,9 +17,10 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool, global_mean_pool
 
-from grb_check.models.contrastive.graph_training import Graphs, descend_on
-from grb_check.models.contrastive.set_settings import set_settings
+from grb_check.models.graph_training import descend_on
+from grb_check.models.published import graph_settings
 from grb_check.models.reference.graph_gin import stack_of
+from grb_check.training.graph_batches import Graphs
 from grb_check.victims.wrappers import Encoder
 
 
@@ -69,7 +70,7 @@ def infograph(num_features: int, num_classes: int, dataset: str = "") -> Encoder
         num_classes: not used.
         dataset: proteins, nci1 or dd; any other has the settings of proteins.
     """
-    settings = set_settings("InfoGraph", dataset)
+    settings = graph_settings("InfoGraph", dataset)
     encoder = stack_of(num_features, settings)
 
     def pretrain(data: Data) -> list[float]:

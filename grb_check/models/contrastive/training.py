@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from grb_check.models.contrastive.settings import NodeSettings
+from grb_check.models.published import NodeSettings
 from grb_check.training.nodes import TrainingRun, TrainingSettings, descend, drawn_seed
 from grb_check.victims.conventions import PLAIN, Adapter
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, global_mean_pool
 
-from grb_check.models.contrastive.graph_training import classifier_fit
-from grb_check.models.contrastive.set_settings import set_settings
+from grb_check.models.graph_training import classifier_fit
+from grb_check.models.published import graph_settings
 from grb_check.victims.wrappers import SelfTrained
 
 
@@ -61,6 +61,6 @@ def graph_gcn(num_features: int, num_classes: int, dataset: str = "") -> SelfTra
     Args:
         dataset: proteins, nci1 or dd; any other has the settings of proteins.
     """
-    settings = set_settings("GCN", dataset)
+    settings = graph_settings("GCN", dataset)
     module = GraphGCN(num_features, num_classes, width=settings.width, layers=settings.layers)
     return SelfTrained(module, classifier_fit(module, settings))

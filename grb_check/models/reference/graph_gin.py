@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GINConv, global_add_pool
 
-from grb_check.models.contrastive.graph_training import classifier_fit
-from grb_check.models.contrastive.set_settings import SetSettings, set_settings
+from grb_check.models.graph_training import classifier_fit
+from grb_check.models.published import GraphSettings, graph_settings
 from grb_check.victims.wrappers import SelfTrained
 
 
@@ -91,12 +91,12 @@ def graph_gin(num_features: int, num_classes: int, dataset: str = "") -> SelfTra
     Args:
         dataset: proteins, nci1 or dd; any other has the settings of proteins.
     """
-    settings = set_settings("GIN", dataset)
+    settings = graph_settings("GIN", dataset)
     module = GraphGIN(num_features, num_classes, width=settings.width, layers=settings.layers)
     return SelfTrained(module, classifier_fit(module, settings))
 
 
-def stack_of(num_features: int, settings: SetSettings) -> GINStack:
+def stack_of(num_features: int, settings: GraphSettings) -> GINStack:
     """An untrained stack of these settings."""
     return GINStack(
         num_features, width=settings.width, layers=settings.layers, dropout=settings.dropout

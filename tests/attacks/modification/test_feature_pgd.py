@@ -17,9 +17,10 @@ from grb_check.attacks.objectives import cross_entropy
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
-from grb_check.gradients.victim import Victim, freeze
+from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.modes import freeze
 
 few = settings(deadline=None, max_examples=40)
 QUICK = {"iterations": 5, "step_size": 0.5}

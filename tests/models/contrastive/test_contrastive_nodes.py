@@ -23,18 +23,17 @@ from grb_check.gradients.victim import Victim
 from grb_check.models.contrastive.dgi import pretrain as pretrain_dgi
 from grb_check.models.contrastive.gca import pretrain as pretrain_gca
 from grb_check.models.contrastive.gcn_encoder import GCNEncoder
-from grb_check.models.contrastive.graph_views import AUGMENTATIONS
 from grb_check.models.contrastive.graphcl import pretrain as pretrain_graphcl
 from grb_check.models.contrastive.graphcl_infomax import pretrain as pretrain_infomax
-from grb_check.models.contrastive.settings import (
+from grb_check.models.contrastive.node_views import AUGMENTATIONS
+from grb_check.models.contrastive.training import minimise
+from grb_check.models.propagation import fixed_propagation, normalised_adjacency
+from grb_check.models.published import (
     NodeSettings,
     ViewSettings,
     node_settings,
     view_settings,
 )
-from grb_check.models.contrastive.training import minimise
-from grb_check.models.propagation import fixed_propagation, normalised_adjacency
-from grb_check.models.zoo import CONTRASTIVE, ZOO
 from grb_check.training.building import build_victim
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.wrappers import Encoder, SelfTrained
@@ -217,9 +216,3 @@ def test_a_loss_that_is_not_finite_is_an_error() -> None:
     module = Falling()
     with pytest.raises(ModelError, match="the training loss is nan in epoch 1"):
         minimise(module, lambda: module.loss() * float("nan"), FEW)
-
-
-def test_every_listed_model_has_a_factory() -> None:
-    """Under the name by which `--grb-model=grb_check.models:NAME` finds it."""
-    for entry in (*ZOO.values(), *CONTRASTIVE):
-        assert callable(getattr(models, entry.name))

@@ -16,25 +16,25 @@ from torch_geometric.data import Batch
 
 from grb_check.models.contrastive.adgcl import Augmenter, Game, mean_dropped, stands_still
 from grb_check.models.contrastive.graph_graphcl import nt_xent
-from grb_check.models.contrastive.graph_training import graphs_of
+from grb_check.models.contrastive.graph_views import reverse_edges
 from grb_check.models.contrastive.infograph import Discriminator, jensen_shannon_loss
-from grb_check.models.contrastive.set_settings import SetModel, SetSettings
-from grb_check.models.contrastive.set_views import reverse_edges
+from grb_check.models.published import GraphModel, GraphSettings
 from grb_check.models.reference.graph_gin import GINStack
+from grb_check.training.graph_batches import graphs_of
 from grb_check.victims.wrappers import Encoder
 
 ENCODERS = ["infograph", "graph_graphcl", "adgcl"]
-TINY = SetSettings(lr=0.01, epochs=4, layers=2, width=8, batch_size=16)
+TINY = GraphSettings(lr=0.01, epochs=4, layers=2, width=8, batch_size=16)
 
 
-def encoder(name: str, monkeypatch: pytest.MonkeyPatch, row: SetSettings = TINY) -> Encoder:
+def encoder(name: str, monkeypatch: pytest.MonkeyPatch, row: GraphSettings = TINY) -> Encoder:
     """A small one of a few epochs."""
     room = importlib.import_module(f"grb_check.models.contrastive.{name}")
 
-    def tiny(model: SetModel, dataset: str) -> SetSettings:
+    def tiny(model: GraphModel, dataset: str) -> GraphSettings:
         return row
 
-    monkeypatch.setattr(room, "set_settings", tiny)
+    monkeypatch.setattr(room, "graph_settings", tiny)
     torch.manual_seed(0)
     made = getattr(room, name)(3, 2, "")
     assert isinstance(made, Encoder)

@@ -52,7 +52,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     ) -> None:
         made.append(Call(module, data, validation, settings))
 
-    monkeypatch.setattr("grb_check.training.adversarial.adversarial_training", spy)
+    monkeypatch.setattr("grb_check.models.defences.adversarial.adversarial_training", spy)
     return made
 
 

@@ -13,11 +13,12 @@ from torch_geometric.data import Batch
 
 from grb_check import models
 from grb_check.gradients.message_masks import Edges, message_masks
-from grb_check.models.contrastive.graph_training import classifier_fit, graphs_of
-from grb_check.models.contrastive.set_settings import SetSettings
-from grb_check.models.contrastive.set_views import edges_kept
+from grb_check.models.contrastive.graph_views import edges_kept
+from grb_check.models.graph_training import classifier_fit
+from grb_check.models.published import GraphSettings
 from grb_check.models.reference.graph_gcn import GraphGCN
 from grb_check.models.reference.graph_gin import GINStack, GraphGIN
+from grb_check.training.graph_batches import graphs_of
 from grb_check.victims.wrappers import Encoder, SelfTrained
 
 SMALL: dict[str, Callable[[], nn.Module]] = {
@@ -122,7 +123,7 @@ def test_a_classifier_learns_triangles(kind: str) -> None:
     """Of which features alone tell nothing; at least 9 of 10 graphs that it has not seen."""
     torch.manual_seed(0)
     module = BROAD[kind]()
-    row = SetSettings(lr=0.02, epochs=12, layers=2, width=32, batch_size=16)
+    row = GraphSettings(lr=0.02, epochs=12, layers=2, width=32, batch_size=16)
     classifier_fit(module, row)(rings_and_triangles(64), rings_and_triangles(32, seed=1))
     unseen = rings_and_triangles(64, seed=2)
     with torch.no_grad():

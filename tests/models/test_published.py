@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
-from grb_check.models.contrastive.set_settings import (
-    SetModel,
-    SetSettings,
-    set_settings,
+from grb_check.models.published import (
+    GraphModel,
+    GraphSettings,
+    graph_settings,
     width_of_layers,
 )
 
-MODELS: tuple[SetModel, ...] = ("GCN", "GIN", "InfoGraph", "GraphCL", "AD-GCL")
+MODELS: tuple[GraphModel, ...] = ("GCN", "GIN", "InfoGraph", "GraphCL", "AD-GCL")
 
 
 @pytest.mark.parametrize(
@@ -29,16 +29,16 @@ def test_large_widths_are_those_of_all_layers_together(
 
 @pytest.mark.parametrize("dataset", ["mutag", "synthetic-molecules", ""])
 @pytest.mark.parametrize("model", MODELS)
-def test_a_dataset_without_a_row_has_that_of_proteins(model: SetModel, dataset: str) -> None:
+def test_a_dataset_without_a_row_has_that_of_proteins(model: GraphModel, dataset: str) -> None:
     """The table has rows for three; where it has few epochs, a small set has more of them."""
-    row, own = set_settings(model, "proteins"), set_settings(model, dataset)
+    row, own = graph_settings(model, "proteins"), graph_settings(model, dataset)
     more = {"GIN": 40, "GraphCL": 40}.get(model, row.epochs)
     assert own == dataclasses.replace(row, epochs=more)
 
 
 def test_a_row_of_the_table() -> None:
     """AD-GCL, the only one without blanks; graphs go through 64 at a time."""
-    row = set_settings("AD-GCL", "dd")
+    row = graph_settings("AD-GCL", "dd")
     assert (row.lr, row.layers, row.width, row.dropout, row.patience) == (0.01, 5, 32, 0.5, 20)
     assert row.batch_size == 64
-    assert set_settings("GCN", "nci1") == SetSettings(lr=0.005, epochs=50, layers=4, width=128)
+    assert graph_settings("GCN", "nci1") == GraphSettings(lr=0.005, epochs=50, layers=4, width=128)

@@ -12,18 +12,11 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_add_pool
 
 from grb_check.errors import DataError, ModelError
-from grb_check.models.contrastive.graph_training import (
-    Graphs,
-    classifier_fit,
-    descend_on,
-    descend_once,
-    graphs_of,
-    mini_batches,
-    parts_of,
-)
-from grb_check.models.contrastive.set_settings import SetSettings
+from grb_check.models.graph_training import classifier_fit, descend_on, descend_once
+from grb_check.models.published import GraphSettings
+from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches, parts_of
 
-SETTINGS = SetSettings(lr=0.05, epochs=3, layers=1, width=4, batch_size=4)
+SETTINGS = GraphSettings(lr=0.05, epochs=3, layers=1, width=4, batch_size=4)
 
 
 class Linear(nn.Module):

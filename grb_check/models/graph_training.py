@@ -1,0 +1,119 @@
+"""Training of the models for sets of graphs, on mini-batches, with Adam."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.data import Data
+
+from grb_check.errors import ModelError
+from grb_check.models.published import GraphSettings
+from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches, parts_of
+from grb_check.training.nodes import TrainingRun, accuracy_and_loss
+
+
+class GraphFit(Protocol):
+    """A supervised training on graphs, see `grb_check.SelfTrained`."""
+
+    def __call__(self, data: Data, validation: Data | None = None) -> TrainingRun: ...
+
+
+def classifier_fit(module: nn.Module, settings: GraphSettings) -> GraphFit:
+    """A `fit` for `grb_check.SelfTrained`: cross-entropy, Adam, mini-batches.
+
+    Args:
+        module: called as `(x, edge_index, batch)`; gives logits float [G, num_classes].
+
+    Returns:
+        From the training graphs, and the validation graphs if there are any, to how it went; with
+        validation graphs the module is left in the state of its most accurate epoch, of equally
+        accurate ones that with the lowest loss. It raises DataError for graphs that `graphs_of`
+        refuses and ModelError for a loss that is not finite.
+    """
+
+    def fit(data: Data, validation: Data | None = None) -> TrainingRun:
+        graphs = graphs_of(data)
+        held_out = None if validation is None else graphs_of(validation, least=1)
+        optimizer = torch.optim.Adam(module.parameters(), lr=settings.lr)
+        best_epoch, best, best_state = 0, (-math.inf, -math.inf), module.state_dict()
+        for epoch in range(1, settings.epochs + 1):
+            module.train()
+            for part in mini_batches(graphs, settings.batch_size):
+                logits = module(part.x, part.edge_index, part.batch)
+                descend_once(optimizer, F.cross_entropy(logits, part.y))
+            module.eval()
+            if held_out is None and epoch < settings.epochs:
+                continue
+            score = _score(module, graphs if held_out is None else held_out, settings)
+            if score > best:
+                best_epoch, best = epoch, score
+                best_state = copy.deepcopy(module.state_dict())
+        module.load_state_dict(best_state)
+        return TrainingRun(settings.epochs, best_epoch, best[0])
+
+    return fit
+
+
+def descend_on(
+    modules: nn.Module, data: Data, settings: GraphSettings, loss_of: Callable[[Graphs], Tensor]
+) -> list[float]:
+    """Train modules without labels on mini-batches, and leave them in evaluation mode.
+
+    Args:
+        modules: what is trained, such as an encoder and what its loss needs.
+        loss_of: of a mini-batch, differentiable.
+
+    Returns:
+        The mean loss of each epoch.
+
+    Raises:
+        DataError: `data` is no batch of at least two graphs.
+        ModelError: the loss is not finite.
+    """
+    graphs = graphs_of(data)
+    optimizer = torch.optim.Adam(modules.parameters(), lr=settings.lr)
+    modules.train()
+    means = []
+    for _ in range(settings.epochs):
+        total = 0.0
+        for part in mini_batches(graphs, settings.batch_size):
+            total += part.count * descend_once(optimizer, loss_of(part))
+        means.append(total / graphs.count)
+    modules.eval()
+    return means
+
+
+def descend_once(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+    """One step of the parameters that an optimizer has, and of no others; the loss before it.
+
+    Raises:
+        ModelError: the loss is not finite.
+    """
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise ModelError(f"the training loss is {value}; is the learning rate too high?")
+    optimizer.zero_grad()
+    moved = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    torch.autograd.backward(loss, inputs=moved)
+    optimizer.step()
+    return value
+
+
+def _score(module: nn.Module, graphs: Graphs, settings: GraphSettings) -> tuple[float, float]:
+    """Accuracy, and the negative of the mean loss; in evaluation mode."""
+    right = total = 0.0
+    everything = torch.arange(graphs.count, device=graphs.y.device)
+    with torch.no_grad():
+        for ids in parts_of(everything, 4 * settings.batch_size):
+            part = graphs.picked(ids)
+            logits = module(part.x, part.edge_index, part.batch)
+            accuracy, loss = accuracy_and_loss(logits, part.y)
+            right += part.count * accuracy
+            total += part.count * loss
+    return right / graphs.count, -total / graphs.count

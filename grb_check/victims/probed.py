@@ -1,0 +1,60 @@
+"""An encoder with a linear layer on its embeddings, as one model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from grb_check.victims.conventions import Adapter, detect_convention
+
+
+class Probed(nn.Module):
+    """An encoder and the linear layer fitted to its embeddings: logits from features and edges.
+
+    Args:
+        encoder: gives embeddings float [num_nodes, size].
+        weight: float [num_classes, size].
+        bias: float [num_classes].
+    """
+
+    def __init__(self, encoder: Adapter, weight: Tensor, bias: Tensor) -> None:
+        super().__init__()
+        self.encoder = encoder.module
+        self.linear = nn.Linear(weight.shape[1], weight.shape[0])
+        self.linear.weight = nn.Parameter(weight)
+        self.linear.bias = nn.Parameter(bias)
+        self._encode = encoder
+
+    @property
+    def adapter(self) -> Adapter:
+        """The encoder, whose output `linear` is applied to."""
+        return self._encode
+
+    @property
+    def supports_edge_weight(self) -> bool:
+        return self._encode.convention.takes_edge_weight
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """Logits float [num_nodes, num_classes], or of graphs where `batch` tells them apart."""
+        encode = replace(self._encode, batch=batch)
+        logits: Tensor = self.linear(encode(x, edge_index, edge_weight))
+        return logits
+
+    def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
+        """The map from features to logits with the graph fixed."""
+        embed = self._encode.on_topology(edge_index, num_nodes)
+        return lambda x: self.linear(embed(x))
+
+
+def probed_adapter(encoder: Adapter, probed: Probed) -> Adapter:
+    """Encoder and probe as one model, called as its signature says."""
+    convention = detect_convention(probed, "forward", encoder.name)
+    return Adapter(probed, encoder.name, convention, batch=encoder.batch)
