@@ -16,7 +16,8 @@ from torch import Tensor
 from grb_check.attacks.links.links import random_links
 from grb_check.attacks.objectives import tanh_margin
 from grb_check.datasets.dataset import Dataset
-from grb_check.gradients.restricted import RowWise, injected_logits
+from grb_check.gradients.alternating import RowWise
+from grb_check.gradients.injected_features import injected_logits
 from grb_check.models.reference.gcn import GCN
 
 STEPS = 100

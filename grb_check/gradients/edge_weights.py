@@ -20,8 +20,10 @@ from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, Role
 from grb_check.victims.probed import Probed
 
-Weighted = Callable[[Tensor, Tensor], Tensor]  # features [N, d], weights [e] -> output [N, c]
-Way = Callable[[Adapter, Tensor, int], Weighted]  # of an adapter, edges [2, e] and N
+WeightedForward = Callable[
+    [Tensor, Tensor], Tensor
+]  # features [N, d], weights [e] -> output [N, c]
+Weighting = Callable[[Adapter, Tensor, int], WeightedForward]  # of an adapter, edges [2, e] and N
 
 MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
 TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
@@ -73,7 +75,9 @@ def pair_graph(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> PairGraph:
     return PairGraph(edges, _present(places, pairs))
 
 
-def way_that_holds(adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tensor) -> Way | None:
+def first_valid_weighting(
+    adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tensor
+) -> Weighting | None:
     """The first way to give the pairs weights that stands the trial; None if none does.
 
     The trial takes four forward passes and one backward for each way, on a part of the graph with
@@ -90,14 +94,14 @@ def way_that_holds(adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tenso
     )
     if trial is None:
         return None
-    return next((way for way in _ways(adapter, x.shape[0]) if trial.passed(way)), None)
+    return next((way for way in _weightings(adapter, x.shape[0]) if trial.passed(way)), None)
 
 
-def _ways(adapter: Adapter, num_nodes: int) -> Iterator[Way]:
+def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
     """Those that an adapter's convention allows, the cheapest first."""
     if isinstance(adapter.module, Probed):
         encoder = replace(adapter.module.adapter, batch=adapter.batch)
-        yield from map(_probed, _ways(encoder, num_nodes))
+        yield from map(_probed, _weightings(encoder, num_nodes))
         return
     if adapter.convention.takes_edge_weight or "data" in adapter.convention.roles:
         yield _by_argument
@@ -109,22 +113,24 @@ def _ways(adapter: Adapter, num_nodes: int) -> Iterator[Way]:
         yield _by_masks
 
 
-def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+def _by_argument(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     def output(x: Tensor, weights: Tensor) -> Tensor:
         return adapter.with_graph(edge_index, num_nodes, {"edge_weight": weights})(x)
 
     return output
 
 
-def _by_csr_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+def _by_csr_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     return _by_matrices(adapter, edge_index, csr_of(adapter, edge_index, num_nodes))
 
 
-def _by_own_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+def _by_own_matrix(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     return _by_matrices(adapter, edge_index, as_called(adapter, edge_index, num_nodes))
 
 
-def _by_matrices(adapter: Adapter, edge_index: Tensor, matrices: dict[str, MatrixOf]) -> Weighted:
+def _by_matrices(
+    adapter: Adapter, edge_index: Tensor, matrices: dict[str, MatrixOf]
+) -> WeightedForward:
     def output(x: Tensor, weights: Tensor) -> Tensor:
         given = {cast(Role, role): of(weights) for role, of in matrices.items()}
         return adapter.with_graph(edge_index, x.shape[0], given)(x)
@@ -132,7 +138,7 @@ def _by_matrices(adapter: Adapter, edge_index: Tensor, matrices: dict[str, Matri
     return output
 
 
-def _by_masks(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+def _by_masks(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
     edges = Edges(edge_index, num_nodes)
     forward = adapter.with_graph(edge_index, num_nodes, {})
 
@@ -143,10 +149,10 @@ def _by_masks(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
     return output
 
 
-def _probed(inner: Way) -> Way:
+def _probed(inner: Weighting) -> Weighting:
     """The way of an encoder, with the probe's linear layer behind it."""
 
-    def way(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> Weighted:
+    def way(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
         probed = cast(Probed, adapter.module)
         encoder = replace(probed.adapter, batch=adapter.batch)
         embeddings = inner(encoder, edge_index, num_nodes)
@@ -174,7 +180,7 @@ class _Trial:
     outputs: tuple[Tensor, Tensor]
     scale: float
 
-    def passed(self, way: Way) -> bool:
+    def passed(self, way: Weighting) -> bool:
         """Whether a way gives the outputs, and a gradient where they differ."""
         try:
             weighted = way(self.adapter, self.graph.edge_index, self.x.shape[0])
@@ -182,7 +188,7 @@ class _Trial:
         except (ModelError, RuntimeError):  # torch's own: an operation without a gradient
             return False
 
-    def _reproduced(self, weighted: Weighted) -> bool:
+    def _reproduced(self, weighted: WeightedForward) -> bool:
         clean, changed = self.outputs
         change = _distance(clean, changed)
         allowed = self.scale * min(TOLERANCE, max(NOISE, 0.1 * change / self.scale))
@@ -200,7 +206,7 @@ class _Trial:
         _, gradient = self._along(weighted, torch.full_like(pattern, 0.5))
         return gradient is not None and bool(gradient.any())
 
-    def _along(self, weighted: Weighted, weights: Tensor) -> tuple[Tensor, Tensor | None]:
+    def _along(self, weighted: WeightedForward, weights: Tensor) -> tuple[Tensor, Tensor | None]:
         """The output for weights [p], and its gradient along a direction; None where none leads."""
         of_pairs = weights.clone().requires_grad_()
         with torch.enable_grad(), isolated_randomness(0):

@@ -5,8 +5,8 @@ It is computed from what goes through the layers, see `propagations`, and believ
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -15,12 +15,18 @@ from torch import Tensor, nn
 
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.errors import ModelError
-from grb_check.gradients.edge_weights import TRIAL_NODES, Way, Weighted, pair_graph, way_that_holds
+from grb_check.gradients.edge_weights import (
+    TRIAL_NODES,
+    WeightedForward,
+    Weighting,
+    first_valid_weighting,
+    pair_graph,
+)
 from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.propagations import (
     SAME,
-    Formula,
-    Propagation,
+    PropagateCall,
     WeightedGraph,
     error,
     fixed_noise,
@@ -37,29 +43,26 @@ ALLOWED: Final = 1e-3  # between the two gradients of the trial, relative to the
 MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
 _STARTS: Final = 20  # edges that the part grows from
 
-Formulas = Mapping[nn.Module, Formula]  # of each layer; empty where there is no trust in them
+Formulas = Mapping[nn.Module, Normalisation]  # of each layer; empty where there is no trust in them
 
 
 class LayerFactors:
-    """The gradients of one module; whether they can be believed is tried once and remembered.
+    """The formulas of one module's layers, found by a trial on first use and kept.
 
-    Args:
-        adapter: of the module, in evaluation mode.
+    The trial also decides whether the gradients computed by these formulas are used at all.
     """
 
-    def __init__(self, adapter: Adapter) -> None:
-        self._adapter = adapter
+    def __init__(self) -> None:
         self._formulas: Formulas | None = None  # None before the trial
-        self._way: Way | None = None  # to hand weights over
+        self._weighting: Weighting | None = None
 
-    def on_graphs(self, batch: Tensor) -> LayerFactors:
-        """The same for other graphs, of which `batch` int64 [N] is the graph of each node."""
-        other = LayerFactors(replace(self._adapter, batch=batch))
-        other._formulas, other._way = self._formulas, self._way
-        return other
+    def copy(self) -> LayerFactors:
+        """Return the same knowledge in a new object, for the module on other graphs."""
+        return copy.copy(self)
 
     def gradients(
         self,
+        adapter: Adapter,
         x: Tensor,
         edge_index: Tensor,
         objective: Callable[[Tensor], Tensor],
@@ -68,6 +71,7 @@ class LayerFactors:
         """The gradient of an objective in the weight of every pair of nodes.
 
         Args:
+            adapter: of the module, in evaluation mode.
             x: float [N, d].
             edge_index: int64 [2, 2E], both directions of each edge.
             objective: from what the module returns to a scalar.
@@ -81,19 +85,19 @@ class LayerFactors:
         """
         x = x.detach()
         if self._formulas is None:
-            self._formulas = _tried_formulas(self._adapter, x, edge_index)
+            self._formulas = _tried_formulas(adapter, x, edge_index)
         if not self._formulas:
             return None
         if edge_weight is None:
             weights = x.new_ones(edge_index.shape[1])
-            forward = partial(self._adapter, x, edge_index)
+            forward = partial(adapter, x, edge_index)
         else:
             weights = edge_weight.detach().to(x.dtype)
-            weighted = self._weighted(x, edge_index)
+            weighted = self._weighted(adapter, x, edge_index)
             if weighted is None:
                 return None
             forward = partial(weighted, x, weights)
-        module = self._adapter.module
+        module = adapter.module
         output, propagations = recorded(module, forward, x.shape[0])
         graph = weighted_graph(edge_index, weights, x.shape[0])
         if not propagations or not all(
@@ -106,15 +110,15 @@ class LayerFactors:
         entries = found.inputs.numel() + found.outputs.numel()
         return found if entries <= MOST_ENTRIES else None
 
-    def _weighted(self, x: Tensor, edge_index: Tensor) -> Weighted | None:
+    def _weighted(self, adapter: Adapter, x: Tensor, edge_index: Tensor) -> WeightedForward | None:
         """The module as a function of features and weights of edges."""
-        if self._way is None:
+        if self._weighting is None:
             pairs = _some_pairs(edge_index, x.shape[0])
-            self._way = way_that_holds(self._adapter, x, edge_index, pairs)
-        return None if self._way is None else self._way(self._adapter, edge_index, x.shape[0])
+            self._weighting = first_valid_weighting(adapter, x, edge_index, pairs)
+        return None if self._weighting is None else self._weighting(adapter, edge_index, x.shape[0])
 
 
-def _follows(formulas: Formulas, propagation: Propagation, graph: WeightedGraph) -> bool:
+def _follows(formulas: Formulas, propagation: PropagateCall, graph: WeightedGraph) -> bool:
     """Whether a layer still follows the formula of the trial."""
     formula = formulas.get(propagation.layer)
     return formula is not None and error(formula, propagation, graph) <= SAME
@@ -147,7 +151,7 @@ def _agreeing_formulas(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Formu
         output, propagations = recorded(adapter.module, partial(adapter, x, edge_index), num_nodes)
     formulas = found_formulas(propagations, graph)
     pairs = _some_pairs(edge_index, num_nodes)
-    way = way_that_holds(adapter, x, edge_index, pairs) if formulas else None
+    way = first_valid_weighting(adapter, x, edge_index, pairs) if formulas else None
     if not formulas or way is None:
         return {}
     with torch.enable_grad():

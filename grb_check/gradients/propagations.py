@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.gradients.message_masks import layers_of
+from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix
 
 SAME: Final = 1e-4  # relative to the largest; what rounding may do to a product
@@ -38,32 +39,18 @@ _TIED: Final = 1e-6  # likewise; between formulas that cannot be told apart
 _NOTHING: Final = 1e-12  # squared, likewise; what a direction without a gradient may have
 
 
-@dataclass(frozen=True)
-class Formula:
-    """factor D^left (A + loop I) D^right; an isolated node's degree of 0 counts as 1.
-
-    What arrives at such a node is 0 all the same, and its first neighbour brings what it would with
-    a degree of 1, where the derivative at 0 may be infinite.
-    """
-
-    left: float
-    right: float
-    loop: float
-    factor: float = 1.0
-
-
 # The usual ones first: of those that fit equally well, the first is taken.
-FORMULAS: Final = (
-    Formula(-0.5, -0.5, 1.0),
-    Formula(0.0, 0.0, 0.0),
-    Formula(-1.0, 0.0, 0.0),
-    Formula(-0.5, -0.5, 0.0),
-    Formula(-0.5, -0.5, 2.0),
-    Formula(0.0, 0.0, 1.0),
-    Formula(-1.0, 0.0, 1.0),
-    Formula(0.0, -1.0, 0.0),
-    Formula(0.0, -1.0, 1.0),
-    Formula(-0.5, -0.5, 0.0, -1.0),  # ChebConv
+NORMALISATIONS: Final = (
+    Normalisation(-0.5, -0.5, 1.0),
+    Normalisation(0.0, 0.0, 0.0),
+    Normalisation(-1.0, 0.0, 0.0),
+    Normalisation(-0.5, -0.5, 0.0),
+    Normalisation(-0.5, -0.5, 2.0),
+    Normalisation(0.0, 0.0, 1.0),
+    Normalisation(-1.0, 0.0, 1.0),
+    Normalisation(0.0, -1.0, 0.0),
+    Normalisation(0.0, -1.0, 1.0),
+    Normalisation(-0.5, -0.5, 0.0, -1.0),  # ChebConv
 )
 
 
@@ -96,7 +83,7 @@ def weighted_graph(edge_index: Tensor, weights: Tensor, num_nodes: int) -> Weigh
 
 
 @dataclass(frozen=True, eq=False)
-class Propagation:
+class PropagateCall:
     """What went through one call of a layer's `propagate`.
 
     Attributes:
@@ -111,7 +98,7 @@ class Propagation:
 
 def recorded(
     module: nn.Module, forward: Callable[[], Tensor], num_nodes: int
-) -> tuple[Tensor, list[Propagation]]:
+) -> tuple[Tensor, list[PropagateCall]]:
     """What a module returns, and what went through its layers on the way.
 
     The module is afterwards as it was, whatever happens inside.
@@ -132,25 +119,25 @@ def recorded(
 
 
 def found_formulas(
-    propagations: Sequence[Propagation], graph: WeightedGraph
-) -> dict[nn.Module, Formula] | None:
+    propagations: Sequence[PropagateCall], graph: WeightedGraph
+) -> dict[nn.Module, Normalisation] | None:
     """The formula that each layer follows; None where one follows none, or several."""
-    found: dict[nn.Module, Formula] = {}
+    found: dict[nn.Module, Normalisation] = {}
     for each in propagations:
-        errors = [error(formula, each, graph) for formula in FORMULAS]
+        errors = [error(formula, each, graph) for formula in NORMALISATIONS]
         least = min(errors)
         if not least <= SAME:  # no number is not less either
             return None
         formula = found.setdefault(
             each.layer,
-            next(f for f, e in zip(FORMULAS, errors, strict=True) if e <= least + _TIED),
+            next(f for f, e in zip(NORMALISATIONS, errors, strict=True) if e <= least + _TIED),
         )
-        if not errors[FORMULAS.index(formula)] <= SAME:
+        if not errors[NORMALISATIONS.index(formula)] <= SAME:
             return None
     return found
 
 
-def error(formula: Formula, propagation: Propagation, graph: WeightedGraph) -> float:
+def error(formula: Normalisation, propagation: PropagateCall, graph: WeightedGraph) -> float:
     """How far what was received is from what a formula gives, relative to the largest.
 
     Compared in a random direction of the rows, all formulas being linear.
@@ -166,8 +153,8 @@ def error(formula: Formula, propagation: Propagation, graph: WeightedGraph) -> f
 def gradients_of(
     objective: Tensor,
     module: nn.Module,
-    propagations: Sequence[Propagation],
-    formulas: Mapping[nn.Module, Formula],
+    propagations: Sequence[PropagateCall],
+    formulas: Mapping[nn.Module, Normalisation],
     graph: WeightedGraph,
 ) -> PairGradients:
     """The gradient of an objective, a scalar that was computed from what was received."""
@@ -195,7 +182,7 @@ class _Recorder:
 
     def __init__(self, num_nodes: int) -> None:
         self.num_nodes = num_nodes
-        self.propagations: list[Propagation] = []
+        self.propagations: list[PropagateCall] = []
         self.all_understood = True
 
     def __call__(self, layer: nn.Module, inputs: tuple[Any, ...], output: object) -> Tensor | None:
@@ -205,7 +192,7 @@ class _Recorder:
             self.all_understood = False
             return None
         received = output if output.requires_grad else output.detach().requires_grad_()
-        self.propagations.append(Propagation(layer, sent.detach(), received))
+        self.propagations.append(PropagateCall(layer, sent.detach(), received))
         # A copy, since the module may change it in place.
         return received.clone()
 
@@ -226,8 +213,8 @@ class _Recorder:
 
 def _part_of(
     module: nn.Module,
-    propagation: Propagation,
-    formula: Formula,
+    propagation: PropagateCall,
+    formula: Normalisation,
     gradient: Tensor,
     graph: WeightedGraph,
 ) -> PairGradients:
@@ -245,7 +232,7 @@ def _part_of(
     return PairGradients(u, v, of_degrees / degrees.squeeze(1))
 
 
-def _maps(propagation: Propagation, module: nn.Module) -> list[Tensor]:
+def _maps(propagation: PropagateCall, module: nn.Module) -> list[Tensor]:
     """Parameters float [r, k] that what is received may be multiplied by, those of its layer first.
 
     Rows in wide form, such as raw features, mostly go through a linear map next. The gradient with

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final, cast
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import torch
 from torch import Tensor, nn
 
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.errors import GradientError
-from grb_check.gradients.edge_weights import pair_graph, way_that_holds
+from grb_check.gradients.alternating import Alternating, as_alternating
+from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
+from grb_check.gradients.injected_features import injected_logits
+from grb_check.gradients.injected_links import linked_logits
 from grb_check.gradients.layer_factors import LayerFactors
-from grb_check.gradients.pairwise import pair_gradients, pairwise_logits
-from grb_check.gradients.relaxed import relaxed_logits
-from grb_check.gradients.restricted import Alternating, injected_logits
-from grb_check.models.reference.gcn import GCN
-from grb_check.models.reference.gin import GIN
+from grb_check.gradients.pair_weights import pair_gradients, pair_logits
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
-from grb_check.victims.receptive_field import is_plain, receptive_hops, receptive_part
+from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
-ALTERNATING: Final[tuple[type[nn.Module], ...]] = (GCN, GIN)  # these, no subclass of them
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
 MOST_VALUES: Final = 50_000_000  # of features on links: 0.4 GB for each tensor of messages
 
@@ -39,6 +36,7 @@ class Victim:
 
     adapter: Adapter
     num_classes: int
+    layer_factors: LayerFactors = field(default_factory=LayerFactors, repr=False)
 
     @property
     def module(self) -> nn.Module:
@@ -61,9 +59,11 @@ class Victim:
 
     def on_graphs(self, batch: Tensor) -> Victim:
         """The same model for other graphs; `batch` int64 [N], rising, is the graph of each node."""
-        other = replace(self, adapter=replace(self.adapter, batch=batch))
-        other.__dict__["_layer_factors"] = self._layer_factors.on_graphs(batch)
-        return other
+        return replace(
+            self,
+            adapter=replace(self.adapter, batch=batch),
+            layer_factors=self.layer_factors.copy(),
+        )
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the graph fixed."""
@@ -75,7 +75,7 @@ class Victim:
     ) -> Callable[[Tensor], Tensor]:
         """The map from features of injected nodes to logits of targets, all else being fixed.
 
-        Models whose layers are known (`ALTERNATING`) compute only what the injected nodes change;
+        Models whose layers are known (`Alternating`) compute only what the injected nodes change;
         models whose receptive field is certain run on that part of the graph; all others on the
         whole graph.
         """
@@ -102,7 +102,7 @@ class Victim:
         """
         known = self._alternating()
         if known is not None:
-            relaxed = relaxed_logits(known, x, edge_index, candidates, targets)
+            relaxed = linked_logits(known, x, edge_index, candidates, targets)
             return lambda new, weights: self._checked(
                 relaxed(new, weights), targets.numel(), features=new, weights=weights
             )
@@ -117,7 +117,7 @@ class Victim:
     ) -> Callable[[Tensor], Tensor] | None:
         """The map from weights of pairs of existing nodes to logits of targets.
 
-        Models whose layers are known (`ALTERNATING`) compute it themselves. To all others the
+        Models whose layers are known (`Alternating`) compute it themselves. To all others the
         weights are handed, on a graph that has every pair as an edge, by the first of these ways
         that holds: as `edge_weight`; as entries of `adj_t` or `adj`; as masks on the messages of
         their PyG layers. None where none does; see `edge_weights` for the trial, which each call
@@ -127,11 +127,11 @@ class Victim:
         """
         known = self._alternating()
         if known is not None:
-            logits_of = pairwise_logits(known, x, edge_index, pairs, targets)
+            logits_of = pair_logits(known, x, edge_index, pairs, targets)
             return lambda weights: self._checked(
                 logits_of(weights), targets.numel(), weights=weights
             )
-        way = way_that_holds(self.adapter, x, edge_index, pairs)
+        way = first_valid_weighting(self.adapter, x, edge_index, pairs)
         if way is None:
             return None
         num_nodes = x.shape[0]
@@ -155,7 +155,7 @@ class Victim:
     ) -> PairGradients | None:
         """The gradient of an objective of the targets' logits in the weights of all pairs of nodes.
 
-        Models whose layers are known (`ALTERNATING`) compute it themselves; of PyG's layers it is
+        Models whose layers are known (`Alternating`) compute it themselves; of PyG's layers it is
         caught on the way through one forward and one backward pass, see `layer_factors`. None for
         any other model, and where the first call's trial finds that it would not be right.
         """
@@ -166,17 +166,12 @@ class Victim:
         def of_output(output: Tensor) -> Tensor:
             return objective(self._checked(output, self.adapter.rows(x.shape[0]))[targets])
 
-        return self._layer_factors.gradients(x, edge_index, of_output, edge_weight)
-
-    @cached_property
-    def _layer_factors(self) -> LayerFactors:
-        return LayerFactors(self.adapter)
+        return self.layer_factors.gradients(self.adapter, x, edge_index, of_output, edge_weight)
 
     def _alternating(self) -> Alternating | None:
-        """The module, where its layers are known and nothing has been changed about them."""
+        """Return the module, if its layers are known and its output is one row a node."""
         of_nodes = self.adapter.method == "forward" and self.adapter.batch is None
-        allowed = type(self.module) in ALTERNATING and of_nodes
-        return cast(Alternating, self.module) if allowed and is_plain(self.module) else None
+        return as_alternating(self.module) if of_nodes else None
 
     def _on_part(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
@@ -202,7 +197,9 @@ class Victim:
         """
         two = x[:2] if x.shape[0] > 1 else x.expand(2, -1)
         grown = torch.cat([x, two])
-        way = way_that_holds(self.adapter, grown, edge_index, _links(x.shape[0], 2, candidates))
+        way = first_valid_weighting(
+            self.adapter, grown, edge_index, _links(x.shape[0], 2, candidates)
+        )
         if way is None:
             return None
         num_nodes = x.shape[0] + count

@@ -12,7 +12,6 @@ own functions are such.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -20,33 +19,15 @@ import torch
 from torch import Tensor
 
 from grb_check.errors import GradientError
+from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.conventions import Adapter
-from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices, with_values
+from grb_check.victims.sparse import coo_matrix, csr_layout, with_long_indices, with_values
 
 MatrixOf = Callable[[Tensor], object]  # weights float [e] -> what the model is called with
 
 # Symmetric and by rows or columns; (-1, -1) is GRB's RobustGCN; (0, 0) normalises nothing.
 _EXPONENTS: Final = ((-0.5, -0.5), (-1.0, 0.0), (0.0, -1.0), (-1.0, -1.0), (0.0, 0.0))
 _TOLERANCE: Final = 1e-5  # relative, of entries in float32
-
-
-@dataclass(frozen=True)
-class _Formula:
-    """factor * D^left (A + loop I) D^right."""
-
-    loop: float
-    left: float
-    right: float
-    factor: float = 1.0
-
-    def entries(self, edge_index: Tensor, num_nodes: int, weights: Tensor) -> Tensor:
-        """float [e + N]: of the edges and of the diagonal."""
-        rows, columns = edge_index
-        diagonal = weights.new_full((num_nodes,), self.loop)
-        by_row = _power(diagonal.index_add(0, rows, weights), self.left)
-        by_column = _power(diagonal.index_add(0, columns, weights), self.right)
-        edges = by_row[rows] * weights * by_column[columns]
-        return self.factor * torch.cat([edges, by_row * diagonal * by_column])
 
 
 def csr_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, MatrixOf]:
@@ -57,7 +38,7 @@ def csr_of(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> dict[str, Ma
     """
     found: dict[str, MatrixOf] = {}
     if "adj_t" in adapter.convention.roles:
-        found["adj_t"] = _csr(edge_index.flip(0), num_nodes, _Formula(0.0, 0.0, 0.0))
+        found["adj_t"] = _csr(edge_index.flip(0), num_nodes, Normalisation(0.0, 0.0, 0.0))
     if "adj" in adapter.convention.roles:
         plain = adapter.adjacency(edge_index, num_nodes)
         found["adj"] = _each(plain, edge_index, num_nodes, _csr_like)
@@ -80,7 +61,7 @@ def _each(
     plain: object,
     edge_index: Tensor,
     num_nodes: int,
-    make: Callable[[Tensor, Tensor, int, _Formula], MatrixOf],
+    make: Callable[[Tensor, Tensor, int, Normalisation], MatrixOf],
 ) -> MatrixOf:
     if isinstance(plain, tuple):
         every = [_each(part, edge_index, num_nodes, make) for part in plain]
@@ -90,30 +71,32 @@ def _each(
     return make(plain, edge_index, num_nodes, _formula(plain, edge_index, num_nodes))
 
 
-def _csr_like(plain: Tensor, edge_index: Tensor, num_nodes: int, formula: _Formula) -> MatrixOf:
+def _csr_like(
+    plain: Tensor, edge_index: Tensor, num_nodes: int, formula: Normalisation
+) -> MatrixOf:
     return _csr(edge_index, num_nodes, formula)
 
 
-def _csr(edge_index: Tensor, num_nodes: int, formula: _Formula) -> MatrixOf:
-    rows, columns = _with_diagonal(edge_index, num_nodes, formula)
-    numbers = torch.arange(rows.numel(), dtype=torch.float64, device=rows.device)
-    pattern = csr_matrix(rows, columns, numbers, num_nodes)
-    order = pattern.values().long()  # which entry stands where
+def _csr(edge_index: Tensor, num_nodes: int, formula: Normalisation) -> MatrixOf:
+    rows, columns = formula.places(edge_index, num_nodes)
+    layout, order = csr_layout(rows, columns, num_nodes)
 
     def matrix(weights: Tensor) -> Tensor:
         values = formula.entries(edge_index, num_nodes, weights)[order]
-        return with_long_indices(with_values(pattern, values))
+        return with_long_indices(with_values(layout, values))
 
     return matrix
 
 
-def _same_layout(plain: Tensor, edge_index: Tensor, num_nodes: int, formula: _Formula) -> MatrixOf:
+def _same_layout(
+    plain: Tensor, edge_index: Tensor, num_nodes: int, formula: Normalisation
+) -> MatrixOf:
     if plain.layout == torch.sparse_csr:
         return _csr(edge_index, num_nodes, formula)
-    rows, columns = _with_diagonal(edge_index, num_nodes, formula)
+    rows, columns = formula.places(edge_index, num_nodes)
 
     def matrix(weights: Tensor) -> Tensor:
-        values = formula.entries(edge_index, num_nodes, weights)[: rows.numel()]
+        values = formula.entries(edge_index, num_nodes, weights)
         if plain.layout == torch.sparse_coo:
             return coo_matrix(rows, columns, values, num_nodes)
         zeros = values.new_zeros(num_nodes, num_nodes)
@@ -122,34 +105,18 @@ def _same_layout(plain: Tensor, edge_index: Tensor, num_nodes: int, formula: _Fo
     return matrix
 
 
-def _formula(plain: Tensor, edge_index: Tensor, num_nodes: int) -> _Formula:
+def _formula(plain: Tensor, edge_index: Tensor, num_nodes: int) -> Normalisation:
     """The formula that gives a matrix from edges of weight 1."""
     flat: Tensor = torch.Tensor.to_sparse(plain).coalesce()
     ones = torch.ones(edge_index.shape[1], dtype=flat.dtype, device=flat.device)
     for loop, (left, right) in product((1.0, 0.0), _EXPONENTS):
-        formula = _Formula(loop, left, right)
-        rows, columns = _with_diagonal(edge_index, num_nodes, formula)
-        values = formula.entries(edge_index, num_nodes, ones)[: rows.numel()]
+        formula = Normalisation(left, right, loop)
+        rows, columns = formula.places(edge_index, num_nodes)
+        values = formula.entries(edge_index, num_nodes, ones)
         wanted = coo_matrix(rows, columns, values, num_nodes)
         largest = float(wanted.values().max()) if rows.numel() else 0.0
         factor = float(flat.values().max()) / largest if largest and flat._nnz() else 1.0
         error = (flat - factor * wanted).coalesce().values().abs()
         if not error.numel() or float(error.max()) <= _TOLERANCE * abs(factor) * largest:
-            return _Formula(loop, left, right, factor)
+            return Normalisation(left, right, loop, factor)
     raise GradientError("adj_norm_func is no normalisation by degrees that is known")
-
-
-def _with_diagonal(edge_index: Tensor, num_nodes: int, formula: _Formula) -> Tensor:
-    """int64 [2, e] or [2, e + N]: the places of the entries."""
-    if not formula.loop:
-        return edge_index
-    diagonal = torch.arange(num_nodes, device=edge_index.device).expand(2, -1)
-    return torch.cat([edge_index, diagonal], dim=1)
-
-
-def _power(degrees: Tensor, exponent: float) -> Tensor:
-    """0 where there is no degree, in value and gradient."""
-    if exponent == 0.0:
-        return torch.ones_like(degrees)
-    some = degrees > 0
-    return torch.where(some, torch.where(some, degrees, 1.0) ** exponent, 0.0)

@@ -10,12 +10,12 @@ which for Cora's 1,433 words and 512 columns takes a ninth of the time of the de
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Final
 
 import torch
 from torch import Tensor
 
-from grb_check.victims.sparse import csr_block, csr_matrix
+from grb_check.victims.sparse import csr_block, csr_matrix, product
 
 MOST_FILLED: Final = 0.1  # share of entries of S beyond which a dense product is as fast
 SAMPLE: Final = 10_000  # entries that the most frequent value is looked for in
@@ -53,8 +53,8 @@ class FeatureProduct:
         seen = weight if kept is None else weight * kept.unsqueeze(1)
         if self._matrices is None:
             return self.rest @ seen
-        product = cast(Tensor, _SparseProduct.apply(seen, *self._matrices))  # type: ignore[no-untyped-call]
-        return product + self.masked(weight)
+        matrix, transposed = self._matrices
+        return product(matrix, seen, transposed) + self.masked(weight)
 
     def masked(self, weight: Tensor) -> Tensor:
         """x W, float [h], of a node x whose features are all masked."""
@@ -71,17 +71,3 @@ def _csr(dense: Tensor, places: Tensor) -> Tensor:
     square = csr_matrix(rows, columns, dense[rows, columns], max(dense.shape))  # grown by zeros
     whole = [torch.arange(size, device=dense.device) for size in dense.shape]
     return csr_block(square, *whole)
-
-
-class _SparseProduct(torch.autograd.Function):
-    """matrix @ dense with the transpose at hand, which torch's own backward makes each time."""
-
-    @staticmethod
-    def forward(ctx: Any, dense: Tensor, matrix: Tensor, transpose: Tensor) -> Tensor:
-        ctx.transpose = transpose
-        return matrix @ dense
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.transpose @ gradient, None, None

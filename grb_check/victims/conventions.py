@@ -208,10 +208,9 @@ class Adapter:
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to output with the graph fixed, prepared once."""
-        own = getattr(self.module, "on_topology", None)
         plain = self.method == "forward" and self.batch is None
-        if plain and callable(own) and not is_patched(self.module):
-            fixed = self._guarded(own, edge_index, num_nodes)
+        if plain and _has_on_topology(self.module) and not is_patched(self.module):
+            fixed = self._guarded(self.module.on_topology, edge_index, num_nodes)
             return lambda x: self._guarded(fixed, x)
         return self.with_graph(edge_index, num_nodes, {})
 
@@ -324,6 +323,19 @@ class Adapter:
                 f"model {self.name}: {getattr(function, '__name__', self.method)} raised when "
                 f"called as {self.convention} with {shapes}:\n{short_traceback(error)}"
             ) from error
+
+
+def _has_on_topology(module: nn.Module) -> bool:
+    """Return whether `on_topology` is defined for the `forward` that the module has.
+
+    A class that overrides `forward` alone inherits an `on_topology` of another model.
+    """
+    for kind in type(module).__mro__:
+        if callable(vars(kind).get("on_topology")):
+            return True
+        if "forward" in vars(kind):
+            return False
+    return False
 
 
 def _shape(value: object) -> str:

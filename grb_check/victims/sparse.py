@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any, cast
 
 import scipy.sparse as sp
 import torch
@@ -24,6 +25,22 @@ def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, size: int) -> Tens
         return _csr(starts, indices, torch.from_numpy(matrix.data), (size, size))
     order = (rows * size + columns).argsort()
     return _csr(_starts(rows, size), columns[order], values[order], (size, size))
+
+
+def csr_layout(rows: Tensor, columns: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return a sparse CSR matrix with entries at these places, for `with_values`, and their order.
+
+    Args:
+        rows, columns: int64 [e], distinct places in any order.
+        size: rows and columns of the matrix.
+
+    Returns:
+        the matrix, whose values mean nothing, and int64 [e]: which of the given places each of its
+        entries is at.
+    """
+    numbers = torch.arange(rows.numel(), dtype=torch.float64, device=rows.device)
+    layout = csr_matrix(rows, columns, numbers, size)
+    return layout, layout.values().long()
 
 
 def csr_block(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
@@ -68,6 +85,42 @@ def coo_matrix(rows: Tensor, columns: Tensor, values: Tensor, size: int) -> Tens
     return torch.sparse_coo_tensor(
         torch.stack([rows, columns]), values, (size, size), check_invariants=False
     ).coalesce()
+
+
+def symmetric_product(matrix: Tensor, dense: Tensor) -> Tensor:
+    """Return matrix @ dense, differentiable in `dense` any number of times.
+
+    Args:
+        matrix: sparse CSR [n, n], symmetric, which is not checked; it gets no gradient.
+        dense: float [n, d].
+    """
+    return product(matrix, dense, matrix)
+
+
+def product(matrix: Tensor, dense: Tensor, transposed: Tensor) -> Tensor:
+    """Return matrix @ dense, differentiable in `dense` any number of times.
+
+    With the transpose given, the gradient needs no transposition, which torch's own backward pass
+    makes on every call.
+
+    Args:
+        matrix: sparse CSR [n, m]; it gets no gradient.
+        dense: float [m, d].
+        transposed: of the matrix, sparse CSR [m, n].
+    """
+    return cast(Tensor, _Product.apply(dense, matrix, transposed))  # type: ignore[no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: Tensor, transposed: Tensor) -> Tensor:
+        ctx.matrices = matrix, transposed
+        return matrix @ dense
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        matrix, transposed = ctx.matrices
+        return product(transposed, gradient, matrix), None, None
 
 
 def _places(ids: Tensor, size: int) -> Tensor:

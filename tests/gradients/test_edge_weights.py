@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import coalesce, degree, to_undirected
 
 from grb_check.gradients import edge_weights
-from grb_check.gradients.edge_weights import pair_graph, way_that_holds
+from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.probed import Probed
@@ -211,7 +211,7 @@ PAIRS = _pairs(GRAPH.edge_index, NUM_NODES)
 def test_every_way(make: Make, expected: str) -> None:
     """Logits are those of the real graph, gradients those of differences, for some targets."""
     victim = _victim(make)
-    way = way_that_holds(victim.adapter, GRAPH.x, GRAPH.edge_index, PAIRS)
+    way = first_valid_weighting(victim.adapter, GRAPH.x, GRAPH.edge_index, PAIRS)
     assert way is not None
     assert expected in ("", way.__name__)
     targets = torch.tensor([3, 0, 50, 40])

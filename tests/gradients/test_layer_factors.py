@@ -345,8 +345,8 @@ def test_a_larger_graph_is_tried_in_part() -> None:
         sizes.clear()
         torch.manual_seed(0)
         module = kind(pyg.SAGEConv(8, 3)).eval().requires_grad_(False)
-        factors = LayerFactors(adapter_of(module))
-        assert factors.gradients(graph.x, graph.edge_index, objective) is not None
+        found = LayerFactors().gradients(adapter_of(module), graph.x, graph.edge_index, objective)
+        assert found is not None
         assert max(sizes[:-1]) == largest
 
 

@@ -18,11 +18,11 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.models import DeepGraphInfomax
 
+from grb_check.gradients.normalisation import GCN_NORM, Propagation
 from grb_check.models.contrastive.gcn_encoder import BehindProduct, GCNEncoder, summary
 from grb_check.models.contrastive.node_views import shuffled
 from grb_check.models.contrastive.training import minimise
 from grb_check.models.feature_product import FeatureProduct
-from grb_check.models.propagation import Propagation, fixed_propagation, normalised_adjacency
 from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun
 from grb_check.victims.wrappers import Encoder
@@ -53,7 +53,7 @@ def pretrain(encoder: GCNEncoder, data: Data, settings: NodeSettings) -> Trainin
         ModelError: the loss is not finite.
     """
     features = FeatureProduct(data.x)
-    propagate = fixed_propagation(normalised_adjacency(data.edge_index, data.num_nodes))
+    propagate = GCN_NORM.fixed(data.edge_index, data.num_nodes)
     infomax = DeepGraphInfomax(settings.width, BehindProduct(encoder), summary, _shuffled_nodes)
     infomax = infomax.to(data.x.device)
 

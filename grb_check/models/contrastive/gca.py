@@ -20,6 +20,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from grb_check.gradients.normalisation import GCN_NORM
 from grb_check.models.contrastive.adaptive_views import (
     CENTRALITIES,
     Centrality,
@@ -34,7 +35,6 @@ from grb_check.models.contrastive.info_nce import info_nce
 from grb_check.models.contrastive.projection_head import ProjectionHead
 from grb_check.models.contrastive.training import minimise
 from grb_check.models.feature_product import FeatureProduct
-from grb_check.models.propagation import fixed_propagation, normalised_adjacency
 from grb_check.models.published import (
     NodeSettings,
     ViewSettings,
@@ -105,7 +105,7 @@ def pretrain(
         """The nodes' embeddings in a random view, behind the head."""
         edges = kept_edges(data.edge_index, adaptive_probabilities(of_edges, edge_rate))
         kept = kept_at_random(adaptive_probabilities(of_features, feature_rate))
-        propagate = fixed_propagation(normalised_adjacency(edges, data.num_nodes))
+        propagate = GCN_NORM.fixed(edges, data.num_nodes)
         embeddings = encoder.behind(features(encoder.first_weight, kept), propagate)
         return cast(Tensor, head(embeddings))
 

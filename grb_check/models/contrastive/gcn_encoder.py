@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
-from grb_check.models.propagation import Propagation
+from grb_check.gradients.normalisation import Propagation
 
 
 class GCNEncoder(nn.Module):

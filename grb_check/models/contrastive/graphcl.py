@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from grb_check.gradients.normalisation import GCN_NORM
 from grb_check.models.contrastive.gcn_encoder import GCNEncoder
 from grb_check.models.contrastive.info_nce import info_nce
 from grb_check.models.contrastive.node_views import AUGMENTATIONS, View
 from grb_check.models.contrastive.projection_head import ProjectionHead
 from grb_check.models.contrastive.training import minimise
 from grb_check.models.feature_product import FeatureProduct
-from grb_check.models.propagation import fixed_propagation, normalised_adjacency
 from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun
 from grb_check.victims.wrappers import Encoder
@@ -71,8 +71,8 @@ def pretrain(encoder: GCNEncoder, data: Data, settings: NodeSettings) -> Trainin
         """float [m, h]: of the nodes that are in both views."""
         blank = features.masked(encoder.first_weight)
         rows = torch.where(view.masked.unsqueeze(1), blank, product[view.nodes])
-        adjacency = normalised_adjacency(view.edge_index, view.nodes.numel())
-        embeddings = encoder.behind(rows, fixed_propagation(adjacency))
+        propagate = GCN_NORM.fixed(view.edge_index, view.nodes.numel())
+        embeddings = encoder.behind(rows, propagate)
         projections: Tensor = head(embeddings[torch.isin(view.nodes, both)])
         return projections
 

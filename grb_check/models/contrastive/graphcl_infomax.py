@@ -20,11 +20,11 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn.models import DeepGraphInfomax
 
+from grb_check.gradients.normalisation import GCN_NORM
 from grb_check.models.contrastive.gcn_encoder import BehindProduct, GCNEncoder, summary
 from grb_check.models.contrastive.node_views import AUGMENTATIONS, shuffled
 from grb_check.models.contrastive.training import minimise
 from grb_check.models.feature_product import FeatureProduct
-from grb_check.models.propagation import fixed_propagation, normalised_adjacency
 from grb_check.models.published import NodeSettings, node_settings
 from grb_check.training.nodes import TrainingRun
 from grb_check.victims.wrappers import Encoder
@@ -67,7 +67,7 @@ def pretrain(
         ModelError: the loss is not finite.
     """
     features = FeatureProduct(data.x)
-    propagate = fixed_propagation(normalised_adjacency(data.edge_index, data.num_nodes))
+    propagate = GCN_NORM.fixed(data.edge_index, data.num_nodes)
     augment = AUGMENTATIONS[augmentation]
     # Of PyG's module the bilinear form d and the encoder are used.
     infomax = DeepGraphInfomax(settings.width, BehindProduct(encoder), summary, shuffled)
@@ -77,8 +77,8 @@ def pretrain(
         view = augment(data.edge_index, data.num_nodes, rate)
         blank = features.masked(encoder.first_weight)
         rows = torch.where(view.masked.unsqueeze(1), blank, product[view.nodes])
-        adjacency = normalised_adjacency(view.edge_index, view.nodes.numel())
-        return summary(encoder.behind(rows, fixed_propagation(adjacency)))
+        of_view = GCN_NORM.fixed(view.edge_index, view.nodes.numel())
+        return summary(encoder.behind(rows, of_view))
 
     def scores(product: Tensor, summaries: Tensor) -> Tensor:
         embeddings = encoder.behind(product, propagate)

@@ -23,15 +23,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from grb_check.models.propagation import (
+from grb_check.gradients.normalisation import (
+    GCN_NORM,
+    Normalisation,
     Propagation,
     fixed_propagation,
-    normalised_adjacency,
-    weighted_propagation,
 )
 from grb_check.models.published import hyper_parameters
 from grb_check.victims.sparse import with_values
 
+_OF_VARIANCES: Final = Normalisation(-1.0, -1.0, 1.0)
 LEAST_VARIANCE: Final = 1e-8  # added under the root, whose gradient is infinite at 0
 
 
@@ -78,13 +79,13 @@ class RGCN(nn.Module):
             return self.on_topology(edge_index, x.shape[0])(x)
         return self._layers(
             x,
-            weighted_propagation(edge_index, edge_weight, x.shape[0]),
-            weighted_propagation(edge_index, edge_weight, x.shape[0], power=2),
+            GCN_NORM.weighted(edge_index, x.shape[0], edge_weight),
+            _OF_VARIANCES.weighted(edge_index, x.shape[0], edge_weight),
         )
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with both normalised adjacencies computed once."""
-        matrix = normalised_adjacency(edge_index, num_nodes)
+        matrix = GCN_NORM.matrix(edge_index, num_nodes)
         of_means = fixed_propagation(matrix)
         # Entries of A~ are 0 or 1: the powers -1 of the degrees are the squares of the others.
         of_variances = fixed_propagation(with_values(matrix, matrix.values() ** 2))

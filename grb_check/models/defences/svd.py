@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from grb_check.gradients.normalisation import Propagation
 from grb_check.models.defences.low_rank import low_rank_adjacency
-from grb_check.models.propagation import Propagation
 from grb_check.models.published import hyper_parameters
 from grb_check.models.reference.gcn import GCN
 

@@ -15,12 +15,7 @@ from typing import Final, cast
 import torch
 from torch import Tensor, nn
 
-from grb_check.models.propagation import (
-    Propagation,
-    fixed_propagation,
-    normalised_adjacency,
-    weighted_propagation,
-)
+from grb_check.gradients.normalisation import GCN_NORM, Propagation
 from grb_check.models.published import hyper_parameters
 
 
@@ -31,9 +26,6 @@ class GCN(nn.Module):
     GRB's general defence LN (appendix A.4.3; the number of parameters in Tables 6 to 10 tells that
     the input of the output layer is not), in the order ReLU, dropout, normalisation.
 
-    Attributes:
-        loop: weight of a node's edge to itself, see `models.restricted`.
-
     Args:
         num_features: columns of `x`.
         num_classes: columns of the logits.
@@ -43,7 +35,7 @@ class GCN(nn.Module):
         layer_norm: whether rows are normalised.
     """
 
-    loop: Final = 1.0
+    normalisation: Final = GCN_NORM  # see `gradients.alternating`
 
     def __init__(
         self,
@@ -77,11 +69,11 @@ class GCN(nn.Module):
         """
         if edge_weight is None:
             return self.on_topology(edge_index, x.shape[0])(x)
-        return self.through(x, weighted_propagation(edge_index, edge_weight, x.shape[0]))
+        return self.through(x, GCN_NORM.weighted(edge_index, x.shape[0], edge_weight))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the normalised adjacency computed once."""
-        propagate = fixed_propagation(normalised_adjacency(edge_index, num_nodes))
+        propagate = GCN_NORM.fixed(edge_index, num_nodes)
         return lambda x: self.through(x, propagate)
 
     def through(self, x: Tensor, propagate: Propagation) -> Tensor:
@@ -94,7 +86,7 @@ class GCN(nn.Module):
         return h
 
     def stages(self) -> list[Callable[[Tensor], Tensor]]:
-        """The row-wise maps f_0 ... f_K in evaluation mode, see `models.restricted`.
+        """The row-wise maps f_0 ... f_K in evaluation mode, see `gradients.alternating`.
 
         The first is X W; then bias, ReLU and the next W; the last adds the bias.
         """
@@ -105,14 +97,6 @@ class GCN(nn.Module):
             stages.append(_into(layer, bias=bias, norm=self._norm(number)))
             bias = layer.bias.detach()
         return [*stages, lambda h: h + bias]
-
-    def propagation(self, edge_index: Tensor, num_nodes: int) -> Tensor:
-        """A^ as sparse CSR float32 [num_nodes, num_nodes]."""
-        return normalised_adjacency(edge_index, num_nodes)
-
-    def scale(self, degrees: Tensor) -> Tensor:
-        """D^-1/2 [n] of degrees [n] without the loop."""
-        return (degrees + 1).rsqrt()
 
     def _norm(self, number: int) -> Callable[[Tensor], Tensor]:
         """What normalises the input of a layer; nothing is done without `layer_norm`."""

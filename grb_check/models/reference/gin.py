@@ -20,10 +20,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from grb_check.gradients.symmetric import symmetric_product
+from grb_check.gradients.normalisation import Normalisation, Propagation
 from grb_check.models.published import hyper_parameters
 from grb_check.models.reference.row_norms import row_norms
-from grb_check.victims.sparse import csr_matrix
 
 
 class GIN(nn.Module):
@@ -74,22 +73,18 @@ class GIN(nn.Module):
         """
         if edge_weight is None:
             return self.on_topology(edge_index, x.shape[0])(x)
-        source, target = edge_index
-        weight = edge_weight.unsqueeze(1)  # [e, 1]
-        return self._layers(
-            x, lambda h: ((1 + self.eps) * h).index_add(0, target, weight * h[source])
-        )
+        return self._layers(x, self.normalisation.weighted(edge_index, x.shape[0], edge_weight))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """The map from features to logits with the propagation matrix made once."""
-        matrix = self.propagation(edge_index, num_nodes)
-        return lambda x: self._layers(x, lambda h: symmetric_product(matrix.to(h.dtype), h))
+        propagate = self.normalisation.fixed(edge_index, num_nodes)
+        return lambda x: self._layers(x, propagate)
 
     def stages(self) -> list[Callable[[Tensor], Tensor]]:
         """The row-wise maps f_0 ... f_L with logits = f_L(P f_{L-1}(... P f_0(x))).
 
         As (P H) W = P (H W), the first weight of each MLP stands before the propagation, which
-        then has fewer columns. L is the number of hidden sizes, P that of `propagation`. Dropout
+        then has fewer columns. L is the number of hidden sizes, P that of `normalisation`. Dropout
         and normalisation are in the module's mode.
         """
         lin = cast("list[nn.Linear]", list(self.first))
@@ -102,24 +97,12 @@ class GIN(nn.Module):
             lambda h: cast(Tensor, self.readout(rests[-1](h))),
         ]
 
-    def propagation(self, edge_index: Tensor, num_nodes: int) -> Tensor:
-        """P = A + (1 + eps) I as sparse CSR float32 [num_nodes, num_nodes], symmetric."""
-        loops = torch.arange(num_nodes, device=edge_index.device)
-        rows, columns = torch.cat([edge_index, loops.expand(2, -1)], dim=1)
-        values = torch.ones(rows.numel(), device=rows.device)
-        values[edge_index.shape[1] :] += self.eps
-        return csr_matrix(rows, columns, values, num_nodes)
-
     @property
-    def loop(self) -> float:
-        """Weight of a node's edge to itself, see `models.restricted`."""
-        return 1 + self.eps
+    def normalisation(self) -> Normalisation:
+        """P = A + (1 + eps) I, see `gradients.alternating`."""
+        return Normalisation(0.0, 0.0, 1 + self.eps)
 
-    def scale(self, degrees: Tensor) -> Tensor:
-        """Nothing is divided by degrees: ones [n]."""
-        return torch.ones_like(degrees)
-
-    def _layers(self, h: Tensor, propagate: Callable[[Tensor], Tensor]) -> Tensor:
+    def _layers(self, h: Tensor, propagate: Propagation) -> Tensor:
         first, *others = self.stages()
         h = first(h)
         for stage in others:

@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 from grb_check import models
 from grb_check.datasets.views import training_view
 from grb_check.errors import ModelError
+from grb_check.gradients.normalisation import GCN_NORM
 from grb_check.gradients.victim import Victim
 from grb_check.models.contrastive.dgi import pretrain as pretrain_dgi
 from grb_check.models.contrastive.gca import pretrain as pretrain_gca
@@ -27,7 +28,6 @@ from grb_check.models.contrastive.graphcl import pretrain as pretrain_graphcl
 from grb_check.models.contrastive.graphcl_infomax import pretrain as pretrain_infomax
 from grb_check.models.contrastive.node_views import AUGMENTATIONS
 from grb_check.models.contrastive.training import minimise
-from grb_check.models.propagation import fixed_propagation, normalised_adjacency
 from grb_check.models.published import (
     NodeSettings,
     ViewSettings,
@@ -93,7 +93,7 @@ def test_the_short_way_through_the_encoder_gives_its_embeddings() -> None:
         for layer in module.layers:
             layer.bias.uniform_(-1, 1)  # type: ignore[union-attr, operator]
     x, edges = DATASET.graph.x, DATASET.graph.edge_index
-    propagate = fixed_propagation(normalised_adjacency(edges, len(x)))
+    propagate = GCN_NORM.fixed(edges, len(x))
     found = module.behind(x @ module.first_weight, propagate)
     torch.testing.assert_close(found, module(x, edges))
 

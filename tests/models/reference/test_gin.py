@@ -77,7 +77,7 @@ def test_alternates_row_wise_maps_and_one_matrix(
     """logits = f_L(P f_{L-1}(... P f_0(x))), P symmetric, and each f works row by row."""
     torch.manual_seed(seed)
     model = _model(graph, hidden, eps)
-    matrix = model.propagation(graph.edge_index, graph.num_nodes)
+    matrix = model.normalisation.matrix(graph.edge_index, graph.num_nodes)
     assert matrix.layout == torch.sparse_csr
     dense = matrix.to_dense()
     assert torch.equal(dense, dense.T)

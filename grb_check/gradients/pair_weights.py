@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.pair_gradients import PairGradients
-from grb_check.gradients.restricted import Alternating
-from grb_check.gradients.symmetric import symmetric_product
-from grb_check.victims.sparse import csr_matrix, with_values
+from grb_check.gradients.alternating import Alternating
+from grb_check.gradients.normalisation import Normalisation
+from grb_check.victims.sparse import csr_layout, symmetric_product, with_values
 
 
 def pair_gradients(
@@ -46,14 +46,14 @@ def pair_gradients(
     num_nodes = x.shape[0]
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
-    matrix, _ = _with_loops(model, edge_index, edge_weight, num_nodes)
+    matrix, _ = _with_loops(model.normalisation, edge_index, edge_weight, num_nodes)
     degrees = x.new_zeros(num_nodes).index_add(0, edge_index[0], edge_weight).requires_grad_()
     first, *others = model.stages()
     inputs, outputs = [], []
     with torch.no_grad():
         h = first(x).requires_grad_()  # a scale that is constant, as a GIN's, asks for no gradient
     with torch.enable_grad():
-        scale = model.scale(degrees)[:, None]
+        scale = model.normalisation.scale(degrees)[:, None]
         for stage in others:
             inputs.append(scale * h)
             outputs.append(symmetric_product(matrix, inputs[-1]))
@@ -67,7 +67,7 @@ def pair_gradients(
     )
 
 
-def pairwise_logits(
+def pair_logits(
     model: Alternating, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
 ) -> Callable[[Tensor], Tensor]:
     """The map from weights [m] of pairs to logits [t, num_classes] of the targets.
@@ -87,7 +87,7 @@ def pairwise_logits(
     both = torch.cat([pairs, pairs.flip(0)], dim=1)
     every = torch.cat([both, kept], dim=1)
     ones = torch.ones(every.shape[1], dtype=x.dtype, device=x.device)
-    matrix, places = _with_loops(model, every, ones, num_nodes)
+    matrix, places = _with_loops(model.normalisation, every, ones, num_nodes)
     degrees = torch.bincount(kept[0], minlength=num_nodes).to(x.dtype)
     layout = _Layout(matrix, places[: both.shape[1]], pairs)
     first, *others = model.stages()
@@ -96,7 +96,7 @@ def pairwise_logits(
 
     def logits(weights: Tensor) -> Tensor:
         added = degrees.index_add(0, pairs[0], weights).index_add(0, pairs[1], weights)
-        scale = model.scale(added)[:, None]
+        scale = model.normalisation.scale(added)[:, None]
         h = start
         for stage in others:
             h = stage(scale * _weighted_product(weights, scale * h, layout))
@@ -106,19 +106,14 @@ def pairwise_logits(
 
 
 def _with_loops(
-    model: Alternating, edge_index: Tensor, edge_weight: Tensor, num_nodes: int
+    norm: Normalisation, edge_index: Tensor, edge_weight: Tensor, num_nodes: int
 ) -> tuple[Tensor, Tensor]:
-    """A + loop I as sparse CSR, and where each edge [e] stands among its entries."""
-    loops = torch.arange(num_nodes, device=edge_index.device).expand(2, -1)
-    rows, columns = torch.cat([edge_index, loops], dim=1)
-    count = rows.numel()
-    # Entries stand once each, so that their numbers come back in the matrix's order.
-    numbers = torch.arange(1, count + 1, dtype=torch.float64, device=rows.device)
-    layout = csr_matrix(rows, columns, numbers, num_nodes)
-    order = layout.values().long() - 1
-    values = torch.cat([edge_weight, edge_weight.new_full((num_nodes,), model.loop)])
-    places = torch.empty_like(order).index_copy_(0, order, torch.arange(count, device=order.device))
-    return with_values(layout, values[order]), places
+    """Return A + loop I as sparse CSR, and the place int64 [e + N] of each entry given."""
+    plain = norm.unscaled
+    rows, columns = plain.places(edge_index, num_nodes)
+    layout, order = csr_layout(rows, columns, num_nodes)
+    values = plain.entries(edge_index, num_nodes, edge_weight)
+    return with_values(layout, values[order]), order.argsort()
 
 
 def _among(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:

@@ -16,36 +16,15 @@ their transposes for the gradient are made once for each topology.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
+from grb_check.gradients.alternating import Alternating, RowWise
 from grb_check.victims.sparse import csr_block
-
-RowWise = Callable[[Tensor], Tensor]
-
-
-@runtime_checkable
-class Alternating(Protocol):
-    """A model of the form above, in evaluation mode."""
-
-    def stages(self) -> Sequence[RowWise]:
-        """The maps f_0 ... f_K, each from float [m, a] to float [m, b], row by row."""
-        ...
-
-    def propagation(self, edge_index: Tensor, num_nodes: int) -> Tensor:
-        """P = S (A + loop I) S as sparse CSR float32 [num_nodes, num_nodes], S = diag(scale)."""
-        ...
-
-    @property
-    def loop(self) -> float: ...
-
-    def scale(self, degrees: Tensor) -> Tensor:
-        """The diagonal of S [n] from degrees [n] without loops; differentiable."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +59,7 @@ def injected_logits(
         targets: int64 [t], distinct existing nodes.
     """
     num_nodes = x.shape[0] + count
-    matrix = model.propagation(edge_index, num_nodes)
+    matrix = model.normalisation.matrix(edge_index, num_nodes)
     stages = model.stages()
     hops = len(stages) - 1
     injected = torch.arange(x.shape[0], num_nodes, device=x.device)

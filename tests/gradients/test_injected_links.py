@@ -10,8 +10,8 @@ from strategies import LinearModel, graphs
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.gradients.relaxed import relaxed_logits
-from grb_check.gradients.restricted import Alternating
+from grb_check.gradients.alternating import Alternating
+from grb_check.gradients.injected_links import linked_logits
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 
@@ -64,7 +64,7 @@ def _check_against_whole(model: Alternating, relaxed: Relaxed) -> None:
     graph, weights, candidates, targets = relaxed
     injected = torch.randn(weights.shape[0], graph.x.shape[1], requires_grad=True)
     whole = model(torch.cat([graph.x, injected]), _with_links(graph, weights, candidates))[targets]
-    logits_of = relaxed_logits(model, graph.x, graph.edge_index, candidates, targets)
+    logits_of = linked_logits(model, graph.x, graph.edge_index, candidates, targets)
     actual = logits_of(injected, weights)
     torch.testing.assert_close(actual, whole, rtol=1e-5, atol=1e-5 * _size(whole))
     direction = torch.randn_like(whole)
@@ -115,7 +115,7 @@ def test_gradients_are_those_of_finite_differences(make, relaxed: Relaxed, seed:
     torch.manual_seed(seed)
     model = make(graph.x.shape[1], (3, 2)).double()
     x = graph.x.double()
-    logits_of = relaxed_logits(model, x, graph.edge_index, candidates, targets)
+    logits_of = linked_logits(model, x, graph.edge_index, candidates, targets)
     features = torch.randn(weights.shape[0], x.shape[1], dtype=torch.float64).requires_grad_()
     for start in (weights.double(), torch.rand_like(weights, dtype=torch.float64)):
         assert torch.autograd.gradcheck(logits_of, (features, start.requires_grad_()))
@@ -133,7 +133,7 @@ def test_weights_between_are_weights_of_edges(relaxed: Relaxed, seed: int) -> No
     values = torch.cat([torch.ones(graph.edge_index.shape[1]), between.flatten().repeat(2)])
     edges = _with_links(graph, every, candidates)
     whole = model(torch.cat([graph.x, injected]), edges, values)[targets]
-    logits_of = relaxed_logits(model, graph.x, graph.edge_index, candidates, targets)
+    logits_of = linked_logits(model, graph.x, graph.edge_index, candidates, targets)
     torch.testing.assert_close(logits_of(injected, between), whole, rtol=1e-5, atol=1e-5)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from grb_check.gradients.pairwise import pair_gradients, pairwise_logits
+from grb_check.gradients.pair_weights import pair_gradients, pair_logits
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 
@@ -113,7 +113,7 @@ def test_weights_of_zero_and_one_give_the_models_logits(data: st.DataObject) -> 
     there = {pair for pair, bit in zip(listed, bits, strict=True) if bit}
     attacked = edges_of((undirected(graph) - set(listed)) | there)
 
-    logits_of = pairwise_logits(model, graph.x, graph.edge_index, chosen, targets)
+    logits_of = pair_logits(model, graph.x, graph.edge_index, chosen, targets)
     expected = model(graph.x, attacked)[targets]
     found = logits_of(torch.tensor(bits).float())
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5 * size_of(expected))
@@ -128,7 +128,7 @@ def test_gradients_are_those_of_finite_differences(make, data: st.DataObject) ->
     torch.manual_seed(data.draw(st.integers(0, 99)))
     model = make(graph.x.shape[1], (3, 2)).double()
     chosen, targets = data.draw(pairs_of(graph)), data.draw(targets_of(graph))
-    logits_of = pairwise_logits(model, graph.x.double(), graph.edge_index, chosen, targets)
+    logits_of = pair_logits(model, graph.x.double(), graph.edge_index, chosen, targets)
     between = torch.rand(chosen.shape[1], dtype=torch.float64)
     for start in (between, between.round()):
         assert torch.autograd.gradcheck(logits_of, (start.requires_grad_(),))
@@ -151,6 +151,6 @@ def test_both_ways_to_the_gradient_agree(data: st.DataObject) -> None:
     every = pair_gradients(model, x, edges, targets, objective, values)
 
     weights.requires_grad_()
-    value = objective(pairwise_logits(model, x, graph.edge_index, chosen, targets)(weights))
+    value = objective(pair_logits(model, x, graph.edge_index, chosen, targets)(weights))
     (found,) = torch.autograd.grad(value, weights)
     torch.testing.assert_close(found, every.at(chosen))

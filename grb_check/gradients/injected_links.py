@@ -17,16 +17,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from grb_check.gradients.restricted import Alternating
-from grb_check.gradients.symmetric import symmetric_product
-from grb_check.victims.sparse import csr_matrix
+from grb_check.gradients.alternating import Alternating
+from grb_check.victims.sparse import symmetric_product
 
-RelaxedLogits = Callable[[Tensor, Tensor], Tensor]
+LinkedLogits = Callable[[Tensor, Tensor], Tensor]
 
 
-def relaxed_logits(
+def linked_logits(
     model: Alternating, x: Tensor, edge_index: Tensor, candidates: Tensor, targets: Tensor
-) -> RelaxedLogits:
+) -> LinkedLogits:
     """The map from features [n, d] and weights [n, m] of links to logits [t, num_classes].
 
     With weights of 0 and 1 it is the model's own forward pass on the graph that has the links of
@@ -41,23 +40,21 @@ def relaxed_logits(
     """
     num_nodes = x.shape[0]
     first, *others = model.stages()
-    loops = torch.arange(num_nodes, device=x.device).expand(2, -1)
-    rows, columns = torch.cat([edge_index, loops], dim=1)
-    ones = torch.ones(rows.numel(), dtype=x.dtype, device=x.device)
-    ones[edge_index.shape[1] :] = model.loop
-    matrix = csr_matrix(rows, columns, ones, num_nodes)
+    norm = model.normalisation
+    ones = torch.ones(edge_index.shape[1], dtype=x.dtype, device=x.device)
+    matrix = norm.unscaled.matrix(edge_index, num_nodes, ones)
     degrees = torch.bincount(edge_index[0], minlength=num_nodes).to(x.dtype)
     with torch.no_grad():
         existing = first(x)
 
     def logits(features: Tensor, weights: Tensor) -> Tensor:
-        scale = model.scale(degrees.index_add(0, candidates, weights.sum(0)))[:, None]
-        new_scale = model.scale(weights.sum(1))[:, None]
+        scale = norm.scale(degrees.index_add(0, candidates, weights.sum(0)))[:, None]
+        new_scale = norm.scale(weights.sum(1))[:, None]
         h, new = existing, first(features)
         for stage in others:
             h, new = scale * h, new_scale * new
             sums = symmetric_product(matrix, h).index_add(0, candidates, weights.T @ new)
-            new = stage(new_scale * (model.loop * new + weights @ h[candidates]))
+            new = stage(new_scale * (norm.loop * new + weights @ h[candidates]))
             h = stage(scale * sums)
         return h[targets]
 
