@@ -210,7 +210,8 @@ class Adapter:
         """The map from features to output with the graph fixed, prepared once."""
         plain = self.method == "forward" and self.batch is None
         if plain and _has_on_topology(self.module) and not is_patched(self.module):
-            fixed = self._guarded(self.module.on_topology, edge_index, num_nodes)
+            prepare = cast("Callable[..., Any]", self.module.on_topology)
+            fixed = self._guarded(prepare, edge_index, num_nodes)
             return lambda x: self._guarded(fixed, x)
         return self.with_graph(edge_index, num_nodes, {})
 
