@@ -18,7 +18,7 @@ from grb_check.evaluation.own_models import OwnModels, Ready, predict
 from grb_check.evaluation.shared_victims import SharedVictims, victim_key
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
-from grb_check.training.training_hook import Lesson, by_itself
+from grb_check.training.training_hook import TrainingHook, train_here
 from grb_check.victims.subject import Subject
 from grb_check.victims.wrappers import Encoder, Trained, module_of
 
@@ -121,10 +121,10 @@ class Arena:
         key = victim_key(subject, self.dataset, self.fingerprint, seed)
         return self.shared is None or key is None or self.shared.claim(key)
 
-    def _lesson(self, subject: Subject, seed: int) -> Lesson:
+    def _lesson(self, subject: Subject, seed: int) -> TrainingHook:
         key = victim_key(subject, self.dataset, self.fingerprint, seed)
         if self.shared is None or key is None:
-            return by_itself
+            return train_here
         return self.shared.lesson(key, self.dataset, seed)
 
     def _prepare(self, subject: Subject, seed: int) -> None:
@@ -140,7 +140,7 @@ class Arena:
                     name=subject.name,
                     seed=seed,
                     device=self.device,
-                    lesson=self._lesson(subject, seed),
+                    training_hook=self._lesson(subject, seed),
                 )
                 fresh = _copy(victim)
                 predicted = predict(victim, self.dataset.graph, seed)

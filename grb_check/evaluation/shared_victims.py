@@ -42,7 +42,7 @@ from grb_check.evaluation.visible_state import (
 )
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.whole import write_whole
-from grb_check.training.training_hook import Lesson
+from grb_check.training.training_hook import TrainingHook
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.modes import freeze
@@ -83,7 +83,7 @@ class SharedVictims:
         self._claimed.add(key)
         return True
 
-    def lesson(self, key: str, dataset: AnyDataset, seed: int) -> Lesson:
+    def lesson(self, key: str, dataset: AnyDataset, seed: int) -> TrainingHook:
         """The training of a victim that all workers share.
 
         Args:

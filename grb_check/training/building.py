@@ -1,4 +1,4 @@
-"""From what a factory returned to a victim: trained or probed, frozen and checked."""
+"""Building a victim from what a factory returned: train or probe it, freeze it, check it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grb_check.gradients.victim import Victim
 from grb_check.training.graphs import train_on_graphs
 from grb_check.training.nodes import TrainingSettings, train
 from grb_check.training.probing import probe
-from grb_check.training.training_hook import Lesson, by_itself
+from grb_check.training.training_hook import TrainingHook, train_here
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.user_code.tracebacks import short_traceback
 from grb_check.victims.checks import (
@@ -38,17 +38,17 @@ from grb_check.victims.probed import probed_adapter
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, Wrapped, module_of
 
 _MARKS = (Trained, SelfTrained, Encoder)
-TRIED: Final = 64  # graphs
+TRIED: Final = 64  # graphs of a set that an untrained model is checked on
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What there is to do with what a factory returned."""
+    """How to treat what a factory returned."""
 
     module: nn.Module
     convention: Convention | None  # None: to be detected
     method: str
-    finished: bool  # handed over trained
+    finished: bool  # it is trained already
     fit: Callable[..., object] | None  # the model's own training
 
 
@@ -59,19 +59,22 @@ def build_victim(
     name: str,
     seed: int,
     device: torch.device,
-    lesson: Lesson = by_itself,
+    training_hook: TrainingHook = train_here,
 ) -> Victim:
     """Train or probe what a factory returned, freeze it and check it.
 
     Args:
-        built: a module, `Trained`, `SelfTrained`, `Encoder`, or what `wrap` made of a module.
+        built: a module, `Trained`, `SelfTrained`, `Encoder`, or a module wrapped by `wrap`.
+        dataset: to train on.
         name: of the model, for messages.
-        seed: of the global random states while code of the user runs.
-        lesson: how it is brought to the end of its training, where there is any.
+        seed: of the global random states while the user's code runs.
+        device: of the model.
+        training_hook: obtains the trained module, if it needs any training.
 
     Raises:
-        ModelError: it is nothing of the kind, raises, answers nonsense, cannot be trained, keeps
-            state between calls, or is to classify graphs and cannot tell them apart.
+        ModelError: `built` is none of these; or the module raises, returns an invalid output,
+            cannot be trained, keeps state between calls, or classifies graphs without being told
+            which node belongs to which.
     """
     plan = _plan(built, name)
     view = _trial_view(dataset).to(device)
@@ -88,21 +91,22 @@ def build_victim(
         if not late:
             _check_called(adapter, view, seed, columns)
 
-        def learn() -> Adapter:
+        def train() -> Adapter:
             if plan.fit is not None:
                 _fit(plan.fit, dataset, name, device)
                 module.to(device)
                 if late:
                     _check_called(adapter, view, seed, columns)
             elif not plan.finished:
-                _train(adapter, dataset, seed=seed, device=device)
+                _train_in_harness(adapter, dataset, seed=seed, device=device)
             freeze(module)
             return _with_probe(adapter, dataset, device) if encodes else adapter
 
         finished = plan.finished and plan.fit is None and not encodes
-        # What cannot be called yet cannot be compared with what another process has trained.
-        learnt = learn() if finished or late else lesson(adapter, learn, encodes)
-    victim = Victim(learnt, dataset.num_classes)
+        # A module that cannot be called before its training cannot be compared with one that
+        # another process has trained.
+        trained = train() if finished or late else training_hook(adapter, train, encodes)
+    victim = Victim(trained, dataset.num_classes)
     _check_finished(victim, view, seed)
     if isinstance(dataset, GraphDataset):
         return victim.on_graphs(dataset.graph.batch.to(device))
@@ -116,14 +120,16 @@ def _with_probe(encoder: Adapter, dataset: AnyDataset, device: torch.device) -> 
 
 
 def _trial_view(dataset: AnyDataset) -> Data:
-    """What a model is tried on before it is trained: the training view, of many graphs some."""
+    """Return the view that an untrained model is checked on: the training view, or part of it."""
     view = training_view(dataset)
     if isinstance(dataset, GraphDataset):
         return Batch.from_data_list([view[index] for index in range(min(TRIED, view.num_graphs))])
     return view
 
 
-def _train(adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device) -> None:
+def _train_in_harness(
+    adapter: Adapter, dataset: AnyDataset, *, seed: int, device: torch.device
+) -> None:
     if isinstance(dataset, GraphDataset):
         train_on_graphs(adapter, dataset, seed=seed, device=device)
     else:
@@ -139,8 +145,8 @@ def _plan(built: object, name: str) -> _Plan:
         kind = f"class {module.__name__}" if inspect.isclass(module) else type(module).__name__
         raise ModelError(
             f"model {name}: the factory returned a {inside}{kind}; it must return a "
-            f"torch.nn.Module (with fit(data) if it trains itself, with encode(...) if a probe "
-            f"is to be fitted), grb_check.Trained(module), grb_check.SelfTrained(module, fit), "
+            f"torch.nn.Module (with fit(data) if it trains itself, with encode(...) for a linear "
+            f"probe), grb_check.Trained(module), grb_check.SelfTrained(module, fit), "
             f"grb_check.Encoder(module) or grb_check.wrap(module, forward=...)"
         )
     method = "forward"
@@ -168,17 +174,17 @@ def _plan(built: object, name: str) -> _Plan:
 def _checked_fit(built: SelfTrained, name: str) -> Callable[..., object]:
     if not callable(built.fit):
         raise ModelError(
-            f"model {name}: grb_check.SelfTrained holds a {type(built.fit).__name__} as fit; it "
-            f"must be a function of the training view, such as lambda data: ..."
+            f"model {name}: fit of grb_check.SelfTrained is a {type(built.fit).__name__}; it must "
+            f"be a function of the training view, such as lambda data: ..."
         )
     return built.fit
 
 
 def _own_copy(module: nn.Module) -> nn.Module:
-    """A copy, so that freezing leaves the user's model alone; the model where it has none."""
+    """Return a copy, so that freezing does not change the user's model; itself if that fails."""
     try:
         return copy.deepcopy(module)
-    except Exception:  # whatever a user's attribute raises; check_no_state_kept reports it
+    except Exception:  # anything that a user's attribute raises; check_no_state_kept reports it
         return module
 
 
@@ -188,7 +194,7 @@ def _check_called(adapter: Adapter, view: Data, seed: int, columns: int | None) 
 
 
 def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
-    """Whether a module that trains itself can be called before; some make their layers then."""
+    """Return whether a module that trains itself can be called before its training."""
     trial = replace(adapter, module=_own_copy(adapter.module))
     try:
         with isolated_randomness(seed), torch.no_grad():
@@ -199,7 +205,7 @@ def _answers(adapter: Adapter, view: Data, seed: int) -> bool:
 
 
 def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
-    """One call on the training view, which also gives lazy parameters their shapes."""
+    """Check the output of one call, which also gives lazy parameters their shapes."""
     with evaluating(adapter.module), isolated_randomness(seed), torch.no_grad():
         output = adapter(view.x, view.edge_index)
     check_output(

@@ -1,4 +1,4 @@
-"""How a victim comes to know what it knows: the place where training can be shared."""
+"""The training of one victim as a hook, so that several processes can share its result."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Protocol
 from grb_check.victims.conventions import Adapter
 
 
-class Lesson(Protocol):
-    """Brings a module that has been built and checked to the end of its training."""
+class TrainingHook(Protocol):
+    """Obtains the trained form of a module that has been built and checked."""
 
-    def __call__(self, pupil: Adapter, learn: Callable[[], Adapter], probed: bool) -> Adapter:
-        """What attacks are to call, frozen.
+    def __call__(self, untrained: Adapter, train: Callable[[], Adapter], probed: bool) -> Adapter:
+        """Return the trained, frozen module.
 
         Args:
-            pupil: the module before its training.
-            learn: trains it, which may be called once.
-            probed: whether `learn` gives an encoder and its probe, and not the pupil itself.
+            untrained: the module before its training.
+            train: trains it and returns the result; may be called once.
+            probed: whether `train` returns an encoder with its probe instead of `untrained` itself.
 
         Raises:
-            ModelError: what `learn` raises.
+            ModelError: raised by `train`.
         """
 
 
-def by_itself(pupil: Adapter, learn: Callable[[], Adapter], probed: bool) -> Adapter:
-    """Training in this process, for this process alone."""
-    return learn()
+def train_here(untrained: Adapter, train: Callable[[], Adapter], probed: bool) -> Adapter:
+    """Train in this process, for this process alone."""
+    return train()

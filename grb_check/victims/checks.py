@@ -1,4 +1,4 @@
-"""What must hold of a model before its figures mean anything: one function a fact."""
+"""Checks on a model without which its figures would mean nothing, one function each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grb_check.victims.conventions import Adapter
 
 
 class ModelWarning(UserWarning):
-    """A model may not mean what its figures seem to say."""
+    """The figures of a model may not mean what they seem to."""
 
 
 class TrainingModeWarning(ModelWarning):
@@ -24,11 +24,11 @@ class TrainingModeWarning(ModelWarning):
 
 
 class AssumedEncoderWarning(ModelWarning):
-    """A module was taken as an encoder because it has `encode`."""
+    """A module was assumed to be an encoder because it has `encode`."""
 
 
 class RandomForwardWarning(ModelWarning):
-    """Two calls on the same graph differ in evaluation mode."""
+    """Two calls on the same graph give different outputs in evaluation mode."""
 
 
 class StateUncheckedWarning(ModelWarning):
@@ -36,7 +36,7 @@ class StateUncheckedWarning(ModelWarning):
 
 
 class StructureIgnoredWarning(ModelWarning):
-    """The output is the same whatever the edges are."""
+    """The output does not depend on the edges."""
 
 
 def check_output(
@@ -48,14 +48,15 @@ def check_output(
     columns: int | None,
     one_for: str = "node",
 ) -> Tensor:
-    """The output itself, a finite float tensor [rows, columns].
+    """Return the output of a model if it is a finite float tensor [rows, columns].
 
     Args:
-        output: what the model returned.
+        output: of the model.
         name: of the model.
-        called: how it was called, for the message.
-        columns: None allows any number, for embeddings.
-        one_for: what has a row, `node` or `graph`.
+        called: the calling convention, for the message.
+        rows: expected rows.
+        columns: expected columns; None allows any number, for embeddings.
+        one_for: the thing that one row is for, `node` or `graph`.
 
     Raises:
         ModelError: it is anything else.
@@ -72,7 +73,7 @@ def check_output(
                 "; if these are embeddings, return grb_check.Encoder(module), so that a linear "
                 "probe is fitted to them"
             )
-        raise ModelError(f"model {name}: {expected}, one row a {one_for}{hint}, got shape {shape}")
+        raise ModelError(f"model {name}: {expected}, one row per {one_for}{hint}, got {shape}")
     if not output.is_floating_point():
         raise ModelError(
             f"model {name}: {expected}, got {output.dtype}; return logits, not predicted classes"
@@ -85,40 +86,40 @@ def check_output(
 
 
 def check_nothing_cached(module: nn.Module, name: str) -> None:
-    """No PyG layer keeps the normalised graph of its first call.
+    """Check that no PyG layer caches the normalised graph of its first call.
 
     Raises:
-        ModelError: one does.
+        ModelError: a layer has `cached=True`.
     """
     for path, layer in module.named_modules():
         if isinstance(layer, MessagePassing) and getattr(layer, "cached", False) is True:
             raise ModelError(
-                f"model {name}: layer {path or type(layer).__name__} has cached=True and would "
-                f"answer for its first graph on every other; set cached=False"
+                f"model {name}: layer {path or type(layer).__name__} has cached=True and would use "
+                f"its first graph in all later calls; set cached=False"
             )
 
 
 def check_takes_batch(adapter: Adapter) -> None:
-    """A model of graphs can be told which nodes belong to which of them.
+    """Check that a model of graphs is told which nodes belong to which graph.
 
     Raises:
         ModelError: it is called with features and edges alone.
     """
     if not adapter.convention.takes_batch:
         raise ModelError(
-            f"model {adapter.name} is called as {adapter.convention}; graphs have classes here, "
-            f"many of them in one call: it must take (x, edge_index, batch), batch being the graph "
-            f"of each node, or (data) with data.batch, and return one row for each graph"
+            f"model {adapter.name} is called as {adapter.convention}, but many graphs are "
+            f"classified in one call; it must take (x, edge_index, batch), where batch is the "
+            f"graph of each node, or (data) with data.batch, and return one row per graph"
         )
 
 
 def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | None) -> None:
-    """A call does not depend on the calls before; tried on copies, so nothing is left behind.
+    """Check on copies of a model that its output does not depend on earlier calls.
 
-    A model whose calls differ for randomness alone is not judged here.
+    A model that is random in evaluation mode passes, see `warn_of_random_forward`.
 
     Raises:
-        ModelError: after another graph the answer is another one, or none.
+        ModelError: after a call on another graph the output differs, or the model raises.
     """
     try:
         fresh, used = copy.deepcopy(adapter), copy.deepcopy(adapter)
@@ -126,8 +127,8 @@ def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | 
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         _warn(
             StateUncheckedWarning,
-            f"model {adapter.name} cannot be copied ({reason}), so it was not checked whether "
-            f"it keeps state between calls",
+            f"model {adapter.name} cannot be copied ({reason}), so it was not checked whether it "
+            f"keeps state between calls",
         )
         return
     fresh.module.eval()
@@ -140,41 +141,42 @@ def check_no_state_kept(adapter: Adapter, view: Data, seed: int, columns: int | 
         after_another = _answer(used, view, view.edge_index, seed, columns)
     except ModelError as error:
         raise ModelError(
-            f"{_KEEPS_STATE.format(adapter.name)}; after one it fails:\n{error}"
+            f"{_KEEPS_STATE.format(adapter.name)}; after another graph it fails:\n{error}"
         ) from error
     if not _same(alone, after_another):
         raise ModelError(
-            f"{_KEEPS_STATE.format(adapter.name)}; compute what depends on the graph in every call"
+            f"{_KEEPS_STATE.format(adapter.name)}; recompute whatever depends on the graph in "
+            f"every call"
         )
 
 
 _KEEPS_STATE = (
-    "model {} keeps state between calls: its answer on a graph depends on the graph it saw before"
+    "model {} keeps state between calls: its output on a graph depends on the previous graph"
 )
 
 
 def warn_of_training_mode(module: nn.Module, name: str) -> None:
-    """Say so when any part of a finished model is in training mode."""
+    """Warn if any part of a finished model is in training mode."""
     if any(part.training for part in module.modules()):
         _warn(
             TrainingModeWarning,
-            f"model {name} was handed over in training mode and is put into evaluation mode; "
-            f"call .eval() when it is trained",
+            f"model {name} was passed in training mode and is set to evaluation mode; "
+            f"call .eval() after training",
         )
 
 
 def warn_of_assumed_encoder(name: str) -> None:
-    """Say what is done with a module that has `encode`, no `fit`, and was not wrapped."""
+    """Warn that a bare module with `encode` and without `fit` is taken as a trained encoder."""
     _warn(
         AssumedEncoderWarning,
-        f"model {name} has encode() and no fit(): it is taken as a trained encoder, frozen, with a "
-        f"linear probe on its embeddings; return grb_check.Encoder(module) to confirm it, or "
-        f"grb_check.Trained(module) for a finished classifier",
+        f"model {name} has encode() and no fit(), so it is taken as a trained encoder: it is "
+        f"frozen, and a linear probe is fitted to its embeddings; return grb_check.Encoder(module) "
+        f"to confirm this, or grb_check.Trained(module) for a finished classifier",
     )
 
 
 def warn_of_random_forward(adapter: Adapter, view: Data, seed: int) -> bool:
-    """Whether two calls in a row differ; if so, say it."""
+    """Return whether two calls in a row differ, and warn if they do."""
     with isolated_randomness(seed), torch.no_grad():
         first, second = (adapter(view.x, view.edge_index) for _ in range(2))
     random = not _same(first, second)
@@ -182,13 +184,13 @@ def warn_of_random_forward(adapter: Adapter, view: Data, seed: int) -> bool:
         _warn(
             RandomForwardWarning,
             f"model {adapter.name} is random in evaluation mode: two calls on the same graph "
-            f"differ, which blurs its figures and hides its gradients",
+            f"differ, which adds noise to its figures and its gradients",
         )
     return random
 
 
 def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
-    """Say so when other edges give the same output, as of an MLP or a cached graph."""
+    """Warn if other edges give the same output, as for an MLP or a cached graph."""
     if view.edge_index.shape[1] == 0:
         return
     here, there = (
@@ -197,8 +199,8 @@ def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
     if torch.equal(here, there):
         _warn(
             StructureIgnoredWarning,
-            f"model {adapter.name} answers the same whatever the edges are: it uses no graph, or "
-            f"one it has kept, and no change of edges can be seen in its figures",
+            f"the output of model {adapter.name} does not depend on the edges: it ignores the "
+            f"graph, or has cached one, so its figures cannot show any change of edges",
         )
 
 
@@ -219,9 +221,9 @@ def _answer(
 
 
 def _other_edges(view: Data) -> Tensor:
-    """As many edges among the same nodes, but others: what is kept by size alone is found too.
+    """Return other edges among the same nodes, each within its graph.
 
-    Of graphs side by side none leads to another.
+    There are as many of them, so that a cache that looks at sizes only is found too.
     """
     batch: Tensor | None = view.get("batch")
     if batch is None:
@@ -233,7 +235,7 @@ def _other_edges(view: Data) -> Tensor:
 
 
 def _same(first: Tensor, second: Tensor) -> bool:
-    # Sums on a GPU come in any order.
+    # On a GPU sums are in no fixed order.
     return first.shape == second.shape and torch.allclose(first, second, rtol=1e-4, atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-"""Calling conventions: how a module of any usual signature is called with features and edges."""
+"""Calling conventions: modules of any usual signature behind one interface."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SUPPORTED: Final = (
 
 @dataclass(frozen=True)
 class Convention:
-    """What a module is called with.
+    """The arguments that a module is called with.
 
     Attributes:
-        arguments: (parameter name, role) in the order of the call; None stands for an argument
+        arguments: (parameter name, role) in the order of the call; the name is None for an argument
             passed by position.
-        weight_name: the optional parameter that takes edge weights, if there is one.
-        batch_name: likewise the one that takes the graph of each node.
+        weight_name: the optional parameter for edge weights, or None.
+        batch_name: the optional parameter for the graph of each node, or None.
     """
 
     arguments: tuple[tuple[str | None, Role], ...]
@@ -67,7 +67,7 @@ class Convention:
 
     @property
     def takes_batch(self) -> bool:
-        """Whether it can be told which graph each node belongs to."""
+        """Whether the graph of each node is among the arguments."""
         return self.batch_name is not None or bool(self.roles & {"batch", "data"})
 
 
@@ -75,27 +75,28 @@ PLAIN: Final = Convention(((None, "x"), (None, "edge_index")))
 
 
 def parse_convention(text: str) -> Convention:
-    """The convention written out by a user, `"x, adj_t"`; arguments go by position.
+    """Return the convention that a user wrote as `"x, adj_t"`; arguments are passed by position.
 
     Raises:
-        UsageError: a name is no role, stands twice, or the graph is missing.
+        UsageError: a name is not a role or is repeated, or there is no argument for the graph.
     """
     names = [name.strip() for name in text.split(",")]
     unknown = [name for name in names if name not in NAMES]
     if unknown or len(set(names)) < len(names) or not {*names} & {*STRUCTURES}:
         raise UsageError(
-            f"forward={text!r}: give a list such as 'x, adj_t' of {', '.join(NAMES)}, each at "
-            f"most once, and one of {', '.join(STRUCTURES)} among them"
+            f"forward={text!r} is not a calling convention; give a list such as 'x, adj_t' of "
+            f"{', '.join(NAMES)}, each at most once, with one of {', '.join(STRUCTURES)} among them"
         )
     return Convention(tuple((None, cast(Role, name)) for name in names))
 
 
 def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
-    """The convention that the parameter names of a method tell; `(x, edge_index)` where a
-    signature tells nothing.
+    """Return the convention that the parameter names of a method imply.
+
+    It is `(x, edge_index)` for a method without a signature, or with `*args` and `**kwargs` only.
 
     Raises:
-        ModelError: a required parameter is none that the harness can fill.
+        ModelError: a required parameter has a name from which no role follows.
     """
     try:
         parameters = list(inspect.signature(getattr(module, method)).parameters.values())
@@ -116,16 +117,16 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     if stuck or not roles:
         shown = ", ".join(p.name for p in parameters)
         raise ModelError(
-            f"model {name}: {method}({shown}) cannot be called: nothing is known to pass as "
-            f"{', '.join(stuck) or 'features and edges'}; supported are {SUPPORTED}; settle it "
-            f"with grb_check.wrap(module, forward='x, edge_index'), or give what else it needs "
-            f"a default"
+            f"model {name}: {method}({shown}) cannot be called: no argument is known for "
+            f"{', '.join(stuck) or 'features and edges'}; supported are {SUPPORTED}; name the "
+            f"arguments with grb_check.wrap(module, forward='x, edge_index'), or give the other "
+            f"parameters defaults"
         )
     weights, batches = (
         [p.name for p in named if p.name not in roles and _role(p.name) == role]
         for role in ("edge_weight", "batch")
     )
-    # PyG's BasicGNN has the parameter in every forward, also where its layers ignore it.
+    # PyG's BasicGNN has the parameter in every forward, even if its layers ignore it.
     supported = "edge_index" in roles.values() and getattr(module, "supports_edge_weight", True)
     by_position = {p.name for p in named if p.kind is p.POSITIONAL_ONLY}
     arguments = tuple(
@@ -139,7 +140,7 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
 
 
 def _required_roles(required: list[str]) -> dict[str, Role]:
-    """Roles of the required parameters: by name, then unknown names by the usual order."""
+    """Return the roles of required parameters: by name, then of other names by their order."""
     if len(required) == 1 and _role(required[0]) in (None, "batch"):
         return {required[0]: "data"}
     roles: dict[str, Role] = {}
@@ -163,17 +164,17 @@ def _role(name: str) -> Role | None:
 
 @dataclass(frozen=True, eq=False)
 class Adapter:
-    """A module behind the one interface of the harness, `(x, edge_index, edge_weight=None)`.
+    """A module behind the harness's interface, `(x, edge_index, edge_weight=None)`.
 
-    Whatever the module raises becomes a `ModelError` with the user's frames.
+    Any exception of the module becomes a `ModelError` with the user's frames.
 
     Attributes:
-        module: what is called.
+        module: to call.
         name: of the model, for messages.
-        convention: what it is called with.
+        convention: the arguments of the call.
         method: `forward`, or `encode` for an encoder.
-        batch: int64 [N], rising, the graph of each node, for a model that answers for graphs. Any
-            other number of nodes than N is taken as one graph.
+        batch: int64 [N], non-decreasing, the graph of each node, for a model that classifies
+            graphs. Any other number of nodes than N is taken as one graph.
     """
 
     module: nn.Module
@@ -183,31 +184,32 @@ class Adapter:
     batch: Tensor | None = None
 
     def rows(self, num_nodes: int) -> int:
-        """How many rows the output has for so many nodes: one for each of them, or each graph."""
+        """Return the number of rows of the output: one for each node, or for each graph."""
         if self.batch is None:
             return num_nodes
         return int(self._batch_of(num_nodes, self.batch.device)[-1]) + 1 if num_nodes else 0
 
     @property
     def one_for(self) -> str:
-        """What has a row of the output, for messages."""
+        """The thing that one row of the output is for: "node" or "graph"."""
         return "node" if self.batch is None else "graph"
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """What the module returns; its shape and type are checked by the caller.
+        """Return the output of the module, whose shape and type the caller checks.
 
         Raises:
             ModelError: the module raises, or weights are given and it takes none.
         """
         if edge_weight is not None and not self.convention.takes_edge_weight:
             raise ModelError(
-                f"model {self.name} takes no edge weights: it is called as {self.convention}"
+                f"model {self.name} takes no edge weights: it is called as {self.convention}; "
+                f"give its forward a parameter edge_weight"
             )
         given: dict[Role, object] = {} if edge_weight is None else {"edge_weight": edge_weight}
         return self.with_graph(edge_index, int(x.shape[0]), given)(x)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to output with the graph fixed, prepared once."""
+        """Return the map from features to output with the graph fixed, prepared once."""
         plain = self.method == "forward" and self.batch is None
         if plain and _has_on_topology(self.module) and not is_patched(self.module):
             prepare = cast("Callable[..., Any]", self.module.on_topology)
@@ -218,15 +220,17 @@ class Adapter:
     def with_graph(
         self, edge_index: Tensor, num_nodes: int, given: Mapping[Role, object]
     ) -> Callable[[Tensor], Tensor]:
-        """The map from features to output with the graph fixed, through the module's own call.
+        """Return the map from features to output with the graph fixed, by calling the module.
 
         Args:
-            given: arguments that are not made from the edges but handed over as they are; weights
-                go into a whole `Data` too, where they may be ignored.
+            edge_index: int64 [2, e].
+            num_nodes: N.
+            given: arguments that are passed as they are instead of being made from the edges;
+                weights are also put into a `Data`, where the module may ignore them.
         """
         fixed = self._graph_arguments(edge_index, num_nodes, given)
         weight = {str(key): value for key, value in given.items() if key == "edge_weight"}
-        # Through the module itself where possible, so that its hooks run.
+        # Call the module itself if possible, so that its hooks run.
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
 
         def run(x: Tensor) -> Tensor:
@@ -248,7 +252,7 @@ class Adapter:
             if (x._version, edge_index._version) != versions:
                 raise ModelError(
                     f"model {self.name} changes its input in place, which would change the graph "
-                    f"for every later case; use x = x.clone() first, or inplace=False"
+                    f"of all later cases; call x = x.clone() first, or set inplace=False"
                 )
             return cast(Tensor, output)
 
@@ -272,7 +276,7 @@ class Adapter:
         return fixed
 
     def _batch_of(self, num_nodes: int, device: torch.device) -> Tensor:
-        """int64 [num_nodes]: the graph of each node."""
+        """Return int64 [num_nodes]: the graph of each node."""
         if self.batch is not None and self.batch.numel() == num_nodes:
             return self.batch.to(device)
         return torch.zeros(num_nodes, dtype=torch.int64, device=device)
@@ -285,10 +289,10 @@ class Adapter:
         return Batch(x=x, edge_index=edge_index, batch=batch, ptr=ptr, **weight)
 
     def adjacency(self, edge_index: Tensor, num_nodes: int) -> object:
-        """GRB's adjacency: through the module's own `adj_norm_func` where it has one.
+        """Return the argument `adj`: the adjacency, normalised by `module.adj_norm_func` if any.
 
         Raises:
-            ModelError: that raises or returns something else than matrices.
+            ModelError: that function raises, or returns something other than matrices.
         """
         ones = torch.ones(edge_index.shape[1], device=edge_index.device)
         normalise = getattr(self.module, "adj_norm_func", None)
@@ -309,7 +313,7 @@ class Adapter:
             values = torch.from_numpy(coo.data.astype(np.float32))
             return coo_matrix(rows, columns, values, coo.shape[0]).to(device)
         raise ModelError(
-            f"model {self.name}: adj_norm_func returned a {type(normalised).__name__}; it has to "
+            f"model {self.name}: adj_norm_func returned a {type(normalised).__name__}; it must "
             f"return a scipy sparse matrix or a torch tensor, or a tuple of them"
         )
 

@@ -14,7 +14,7 @@ class Probed(nn.Module):
     """An encoder and the linear layer fitted to its embeddings: logits from features and edges.
 
     Args:
-        encoder: gives embeddings float [num_nodes, size].
+        encoder: returns embeddings float [num_nodes, size].
         weight: float [num_classes, size].
         bias: float [num_classes].
     """
@@ -29,7 +29,7 @@ class Probed(nn.Module):
 
     @property
     def adapter(self) -> Adapter:
-        """The encoder, whose output `linear` is applied to."""
+        """The encoder; `linear` is applied to its output."""
         return self._encode
 
     @property
@@ -43,18 +43,18 @@ class Probed(nn.Module):
         edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Logits float [num_nodes, num_classes], or of graphs where `batch` tells them apart."""
+        """Return logits float [num_nodes, num_classes]; one row a graph if `batch` is given."""
         encode = replace(self._encode, batch=batch)
         logits: Tensor = self.linear(encode(x, edge_index, edge_weight))
         return logits
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the graph fixed."""
+        """Return the map from features to logits with the graph fixed."""
         embed = self._encode.on_topology(edge_index, num_nodes)
         return lambda x: self.linear(embed(x))
 
 
 def probed_adapter(encoder: Adapter, probed: Probed) -> Adapter:
-    """Encoder and probe as one model, called as its signature says."""
+    """Return encoder and probe as one model behind the harness's interface."""
     convention = detect_convention(probed, "forward", encoder.name)
     return Adapter(probed, encoder.name, convention, batch=encoder.batch)

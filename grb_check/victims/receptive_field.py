@@ -1,4 +1,4 @@
-"""What is certain about a module without asking it: plain parts, and how far its logits look."""
+"""Properties of a module that are certain from its type: plain parts, and its receptive field."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 from torch_geometric.utils import k_hop_subgraph
 
-# PyG's own models, no subclasses: their forward applies one convolution a layer and row-wise
-# functions between them, and each of these convolutions looks one hop far.
+# PyG's own models, not their subclasses: their forward applies one convolution per layer, each of
+# which reaches one hop, and row-wise functions between them.
 _MODELS: Final[Mapping[type, type]] = {
     GCN: GCNConv,
     GAT: GATConv,
     GIN: GINConv,
     GraphSAGE: SAGEConv,
 }
-# Row by row in evaluation mode, and what only holds others.
+# Row by row in evaluation mode, and containers.
 _ROW_WISE: Final = (
     nn.ReLU,
     nn.LeakyReLU,
@@ -53,14 +53,14 @@ _ROW_WISE: Final = (
     BatchNorm,
 )
 _AGGREGATIONS: Final = (SumAggregation, MeanAggregation, MaxAggregation)
-WORTH_IT: Final = 0.8  # a part with more of the nodes saves too little
+WORTH_IT: Final = 0.8  # a part with a larger share of the nodes saves too little
 
 
 def is_plain(module: nn.Module, *, allowed: tuple[type, ...] = ()) -> bool:
-    """Whether all parts but the module itself are row-wise or of `allowed` types, and unpatched.
+    """Return whether all parts but the module itself are row-wise or of `allowed` types.
 
-    Hooks, a method set on an instance, and batch statistics in evaluation mode make a part do what
-    its type does not tell.
+    Returns False if some part does what its type does not: by hooks, by a method set on the
+    instance, or by batch statistics in evaluation mode.
     """
     return not is_patched(module) and all(
         _is_row_wise(part) or type(part) in allowed
@@ -70,17 +70,17 @@ def is_plain(module: nn.Module, *, allowed: tuple[type, ...] = ()) -> bool:
 
 
 def receptive_hops(module: nn.Module) -> int | None:
-    """How many hops away a node's logits still depend on, or None where that is not certain.
+    """Return how many hops a node's logits depend on, or None if that is not certain.
 
-    Certain are PyG's GCN, GAT, GIN and GraphSAGE with row-wise normalisation and activation. One
-    hop more than layers: GCN divides by the degree of the farthest nodes.
+    It is certain for PyG's GCN, GAT, GIN and GraphSAGE with row-wise normalisation and activation:
+    one hop more than layers, because GCN divides by the degrees of the farthest nodes.
     """
     layer = _MODELS.get(type(module))
     if layer is None or not isinstance(module, BasicGNN):
         return None
     if any(type(conv) is not layer for conv in module.convs):
         return None
-    trim = type(getattr(module, "_trim", module))  # BasicGNN's own, for loaders of samples
+    trim = type(getattr(module, "_trim", module))  # BasicGNN's own, for sampled neighbourhoods
     if not is_plain(module, allowed=(layer, trim, *_AGGREGATIONS)):
         return None
     return int(module.num_layers) + 1
@@ -89,11 +89,11 @@ def receptive_hops(module: nn.Module) -> int | None:
 def receptive_part(
     targets: Tensor, hops: int, edge_index: Tensor, num_nodes: int
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The nodes within `hops` of the targets, or None where that is nearly the whole graph.
+    """Return the nodes within `hops` of the targets, or None if that is nearly the whole graph.
 
     Returns:
-        nodes int64 [m], ascending, the edges among them int64 [2, f] in numbers 0 ... m - 1, and
-        where the targets stand among the nodes int64 [t].
+        nodes int64 [m], ascending; the edges among them int64 [2, f], numbered 0 ... m - 1; the
+        positions of the targets among the nodes, int64 [t].
     """
     nodes, part, _, _ = k_hop_subgraph(
         targets, hops, edge_index, relabel_nodes=True, num_nodes=num_nodes
@@ -113,8 +113,7 @@ def _is_row_wise(part: nn.Module) -> bool:
 
 
 def is_patched(module: nn.Module) -> bool:
-    """Whether some part runs code that its class does not have: torch's and PyG's hooks, methods
-    set on an instance."""
+    """Return whether some part has hooks of torch or PyG, or a method set on the instance."""
     return any(
         any(value for name, value in vars(part).items() if name.endswith(("_hooks", "_hook")))
         or any(

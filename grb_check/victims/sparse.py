@@ -1,4 +1,4 @@
-"""Edges as torch's own sparse matrices."""
+"""Graphs as torch's sparse matrices, and products with them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch import Tensor
 
 
 def csr_matrix(rows: Tensor, columns: Tensor, values: Tensor, size: int) -> Tensor:
-    """The sparse CSR matrix float [size, size] of entries that stand once each, in any order.
+    """Return the sparse CSR matrix float [size, size] with these entries.
 
     Args:
-        rows, columns: int64 [e].
+        rows, columns: int64 [e], distinct places in any order.
         values: float [e].
+        size: number of rows and of columns.
     """
     if rows.device.type == "cpu":  # in linear time, where torch could only sort
         places = (rows.numpy(), columns.numpy())
@@ -44,7 +45,7 @@ def csr_layout(rows: Tensor, columns: Tensor, size: int) -> tuple[Tensor, Tensor
 
 
 def csr_block(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The block [m, k] of a sparse CSR matrix at the given rows and columns.
+    """Return the block [m, k] of a sparse CSR matrix at the given rows and columns.
 
     Args:
         matrix: sparse CSR [a, b].
@@ -59,29 +60,29 @@ def csr_block(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def entries(matrix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows int64 [e], columns int64 [e] and values [e] of a sparse CSR matrix, row by row."""
+    """Return rows int64 [e], columns int64 [e] and values [e] of a sparse CSR matrix."""
     counts = matrix.crow_indices().diff().long()
     rows = torch.arange(matrix.shape[0], device=counts.device).repeat_interleave(counts)
     return rows, matrix.col_indices().long(), matrix.values()
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
-    """The sparse CSR matrix with other values [e] at the same places, row by row."""
+    """Return the sparse CSR matrix with other values [e] at its places, row by row."""
     return _csr(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
 
 
 def with_long_indices(matrix: Tensor) -> Tensor:
-    """A sparse CSR matrix with indices of int64, for modules of others.
+    """Return a sparse CSR matrix with int64 indices, as modules of users need it.
 
-    `scatter_add` takes indices of int32 from some torch version on and gives a wrong gradient with
-    them (seen in 2.13), earlier ones refuse them; PyG's layers scatter by these indices.
+    PyG's layers pass these indices to `scatter_add`, which rejects int32 in older torch versions
+    and gives wrong gradients with it in newer ones (seen in 2.13).
     """
     starts, columns = matrix.crow_indices().long(), matrix.col_indices().long()
     return _unchecked_csr(starts, columns, matrix.values(), tuple(matrix.shape))
 
 
 def coo_matrix(rows: Tensor, columns: Tensor, values: Tensor, size: int) -> Tensor:
-    """The coalesced sparse COO matrix float [size, size]; entries at one place are summed."""
+    """Return the coalesced sparse COO matrix float [size, size]; duplicate entries are summed."""
     return torch.sparse_coo_tensor(
         torch.stack([rows, columns]), values, (size, size), check_invariants=False
     ).coalesce()
@@ -124,14 +125,14 @@ class _Product(torch.autograd.Function):
 
 
 def _places(ids: Tensor, size: int) -> Tensor:
-    """int64 [size]: where each id stands among `ids`, -1 for the others."""
+    """Return int64 [size]: the position of each number in `ids`, -1 if it is not there."""
     places = torch.full((size,), -1, device=ids.device)
     places[ids] = torch.arange(ids.numel(), device=ids.device)
     return places
 
 
 def _starts(rows: Tensor, size: int) -> Tensor:
-    """int64 [size + 1]: where each row begins among entries that are sorted by row."""
+    """Return int64 [size + 1]: where each row begins among entries that are sorted by row."""
     starts = torch.zeros(size + 1, dtype=torch.int64, device=rows.device)
     torch.cumsum(torch.bincount(rows, minlength=size), dim=0, out=starts[1:])
     return starts
@@ -148,6 +149,6 @@ def _unchecked_csr(
     starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
     with warnings.catch_warnings():
-        # torch calls its CSR layout beta, once a process; users can do nothing about it.
+        # torch warns once per process that its CSR layout is beta; users cannot act on it.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)

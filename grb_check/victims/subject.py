@@ -21,22 +21,27 @@ Model: TypeAlias = "str | Callable[..., object] | Trained | Encoder"
 class Subject:
     """The model to test, before it is built: a factory or a finished model, with a name.
 
-    `key` says which subjects are the same, so that one is trained once for many cases.
+    Attributes:
+        key: equal for subjects that are the same, so that one is trained once for many cases.
+        name: in reports.
+        source: the factory, or the finished model.
+        args: keyword arguments of the factory.
+        target: `pkg.module:attr`, if the model was given so.
     """
 
     key: object
     name: str
     source: Callable[..., object] | Trained | Encoder
     args: Mapping[str, object] = field(default_factory=dict)
-    target: str = ""  # `pkg.module:attr`, where that named it
+    target: str = ""
 
     @property
     def finished(self) -> bool:
-        """Whether there is one model for all repeats, because no factory makes more."""
+        """Whether one model serves all repeats, because there is no factory to make more."""
         return not callable(self.source)
 
     def build(self, dataset: AnyDataset, seed: int, device: torch.device) -> object:
-        """What the factory returns for this dataset and seed."""
+        """Return what the factory returns for this dataset and seed, or the finished model."""
         if not callable(self.source):
             return self.source
         offered = {
@@ -52,7 +57,7 @@ class Subject:
 
 
 def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str = "") -> Subject:
-    """Name the model to test.
+    """Return the model to test as a `Subject`.
 
     Args:
         model: `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
@@ -60,8 +65,8 @@ def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str
         name: for reports.
 
     Raises:
-        UsageError: nothing of the kind; a bare module says what to wrap it in, and a `SelfTrained`
-            that a factory has to make it, because every repeat trains a new one.
+        UsageError: `model` is something else. For a bare module the message says what to wrap it
+            in; for a `SelfTrained`, that a factory must return it, as every repeat trains anew.
     """
     given = dict(args or {})
     if isinstance(model, str):
@@ -70,19 +75,19 @@ def as_subject(model: Model, args: Mapping[str, object] | None = None, name: str
         return Subject(key, name or model, factory, given, target=model)
     if isinstance(model, torch.nn.Module):
         raise UsageError(
-            f"the model is a module of class {type(model).__name__}; give "
-            f"grb_check.Trained(module) if it is trained, else the factory that makes it"
+            f"the model is a module of class {type(model).__name__}; pass "
+            f"grb_check.Trained(module) if it is trained, otherwise the factory that makes it"
         )
     if isinstance(model, SelfTrained):
         raise UsageError(
-            "the model is a grb_check.SelfTrained, which can be trained only once; every repeat "
-            "trains a new one: give the factory that makes it, such as "
+            "the model is a grb_check.SelfTrained, which can be trained only once, but every "
+            "repeat trains a new one; pass the factory that makes it, such as "
             "lambda num_features, num_classes: grb_check.SelfTrained(...), or "
             "grb_check.Trained(module) if it is trained"
         )
     if not isinstance(model, (Trained, Encoder)) and not callable(model):
         raise UsageError(
-            f"the model is a {type(model).__name__}; give 'pkg.module:attr', a factory, "
+            f"the model is a {type(model).__name__}; pass 'pkg.module:attr', a factory, "
             f"grb_check.Trained(module) or grb_check.Encoder(module)"
         )
     return Subject(model, name or getattr(model, "__name__", type(model).__name__), model, given)

@@ -1,7 +1,4 @@
-"""What a factory may return beside a bare module: the module, and what to do with it.
-
-Imports no model, so that the factories of the reference models can use it.
-"""
+"""Wrappers around the module that a factory returns, which say what the harness does with it."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from grb_check.victims.conventions import Convention, parse_convention
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """A module with its calling convention settled; made by `wrap`."""
+    """A module with its calling convention given; made by `wrap`."""
 
     module: nn.Module
     convention: Convention
@@ -24,7 +21,7 @@ class Wrapped:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A finished model, used as it is; the harness works on a copy where it can be copied."""
+    """A finished model, used as it is; the harness works on a copy if it can be copied."""
 
     module: nn.Module | Wrapped
 
@@ -34,9 +31,9 @@ class Encoder:
     """A model whose outputs are embeddings; the harness freezes it and fits a linear probe.
 
     Attributes:
-        module: embeddings come from its `encode`, or from its `forward` where it has none.
-        pretrain: called once with the training view before the probe, such as `module.fit`; None
-            for an encoder that is trained already.
+        module: its `encode` returns the embeddings, or its `forward` if it has no `encode`.
+        pretrain: called once with the training view before the probe is fitted, such as
+            `module.fit`; None for an encoder that is trained already.
     """
 
     module: nn.Module | Wrapped
@@ -45,13 +42,13 @@ class Encoder:
 
 @dataclass(frozen=True, eq=False)
 class SelfTrained:
-    """A model that has not been trained yet, and a training of its own for it.
+    """An untrained model with its own training.
 
     Attributes:
         module: the victim, once `fit` has been called.
-        fit: called once with the training view, and with `validation=` the validation view where
-            it declares that, as the method `fit` of a module is; it trains `module` in place. What
-            it draws from the global random states is the seed's.
+        fit: called once with the training view, and with `validation=` the validation view if it
+            declares that, as the method `fit` of a module is; it trains `module` in place. The
+            global random states are seeded before the call.
     """
 
     module: nn.Module | Wrapped
@@ -59,7 +56,7 @@ class SelfTrained:
 
 
 def wrap(module: nn.Module, *, forward: str) -> Wrapped:
-    """Settle how a module is called, where the names of its parameters do not tell.
+    """Set how a module is called, for parameter names from which it cannot be detected.
 
     Args:
         module: what the factory would return, or what `Trained`, `SelfTrained` and `Encoder` would
@@ -67,8 +64,8 @@ def wrap(module: nn.Module, *, forward: str) -> Wrapped:
         forward: the arguments by position, such as `"x, adj_t"`.
 
     Raises:
-        UsageError: `forward` names what the harness cannot pass.
-        ModelError: `module` is no module.
+        UsageError: `forward` names an argument that the harness cannot pass.
+        ModelError: `module` is not a module.
     """
     if not isinstance(module, nn.Module):
         raise ModelError(f"wrap() takes a torch.nn.Module, got a {type(module).__name__}")
@@ -76,6 +73,6 @@ def wrap(module: nn.Module, *, forward: str) -> Wrapped:
 
 
 def module_of(built: object) -> object:
-    """The module inside what a factory returned."""
+    """Return the module inside what a factory returned."""
     inner = built.module if isinstance(built, (Trained, Encoder, SelfTrained)) else built
     return inner.module if isinstance(inner, Wrapped) else inner

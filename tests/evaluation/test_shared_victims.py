@@ -157,7 +157,9 @@ class Worker:
 
         with isolated_randomness(seed):
             built = make()
-        return build_victim(built, self.dataset, name="m", seed=seed, device=CPU, lesson=counted)
+        return build_victim(
+            built, self.dataset, name="m", seed=seed, device=CPU, training_hook=counted
+        )
 
 
 def alone(make: Callable[[], object], dataset: AnyDataset = NODES) -> Victim:
