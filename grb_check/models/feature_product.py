@@ -1,11 +1,11 @@
-"""Products of a graph's features with weights, fast where most entries of the features are equal.
+"""Products of a graph's features with weights, fast if most entries of the features are equal.
 
-A bag of words is nearly all zeros, and after a normalisation that treats all entries alike nearly
-all of it is another number c. With S = X - c the rest, sparse, the product is
+A bag of words is nearly all zeros; after a normalisation that treats all entries alike, nearly all
+entries are another number c. With the sparse rest S = X - c, the product is
 
-    X W = c 1 (1' W) + S W
+    X W = c 1 (1' W) + S W,
 
-which for Cora's 1,433 words and 512 columns takes a ninth of the time of the dense one.
+which for Cora's 1,433 words and 512 columns takes a ninth of the time of the dense product.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch import Tensor
 
 from grb_check.victims.sparse import csr_block, csr_matrix, product
 
-MOST_FILLED: Final = 0.1  # share of entries of S beyond which a dense product is as fast
-SAMPLE: Final = 10_000  # entries that the most frequent value is looked for in
+MOST_FILLED: Final = 0.1  # share of nonzero entries of S above which a dense product is as fast
+SAMPLE: Final = 10_000  # entries among which the most frequent value is looked for
 
 
 class FeatureProduct:
     """X W for a fixed X and many W, with columns or all features of X masked.
 
-    A masked entry is c: what says nothing about a node, for a bag of words that the word is not
-    in it. Where no value is frequent, c is 0.
+    A masked entry is c; in a bag of words that is the value of an absent word. If no value is
+    frequent, c is 0.
 
     Args:
         x: float [N, d].
@@ -45,9 +45,10 @@ class FeatureProduct:
         self._matrices = _both(self.rest, differs) if sparse else None
 
     def __call__(self, weight: Tensor, kept: Tensor | None = None) -> Tensor:
-        """X W, float [N, h], differentiable in W, float [d, h].
+        """Return X W, float [N, h], differentiable in W.
 
         Args:
+            weight: W, float [d, h].
             kept: bool [d]; the other columns of X are masked.
         """
         seen = weight if kept is None else weight * kept.unsqueeze(1)
@@ -57,17 +58,17 @@ class FeatureProduct:
         return product(matrix, seen, transposed) + self.masked(weight)
 
     def masked(self, weight: Tensor) -> Tensor:
-        """x W, float [h], of a node x whose features are all masked."""
+        """Return x W, float [h], of a node x whose features are all masked."""
         return self.background * weight.sum(0)
 
 
 def _both(rest: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-    """The entries at some places as sparse CSR, [N, d], and the transpose, [d, N]."""
+    """Return the entries at some places as sparse CSR [N, d], and the transpose [d, N]."""
     return _csr(rest, places), _csr(rest.T, places.T)
 
 
 def _csr(dense: Tensor, places: Tensor) -> Tensor:
     rows, columns = places.nonzero().T
-    square = csr_matrix(rows, columns, dense[rows, columns], max(dense.shape))  # grown by zeros
+    square = csr_matrix(rows, columns, dense[rows, columns], max(dense.shape))  # padded with zeros
     whole = [torch.arange(size, device=dense.device) for size in dense.shape]
     return csr_block(square, *whole)

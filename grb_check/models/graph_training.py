@@ -19,22 +19,23 @@ from grb_check.training.nodes import TrainingRun, accuracy_and_loss
 
 
 class GraphFit(Protocol):
-    """A supervised training on graphs, see `grb_check.SelfTrained`."""
+    """The type of `fit` of a `grb_check.SelfTrained` that classifies graphs."""
 
     def __call__(self, data: Data, validation: Data | None = None) -> TrainingRun: ...
 
 
 def classifier_fit(module: nn.Module, settings: GraphSettings) -> GraphFit:
-    """A `fit` for `grb_check.SelfTrained`: cross-entropy, Adam, mini-batches.
+    """Return a `fit` for `grb_check.SelfTrained`: cross-entropy, Adam, mini-batches.
 
     Args:
-        module: called as `(x, edge_index, batch)`; gives logits float [G, num_classes].
+        module: called as `(x, edge_index, batch)`; returns logits float [G, num_classes].
+        settings: learning rate, epochs and size of a mini-batch.
 
     Returns:
-        From the training graphs, and the validation graphs if there are any, to how it went; with
-        validation graphs the module is left in the state of its most accurate epoch, of equally
-        accurate ones that with the lowest loss. It raises DataError for graphs that `graphs_of`
-        refuses and ModelError for a loss that is not finite.
+        A function of the training graphs and, if there are any, the validation graphs. With
+        validation graphs it leaves the module in the state of the epoch with the highest validation
+        accuracy, ties broken by the lowest loss. It raises DataError for graphs that `graphs_of`
+        rejects and ModelError for a loss that is not finite.
     """
 
     def fit(data: Data, validation: Data | None = None) -> TrainingRun:
@@ -66,14 +67,16 @@ def descend_on(
     """Train modules without labels on mini-batches, and leave them in evaluation mode.
 
     Args:
-        modules: what is trained, such as an encoder and what its loss needs.
-        loss_of: of a mini-batch, differentiable.
+        modules: to train, such as an encoder and the modules of its loss.
+        data: the training graphs.
+        settings: learning rate, epochs and size of a mini-batch.
+        loss_of: returns the differentiable loss of a mini-batch.
 
     Returns:
         The mean loss of each epoch.
 
     Raises:
-        DataError: `data` is no batch of at least two graphs.
+        DataError: `data` is not a batch of at least two graphs.
         ModelError: the loss is not finite.
     """
     graphs = graphs_of(data)
@@ -90,7 +93,7 @@ def descend_on(
 
 
 def descend_once(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
-    """One step of the parameters that an optimizer has, and of no others; the loss before it.
+    """Take one step of the parameters of an optimizer only, and return the loss before it.
 
     Raises:
         ModelError: the loss is not finite.
@@ -106,7 +109,7 @@ def descend_once(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
 
 
 def _score(module: nn.Module, graphs: Graphs, settings: GraphSettings) -> tuple[float, float]:
-    """Accuracy, and the negative of the mean loss; in evaluation mode."""
+    """Return accuracy and negative mean loss, in evaluation mode."""
     right = total = 0.0
     everything = torch.arange(graphs.count, device=graphs.y.device)
     with torch.no_grad():

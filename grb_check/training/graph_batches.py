@@ -19,12 +19,12 @@ from grb_check.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class Graphs:
-    """Graphs side by side, their edges in order.
+    """Graphs as one disconnected graph, with sorted edges.
 
     Attributes:
         x: float [N, d].
         edge_index: int64 [2, 2E], both directions of each edge, sorted by row, then column.
-        batch: int64 [N], the graph of each node, rising from 0.
+        batch: int64 [N], the graph of each node, non-decreasing from 0.
         y: int64 [G], the class of each graph.
         sizes: int64 [G], the nodes of each graph, at least 1.
     """
@@ -46,7 +46,7 @@ class Graphs:
         return self.sizes.cumsum(0) - self.sizes
 
     def picked(self, ids: Tensor) -> Graphs:
-        """Those of some ids int64 [g], in that order."""
+        """Return the graphs with these ids int64 [g], in that order."""
         sizes = self.sizes[ids]
         nodes = _runs(self.starts[ids], sizes)
         edge_counts = torch.bincount(self.batch[self.edge_index[0]], minlength=self.count)
@@ -61,11 +61,12 @@ class Graphs:
         )
 
     def without(self, nodes: Tensor, edges: Tensor) -> Graphs:
-        """The same graphs without some nodes and edges.
+        """Return the same graphs without some nodes and edges.
 
         Args:
-            nodes: bool [N], which stay; at least one of each graph.
-            edges: bool [2E], which stay, if both their ends do; both directions alike.
+            nodes: bool [N], True for nodes to keep; at least one of each graph.
+            edges: bool [2E], True for edges to keep if both ends are kept; the same in both
+                directions.
         """
         places = nodes.cumsum(0) - 1
         both = edges & nodes[self.edge_index].all(dim=0)
@@ -80,19 +81,19 @@ class Graphs:
 
 
 def graphs_of(data: Data, *, least: int = 2) -> Graphs:
-    """The graphs of a PyG `Batch` with `x`, `edge_index`, `batch` and `y`.
+    """Return the graphs of a PyG `Batch` with `x`, `edge_index`, `batch` and `y`.
 
     Raises:
-        DataError: it lacks one of these, or holds fewer than `least` graphs.
+        DataError: one of these is missing, or there are fewer than `least` graphs.
     """
     for name in ("x", "edge_index", "batch", "y"):
         if not isinstance(data.get(name), Tensor):
             raise DataError(
-                f"data has no tensor {name}; needed is a torch_geometric.data.Batch of graphs with "
+                f"data has no tensor {name}; give a torch_geometric.data.Batch of graphs with "
                 f"x, edge_index, batch and y"
             )
     if data.y.numel() < least:
-        raise DataError(f"data has {data.y.numel()} graphs; training needs {least} and more")
+        raise DataError(f"data has {data.y.numel()} graphs; training needs at least {least}")
     num_nodes = data.x.shape[0]
     order = torch.argsort(data.edge_index[0] * num_nodes + data.edge_index[1])
     return Graphs(
@@ -105,22 +106,22 @@ def graphs_of(data: Data, *, least: int = 2) -> Graphs:
 
 
 def parts_of(order: Tensor, size: int) -> tuple[Tensor, ...]:
-    """An order of ids int64 [G] in parts of at most `size`, whose sizes differ by one at most.
+    """Split ids int64 [G] into parts of at most `size` whose sizes differ by at most one.
 
-    A last part of a single graph would have no other to be told from.
+    So there is no last part of a single graph, which a contrastive loss could compare with nothing.
     """
     return order.tensor_split(math.ceil(order.numel() / size))
 
 
 def mini_batches(graphs: Graphs, size: int) -> Iterator[Graphs]:
-    """All graphs once, in an order from torch's global state, at most `size` at a time."""
+    """Yield all graphs once, shuffled by torch's global generator, at most `size` at a time."""
     order = torch.randperm(graphs.count).to(graphs.y.device)
     for ids in parts_of(order, size):
         yield graphs.picked(ids)
 
 
 def _runs(starts: Tensor, lengths: Tensor) -> Tensor:
-    """The numbers start, start + 1, ... of each length, one run after the other."""
+    """Return start, start + 1, ... for each start and length, concatenated."""
     ends = lengths.cumsum(0)
     total = int(ends[-1]) if ends.numel() else 0
     offsets = starts - (ends - lengths)

@@ -1,4 +1,4 @@
-"""GCA's views of a graph: what matters least is left out most often.
+"""GCA's views of a graph: the less important an edge or feature, the more often it is left out.
 
 Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021, section 3.2. Each
 edge is dropped, and each feature masked, with the probability (equations 3 and 5)
@@ -28,9 +28,9 @@ STEPS: Final = 200  # of PageRank's iteration; the authors' code
 
 
 def edge_importance(centrality: Tensor, edge_index: Tensor) -> Tensor:
-    """s of each edge, float [e]: the logarithm of 1 + the mean centrality of its ends (equation 2).
+    """Return s of each edge, float [e]: log(1 + mean centrality of its ends) (equation 2).
 
-    With 1 added, as in the authors' code, it is defined for a centrality of 0.
+    The added 1, as in the authors' code, makes it defined for a centrality of 0.
 
     Args:
         centrality: float [N], 0 and more.
@@ -40,7 +40,7 @@ def edge_importance(centrality: Tensor, edge_index: Tensor) -> Tensor:
 
 
 def feature_importance(centrality: Tensor, features: Tensor) -> Tensor:
-    """s of each column of the features, float [d]: log(1 + sum_i |x_i| centrality_i) (equation 4).
+    """Return s of each feature, float [d]: log(1 + sum_i |x_i| centrality_i) (equation 4).
 
     Args:
         centrality: float [N], 0 and more.
@@ -50,11 +50,11 @@ def feature_importance(centrality: Tensor, features: Tensor) -> Tensor:
 
 
 def adaptive_probabilities(importance: Tensor, rate: float) -> Tensor:
-    """p of each edge or feature, float [n], between 0 and `MOST`; `rate` where all are the same.
+    """Return p of each edge or feature, float [n], between 0 and `MOST`.
 
     Args:
-        importance: s, float [n].
-        rate: the mean of p, but for what is cut off at `MOST`.
+        importance: s, float [n]; if all are equal, so are all p.
+        rate: the mean of p before it is cut off at `MOST`.
     """
     if not importance.numel():
         return importance
@@ -64,11 +64,11 @@ def adaptive_probabilities(importance: Tensor, rate: float) -> Tensor:
 
 
 def kept_edges(edge_index: Tensor, probabilities: Tensor) -> Tensor:
-    """The edges that are not dropped, int64 [2, 2F], each in both directions.
+    """Return the edges that are not dropped, int64 [2, 2F], each in both directions.
 
     Args:
         edge_index: int64 [2, 2E], each edge in both directions.
-        probabilities: float [2E], of being dropped; those of one direction count.
+        probabilities: float [2E], of being dropped; the entry of the forward direction counts.
     """
     forth = edge_index[0] < edge_index[1]
     kept = edge_index[:, forth][:, kept_at_random(probabilities[forth])]
@@ -76,17 +76,17 @@ def kept_edges(edge_index: Tensor, probabilities: Tensor) -> Tensor:
 
 
 def kept_at_random(probabilities: Tensor) -> Tensor:
-    """bool [n], drawn from torch's global state: False with these probabilities, float [n]."""
+    """Return bool [n] from torch's global generator: False with these probabilities float [n]."""
     return torch.rand(probabilities.shape).to(probabilities.device) >= probabilities
 
 
 def degree(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Number of edges at each node, float [N]."""
+    """Return the number of edges at each node, float [N]."""
     return torch.bincount(edge_index[0], minlength=num_nodes).float()
 
 
 def pagerank(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """PageRank, float [N], of mean 1 as in the authors' code; isolated nodes keep 1 - `DAMPING`."""
+    """Return PageRank, float [N], with mean 1 as in their code; 1 - `DAMPING` if isolated."""
     source, target = edge_index
     shares = degree(edge_index, num_nodes).clamp(min=1).reciprocal()
     rank = torch.ones(num_nodes, device=edge_index.device)
@@ -97,7 +97,7 @@ def pagerank(edge_index: Tensor, num_nodes: int) -> Tensor:
 
 
 def eigenvector(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The leading eigenvector of the adjacency, float [N], of length 1 and not negative."""
+    """Return the leading eigenvector of the adjacency, float [N], of length 1, non-negative."""
     places = tuple(edge_index.cpu().numpy())
     ones = torch.ones(edge_index.shape[1]).double().numpy()
     adjacency = sp.csr_matrix((ones, places), shape=(num_nodes, num_nodes))

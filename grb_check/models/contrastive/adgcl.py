@@ -1,8 +1,8 @@
 """AD-GCL: a contrastive encoder against an augmenter that learns which edges to drop.
 
 Suresh et al., "Adversarial Graph Augmentation to Improve Graph Contrastive Learning", NeurIPS 2021,
-equations 6 to 9. An augmenter, a GIN of its own with a perceptron on the embeddings of both ends of
-an edge, gives each edge e a logit w_e; with d uniform in (0, 1), the edge stays with the weight
+equations 6 to 9. An augmenter, a second GIN with a perceptron on the embeddings of both ends of an
+edge, gives each edge e a logit w_e; with d uniform in (0, 1), the edge keeps the weight
 
     p_e = sigmoid((log d - log(1 - d) + w_e) / t),    t = 1
 
@@ -10,14 +10,14 @@ In each mini-batch the augmenter first ascends, then the encoder descends, on
 
     nt_xent(graphs, graphs with weights p) - lambda * mean_graphs mean_e (1 - p_e)
 
-The regularisation (lambda = 5, the default of the authors' code) keeps it from dropping everything.
-NT-Xent is taken both ways, at temperature 0.2, and the perceptron has 64 hidden columns, as there.
-Training ends when the encoder's loss has not fallen for `patience` epochs; the paper does not say
-what its patience waits for.
+The regularisation (lambda = 5, the default of the authors' code) keeps the augmenter from dropping
+all edges. As in that code, NT-Xent is computed in both directions, at temperature 0.2, and the
+perceptron has 64 hidden columns. Training ends when the encoder's loss has not fallen for
+`patience` epochs; the paper does not say which figure its patience is about.
 
-While it is trained the encoder's messages are scaled by p with `message_masks`, so that what is
-attacked is PyG's GINConv as it is. An edge has one weight for both its directions, where
-the authors draw two; embeddings are of all layers, as in InfoGraph and GraphCL, theirs of the last.
+During training the encoder's messages are scaled by p with `message_masks`, so that the model under
+attack consists of PyG's plain GINConv. An edge has one weight for both directions, where the
+authors draw two; embeddings are of all layers, as in InfoGraph and GraphCL, theirs of the last.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ PERCEPTRON: Final = 64  # hidden columns
 
 
 class Augmenter(nn.Module):
-    """Logits of edges to stay.
+    """Random weights of edges, from learned logits.
 
     Args:
-        stack: gives embeddings of nodes.
+        stack: returns embeddings of nodes.
     """
 
     def __init__(self, stack: GINStack) -> None:
@@ -59,7 +59,7 @@ class Augmenter(nn.Module):
         )
 
     def forward(self, graphs: Graphs) -> Tensor:
-        """Random weights float [2E] in (0, 1), the same for both directions of an edge."""
+        """Return random weights float [2E] in (0, 1), the same for both directions of an edge."""
         h = self.stack.nodes(graphs.x, graphs.edge_index)
         source, target = graphs.edge_index
         forth = source < target
@@ -71,10 +71,10 @@ class Augmenter(nn.Module):
 
 
 class Game(nn.Module):
-    """What both sides play for.
+    """The contrastive loss that the encoder minimises and the augmenter maximises.
 
     Args:
-        encoder: gives embeddings of graphs.
+        encoder: returns embeddings of graphs.
     """
 
     def __init__(self, encoder: GINStack) -> None:
@@ -83,7 +83,7 @@ class Game(nn.Module):
         self.head = projection(encoder.size)
 
     def forward(self, graphs: Graphs, weights: Tensor) -> Tensor:
-        """NT-Xent between graphs and the same with weights float [2E] of their edges."""
+        """Return NT-Xent between graphs and the same graphs with edge weights float [2E]."""
         plain = self.head(self.encoder(graphs.x, graphs.edge_index, graphs.batch))
         edges = Edges(graphs.edge_index, graphs.batch.numel())
         with message_masks(self.encoder, edges, weights):
@@ -92,7 +92,7 @@ class Game(nn.Module):
 
 
 def mean_dropped(graphs: Graphs, weights: Tensor) -> Tensor:
-    """The mean over the graphs that have edges of the mean of 1 - p over theirs."""
+    """Return the mean over graphs with edges of the mean of 1 - p over their edges."""
     of_edges = graphs.batch[graphs.edge_index[0]]
     means = global_mean_pool((1 - weights).unsqueeze(1), of_edges, size=graphs.count)
     with_edges = torch.bincount(of_edges, minlength=graphs.count).count_nonzero()
@@ -101,12 +101,7 @@ def mean_dropped(graphs: Graphs, weights: Tensor) -> Tensor:
 
 
 def adgcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and AD-GCL's training, with the settings of Table 7.
-
-    Args:
-        num_classes: not used.
-        dataset: proteins, nci1 or dd; any other has the settings of proteins.
-    """
+    """Return an untrained encoder with AD-GCL's training, see `published.graph_settings`."""
     settings = graph_settings("AD-GCL", dataset)
     encoder = stack_of(num_features, settings)
 
@@ -124,7 +119,7 @@ def play(game: Game, augmenter: Augmenter, data: Data, settings: GraphSettings) 
         The encoder's mean loss of each epoch.
 
     Raises:
-        DataError: `data` is no batch of at least two graphs.
+        DataError: `data` is not a batch of at least two graphs.
         ModelError: a loss is not finite.
     """
     graphs = graphs_of(data)
@@ -149,11 +144,11 @@ def play(game: Game, augmenter: Augmenter, data: Data, settings: GraphSettings) 
 
 
 def stands_still(means: Sequence[float], patience: int) -> bool:
-    """Whether the lowest of some losses lies `patience` epochs back."""
+    """Return whether the lowest loss lies at least `patience` epochs back."""
     return len(means) - 1 - means.index(min(means)) >= patience
 
 
 def _take_turns(moving: nn.Module, waiting: nn.Module) -> None:
-    """As in the authors' code, the side that does not move answers in evaluation mode."""
+    """Set one side to training mode and the other, as in the authors' code, to evaluation mode."""
     moving.train()
     waiting.eval()

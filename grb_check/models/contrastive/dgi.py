@@ -1,8 +1,8 @@
 """Deep Graph Infomax, on PyG's `DeepGraphInfomax`.
 
-Veličković et al., "Deep Graph Infomax", ICLR 2019. The embeddings h_i of a graph are told from
-those of the graph with its nodes' features shuffled, h~_j, by their product with the graph's
-summary s (equations 1 to 4):
+Veličković et al., "Deep Graph Infomax", ICLR 2019. A discriminator tells the embeddings h_i of a
+graph from those of the graph with its nodes' features shuffled, h~_j, by their product with the
+graph's summary s (equations 1 to 4):
 
     L = -mean_i log d(h_i, s) - mean_j log(1 - d(h~_j, s)),
     d(h, s) = sigmoid(h' M s),    s = sigmoid(mean_i h_i)
@@ -29,14 +29,7 @@ from grb_check.victims.wrappers import Encoder
 
 
 def dgi(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and DGI's training, with the settings of Table 7, see
-    `contrastive_settings`.
-
-    Args:
-        num_features: columns of `x`.
-        num_classes: not used; embeddings are as wide as the table says.
-        dataset: its name; those that the table does not have get the settings of planetoid-cora.
-    """
+    """Return an untrained encoder with DGI's training, see `published.node_settings`."""
     del num_classes
     settings = node_settings("DGI", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
@@ -64,5 +57,5 @@ def pretrain(encoder: GCNEncoder, data: Data, settings: NodeSettings) -> Trainin
 
 
 def _shuffled_nodes(product: Tensor, propagate: Propagation) -> tuple[Tensor, Propagation]:
-    """DGI's corruption: the same graph, each node with the features of another."""
+    """Return DGI's corruption: the same graph with the features of its nodes shuffled."""
     return shuffled(product), propagate

@@ -1,13 +1,13 @@
 """Graph contrastive learning with adaptive augmentation, GCA.
 
 Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021. Two views of the
-graph lack edges and features, the less central ones more often (`adaptive_views`); the embeddings
-of a node in both are drawn together, those of all other nodes pushed away (`info_nce`), behind a
-projection head of two layers with ELU. The three variants differ in the centrality.
+graph drop edges and mask features, less central ones more often (`adaptive_views`). The loss
+(`info_nce`), computed after a projection head, pulls the two embeddings of a node together and
+pushes those of all other nodes away. The three variants differ in the centrality.
 
 The encoder has two graph convolutions, the first twice as wide as the embeddings, and is trained
-for all epochs, both as in the authors' code. The row of Table 7 has a 20 that may be a patience;
-the loss is a random one, and with that patience training ends by chance, often in the dip that
+for all epochs, both as in the authors' code. The row of Table 7 has a 20 that may be a patience,
+but the loss is random, and with that patience training ends by chance, often in the dip that
 docs/contrastive.md describes.
 """
 
@@ -46,26 +46,19 @@ from grb_check.victims.wrappers import Encoder
 
 
 def gca(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and GCA's training with degree centrality, with the settings of Table 7,
-    see `contrastive_settings`.
-
-    Args:
-        num_features: columns of `x`.
-        num_classes: not used; embeddings are as wide as the table says.
-        dataset: its name; those that the table does not have get the settings of planetoid-cora.
-    """
+    """Return an untrained encoder with GCA's training, by degree, see `published.node_settings`."""
     del num_classes
     return _encoder(num_features, dataset, "degree")
 
 
 def gca_eigenvector(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """`gca` with eigenvector centrality."""
+    """Return `gca` with eigenvector centrality."""
     del num_classes
     return _encoder(num_features, dataset, "eigenvector")
 
 
 def gca_pagerank(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """`gca` with PageRank centrality."""
+    """Return `gca` with PageRank centrality."""
     del num_classes
     return _encoder(num_features, dataset, "pagerank")
 
@@ -89,7 +82,8 @@ def pretrain(
 
     Args:
         data: with x float [N, d] and edge_index int64 [2, e], both directions of each edge.
-        centrality: which edges and features matter.
+        settings: learning rate and epochs.
+        centrality: by which edges and features are weighted.
         how: rates, temperature, head.
 
     Raises:
@@ -102,7 +96,7 @@ def pretrain(
     head = ProjectionHead(settings.width, how.projection).to(data.x.device)
 
     def projected(edge_rate: float, feature_rate: float) -> Tensor:
-        """The nodes' embeddings in a random view, behind the head."""
+        """Return the nodes' projected embeddings in a random view."""
         edges = kept_edges(data.edge_index, adaptive_probabilities(of_edges, edge_rate))
         kept = kept_at_random(adaptive_probabilities(of_features, feature_rate))
         propagate = GCN_NORM.fixed(edges, data.num_nodes)

@@ -1,4 +1,4 @@
-"""The encoder of DGI, GraphCL and GCA: PyG's graph convolutions, each with a PReLU behind it.
+"""The encoder of DGI, GraphCL and GCA: PyG's graph convolutions, each followed by a PReLU.
 
     H' = prelu(A^ H W + b),    A^ = D^-1/2 (A + I) D^-1/2,    D the degrees of A + I
 
@@ -34,7 +34,7 @@ class GCNEncoder(nn.Module):
         self.activations = nn.ModuleList(nn.PReLU() for _ in widths)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Embeddings float [num_nodes, sizes[-1]].
+        """Return embeddings float [num_nodes, sizes[-1]].
 
         Args:
             x: float [num_nodes, num_features].
@@ -51,11 +51,12 @@ class GCNEncoder(nn.Module):
         return cast(Tensor, self._layer(0).lin.weight).T
 
     def behind(self, product: Tensor, propagate: Propagation) -> Tensor:
-        """The embeddings, from the features' product with `first_weight`, float [n, sizes[0]].
+        """Return the embeddings, starting from the features' product with `first_weight`.
 
-        For training: where several views share their features, that product is made once.
+        For training: if several views share their features, that product is computed once.
 
         Args:
+            product: float [n, sizes[0]].
             propagate: H -> A^ H.
         """
         last = len(self.layers) - 1
@@ -70,17 +71,17 @@ class GCNEncoder(nn.Module):
 
 
 class BehindProduct(nn.Module):
-    """An encoder called as `(product, propagate)`, see `GCNEncoder.behind`."""
+    """An encoder that is called as `(product, propagate)`, see `GCNEncoder.behind`."""
 
     def __init__(self, encoder: GCNEncoder) -> None:
         super().__init__()
         self.encoder = encoder
 
     def forward(self, product: Tensor, propagate: Propagation) -> Tensor:
-        """Embeddings float [n, sizes[-1]]."""
+        """Return embeddings float [n, sizes[-1]]."""
         return self.encoder.behind(product, propagate)
 
 
 def summary(embeddings: Tensor, *_: object) -> Tensor:
-    """DGI's summary of a graph: the sigmoid of the mean of its nodes' embeddings, float [h]."""
+    """Return DGI's summary of a graph: the sigmoid of the mean of its embeddings, float [h]."""
     return torch.sigmoid(embeddings.mean(dim=0))

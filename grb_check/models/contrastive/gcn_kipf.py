@@ -1,12 +1,13 @@
-"""The supervised GCN beside which the contrastive paper puts its encoders.
+"""The supervised GCN that the contrastive paper compares its encoders with.
 
 Kipf & Welling, "Semi-Supervised Classification with Graph Convolutional Networks", ICLR 2017,
 equation 9, with the settings of Table 7 of Guerranti et al. (2023): two layers, 16 columns and
 dropout between them, 200 epochs of Adam at 0.01.
 
-Patience looks at validation accuracy and loss. Kipf & Welling have a weight decay of 5e-4 on the
-first layer and dropout on the input too, of which the table says nothing; this is trained without,
-which comes nearer to the accuracies that Guerranti et al. print: see docs/contrastive.md.
+Early stopping is by validation accuracy and loss. Kipf & Welling also have a weight decay of 5e-4
+on the first layer and dropout on the input, which the table does not list; this model is trained
+without them, which comes closer to the accuracies that Guerranti et al. print: see
+docs/contrastive.md.
 """
 
 from __future__ import annotations
@@ -22,13 +23,7 @@ WEIGHT_DECAY: Final = 0.0
 
 
 def gcn_kipf(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """An untrained GCN and its training, with the settings of Table 7, see `contrastive_settings`.
-
-    Args:
-        num_features: columns of `x`.
-        num_classes: columns of the logits.
-        dataset: its name; those that the table does not have get the settings of planetoid-cora.
-    """
+    """Return an untrained GCN with its training, see `published.node_settings`."""
     settings = node_settings("GCN", dataset)
     module = GCN(
         num_features,

@@ -1,13 +1,13 @@
-"""GraphCL for graphs: two random views of a graph are near, views of different graphs are not.
+"""GraphCL for graphs: embeddings of two random views of a graph are close, of other graphs not.
 
 You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, equation 3. With z and z'
 the projections of two views of each of G graphs, the encoder minimises NT-Xent,
 
     mean_i -log( exp(cos(z_i, z'_i) / t) / sum_(j != i) exp(cos(z_i, z'_j) / t) )
 
-As in the paper the sum leaves the positive pair out; t is 0.2, the default of the authors' code,
-and the projection is linear, ReLU, linear. The views drop 20 % each (the paper's ratio), see
-`set_views`; which of the four augmentations, is drawn for each view of each graph.
+As in the paper the sum leaves out the positive pair; t is 0.2, the default of the authors' code,
+and the projection is linear, ReLU, linear. One of the four augmentations, see `graph_views`, is
+drawn for each view of each graph, with the paper's ratio of 20 %.
 """
 
 from __future__ import annotations
@@ -31,12 +31,7 @@ TEMPERATURE: Final = 0.2
 
 
 def graph_graphcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and GraphCL's training, with the settings of Table 7.
-
-    Args:
-        num_classes: not used.
-        dataset: proteins, nci1 or dd; any other has the settings of proteins.
-    """
+    """Return an untrained encoder with GraphCL's training, see `published.graph_settings`."""
     settings = graph_settings("GraphCL", dataset)
     encoder = stack_of(num_features, settings)
 
@@ -58,12 +53,12 @@ def graph_graphcl(num_features: int, num_classes: int, dataset: str = "") -> Enc
 
 
 def projection(size: int) -> nn.Module:
-    """The head behind which embeddings are compared; it is thrown away after training."""
+    """Return the projection head of the loss, which is discarded after training."""
     return nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float = TEMPERATURE) -> Tensor:
-    """The loss of two views, whose rows i belong together.
+    """Return the loss of two views; rows i of both are of the same graph.
 
     Args:
         first: float [G, size], G at least 2.

@@ -1,7 +1,7 @@
-"""Random views of many graphs at once: the augmentations of GraphCL.
+"""Random views of many graphs at once: GraphCL's augmentations.
 
 You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, Table 1. Each function
-works on the union of all graphs without a loop over them, and draws from torch's global state.
+works on the union of all graphs without a loop over them, and draws from torch's global generator.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ KINDS: Final = 4
 
 
 def random_view(graphs: Graphs, ratio: float) -> Graphs:
-    """Each graph changed in one of the four ways, which is drawn for each of them."""
+    """Return the graphs, each changed by one of the four augmentations, drawn at random."""
     return view_of_kinds(graphs, torch.randint(KINDS, (graphs.count,)).to(graphs.y.device), ratio)
 
 
 def view_of_kinds(graphs: Graphs, kinds: Tensor, ratio: float) -> Graphs:
-    """Each graph changed in a given way.
+    """Return the graphs, each changed by a given augmentation.
 
     Args:
-        kinds: int64 [G], of each graph `NODES`, `EDGES`, `FEATURES` or `SUBGRAPH`.
-        ratio: share of what is dropped or masked, 0 to 1.
+        graphs: to change.
+        kinds: int64 [G], `NODES`, `EDGES`, `FEATURES` or `SUBGRAPH` for each graph.
+        ratio: share of nodes or edges that are dropped or masked, 0 to 1.
     """
     of_nodes = kinds[graphs.batch]
     of_edges = of_nodes[graphs.edge_index[0]]
@@ -42,34 +43,33 @@ def view_of_kinds(graphs: Graphs, kinds: Tensor, ratio: float) -> Graphs:
 
 
 def nodes_kept(graphs: Graphs, ratio: float) -> Tensor:
-    """bool [N]: all but that share of each graph's nodes, rounded down; at least one stays."""
+    """Return bool [N]: all but this share of each graph's nodes, rounded down; at least one."""
     return (
         _ranks(graphs, torch.rand(graphs.batch.shape)) >= _share(graphs.sizes, ratio)[graphs.batch]
     )
 
 
 def edges_kept(graphs: Graphs, ratio: float) -> Tensor:
-    """bool [2E]: each edge with probability 1 - ratio, both directions alike."""
+    """Return bool [2E]: each edge with probability 1 - ratio, the same in both directions."""
     forth = graphs.edge_index[0] < graphs.edge_index[1]
     drawn = torch.rand(graphs.edge_index.shape[1]).to(graphs.x.device) >= ratio
     return torch.where(forth, drawn, drawn[reverse_edges(graphs)])
 
 
 def features_masked(graphs: Graphs, ratio: float) -> Tensor:
-    """float [N, d]: that share of each graph's nodes, rounded down, has the graph's mean features.
+    """Return float [N, d]: this share of each graph's nodes, rounded down, has its mean features.
 
-    You et al. speak of masking attributes of vertices; their code puts the mean in, as here.
+    You et al. write of masking attributes of vertices; their code inserts the mean, as here.
     """
     means = global_mean_pool(graphs.x, graphs.batch)[graphs.batch]
     return torch.where(nodes_kept(graphs, ratio).unsqueeze(1), graphs.x, means)
 
 
 def subgraph_kept(graphs: Graphs, ratio: float) -> Tensor:
-    """bool [N]: as many nodes of each graph as `nodes_kept` leaves, which hang together.
+    """Return bool [N]: as many nodes of each graph as `nodes_kept` keeps, connected if possible.
 
-    Edges have random lengths, and those nodes stay that are nearest to a random one: connected, as
-    what the paper's random walk visits, but of an exact size. Nodes that cannot be reached come
-    last.
+    Edges get random lengths, and the nodes nearest to a random one are kept: connected like the
+    nodes that the paper's random walk visits, but of an exact number. Unreachable nodes come last.
     """
     distances = _distances_from(graphs, _first_of_each(graphs))
     kept = graphs.sizes - _share(graphs.sizes, ratio)
@@ -77,19 +77,19 @@ def subgraph_kept(graphs: Graphs, ratio: float) -> Tensor:
 
 
 def reverse_edges(graphs: Graphs) -> Tensor:
-    """int64 [2E]: the place of each edge's other direction."""
+    """Return int64 [2E]: the position of each edge's other direction."""
     source, target = graphs.edge_index
-    # In the order by target and source, the k-th edge is the other direction of the k-th one.
+    # Sorted by target, then source, the k-th edge is the reverse of the k-th edge as given.
     return torch.argsort(target * graphs.batch.numel() + source)
 
 
 def _share(sizes: Tensor, ratio: float) -> Tensor:
-    """int64 [G]: how many of each graph's nodes that is, one less than all at most."""
+    """Return int64 [G]: this share of each graph's nodes, at most all but one."""
     return torch.minimum((ratio * sizes).long(), sizes - 1)
 
 
 def _ranks(graphs: Graphs, keys: Tensor) -> Tensor:
-    """int64 [N]: the place of each node in the order of keys [N] within its graph, from 0."""
+    """Return int64 [N]: the rank of each node's key [N] within its graph, from 0."""
     order = torch.argsort(keys.to(graphs.batch.device), stable=True)
     order = order[torch.argsort(graphs.batch[order], stable=True)]
     ranks = torch.empty_like(order)
@@ -98,13 +98,13 @@ def _ranks(graphs: Graphs, keys: Tensor) -> Tensor:
 
 
 def _first_of_each(graphs: Graphs) -> Tensor:
-    """int64 [G]: a random node of each graph."""
+    """Return int64 [G]: a random node of each graph."""
     drawn = torch.rand(graphs.count).to(graphs.sizes.device)
     return graphs.starts + torch.minimum((drawn * graphs.sizes).long(), graphs.sizes - 1)
 
 
 def _distances_from(graphs: Graphs, nodes: Tensor) -> Tensor:
-    """float [N]: the length of the shortest way from these nodes, on edges of random lengths."""
+    """Return float [N]: the distance from these nodes, over edges of random lengths."""
     source, target = graphs.edge_index
     lengths = torch.rand(source.shape).to(graphs.x.device)
     distances = torch.full(graphs.batch.shape, torch.inf, device=graphs.x.device)

@@ -1,10 +1,10 @@
 """GraphCL for the nodes of one graph, as the contrastive paper describes it.
 
 You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020: two random views of the
-graph, a projection head, and a loss that draws the two embeddings of a node together and pushes
-those of all other nodes away. Guerranti et al. (2023, Appendix A) describe it so, with the loss
-NT-Xent, and GCA as the same but for the augmentations. Loss and head are therefore GCA's,
-`info_nce` and `projection_head`; a node that one of the views lacks is left out of the loss.
+graph, a projection head, and a loss that pulls the two embeddings of a node together and pushes
+those of all other nodes away. Guerranti et al. (2023, Appendix A) describe it this way, with the
+loss NT-Xent, and GCA as the same with other augmentations. Loss and head are therefore GCA's,
+`info_nce` and `projection_head`; a node that is missing in one view is left out of the loss.
 
 The authors' own code for nodes is another method: see `graphcl_infomax`.
 """
@@ -30,18 +30,11 @@ from grb_check.victims.wrappers import Encoder
 
 RATE: Final = 0.2  # of nodes or edges that a view changes; section 4.1
 TEMPERATURE: Final = 0.2  # the authors' code for unsupervised graph classification
-PROJECTION: Final = 32  # hidden columns of the head, as GCA's
+PROJECTION: Final = 32  # hidden columns of the head, as for GCA
 
 
 def graphcl(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and GraphCL's training for nodes, with the settings of Table 7, see
-    `contrastive_settings`.
-
-    Args:
-        num_features: columns of `x`.
-        num_classes: not used; embeddings are as wide as the table says.
-        dataset: its name; those that the table does not have get the settings of planetoid-cora.
-    """
+    """Return an untrained encoder with GraphCL's training, see `published.node_settings`."""
     del num_classes
     settings = node_settings("GraphCL", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
@@ -68,7 +61,7 @@ def pretrain(encoder: GCNEncoder, data: Data, settings: NodeSettings) -> Trainin
         return augment(data.edge_index, data.num_nodes, RATE)
 
     def projected(view: View, product: Tensor, both: Tensor) -> Tensor:
-        """float [m, h]: of the nodes that are in both views."""
+        """Return the projections float [m, h] of the nodes that are in both views."""
         blank = features.masked(encoder.first_weight)
         rows = torch.where(view.masked.unsqueeze(1), blank, product[view.nodes])
         propagate = GCN_NORM.fixed(view.edge_index, view.nodes.numel())

@@ -1,4 +1,4 @@
-"""GraphCL for the nodes of one graph, as in its authors' code; see `graphcl` for the other form.
+"""GraphCL for the nodes of one graph, as in its authors' code; `graphcl` follows their paper.
 
 You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020. For nodes their code is
 Deep Graph Infomax with augmented views: the summaries s_1 and s_2 of two random views of
@@ -7,7 +7,7 @@ h~_j. Both summaries' scores are added before the sigmoid:
 
     L = -1/2 mean_i log d(h_i) - 1/2 mean_j log(1 - d(h~_j)),    d(h) = sigmoid(h' M s_1 + h' M s_2)
 
-Views are drawn anew at each step, as in the paper's algorithm; the code draws them once.
+New views are drawn at each step, as in the paper's algorithm; the code draws them once.
 """
 
 from __future__ import annotations
@@ -34,14 +34,7 @@ RATE: Final = 0.2  # likewise
 
 
 def graphcl_infomax(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and this training, with the settings of Table 7, see
-    `contrastive_settings`.
-
-    Args:
-        num_features: columns of `x`.
-        num_classes: not used; embeddings are as wide as the table says.
-        dataset: its name; those that the table does not have get the settings of planetoid-cora.
-    """
+    """Return an untrained encoder with this training, see `published.node_settings`."""
     del num_classes
     settings = node_settings("GraphCL", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
@@ -60,7 +53,7 @@ def pretrain(
 
     Args:
         data: with x float [N, d] and edge_index int64 [2, e], both directions of each edge.
-        augmentation: one of `graph_views.AUGMENTATIONS`, for both views.
+        augmentation: one of `node_views.AUGMENTATIONS`, for both views.
         rate: share of nodes or edges that a view changes.
 
     Raises:
@@ -69,7 +62,7 @@ def pretrain(
     features = FeatureProduct(data.x)
     propagate = GCN_NORM.fixed(data.edge_index, data.num_nodes)
     augment = AUGMENTATIONS[augmentation]
-    # Of PyG's module the bilinear form d and the encoder are used.
+    # Only the bilinear form d and the encoder of PyG's module are used.
     infomax = DeepGraphInfomax(settings.width, BehindProduct(encoder), summary, shuffled)
     infomax = infomax.to(data.x.device)
 

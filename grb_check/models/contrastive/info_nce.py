@@ -1,4 +1,4 @@
-"""The contrastive loss of GRACE and GCA, in tiles: memory does not grow with the square of N.
+"""The contrastive loss of GRACE and GCA, computed in tiles: memory is not quadratic in N.
 
 Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021, equation 1. With
 u_i and v_i the embeddings of node i in two views, scaled to length 1, and a temperature t,
@@ -6,9 +6,9 @@ u_i and v_i the embeddings of node i in two views, scaled to length 1, and a tem
     l(u_i, v_i) = log [sum_j exp(u_i v_j / t) + sum_{j != i} exp(u_i u_j / t)] - u_i v_i / t
     L = 1 / (2 N) sum_i [ l(u_i, v_i) + l(v_i, u_i) ]
 
-All N^2 similarities are needed, but not at one time: sums are taken tile by tile, and the backward
-pass computes each tile anew. The three matrices U V', U U' and V V' are enough, of the last two the
-upper half, which serves rows and columns.
+All N^2 similarities are needed, but not at the same time: sums are taken tile by tile, and the
+backward pass recomputes each tile. The three matrices U V', U U' and V V' are enough; of the last
+two only the upper half is computed, which serves rows and columns.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from torch.nn import functional as F
 from grb_check.errors import UsageError
 
 TILE: Final = 1024  # rows and columns: 4 MB in float32, which processor caches hold
-LOWEST_TEMPERATURE: Final = 0.05  # exp(1 / t) and sums of it stay far from the end of float32
+LOWEST_TEMPERATURE: Final = 0.05  # exp(1 / t) and sums of it stay far below the limit of float32
 
 
 def info_nce(first: Tensor, second: Tensor, *, temperature: float, tile: int = TILE) -> Tensor:
-    """The symmetric contrastive loss of two views, a scalar, differentiable once.
+    """Return the symmetric contrastive loss of two views, a scalar, differentiable once.
 
-    Time grows with N^2 d; beside the gradients, memory with N + tile^2.
+    Time is O(N^2 d); memory, besides the gradients, O(N + tile^2).
 
     Args:
-        first: float [N, d], the nodes' embeddings in one view, behind the projection head.
-        second: float [N, d], in the other view.
+        first: float [N, d], the nodes' projected embeddings in one view.
+        second: float [N, d], the same in the other view.
         temperature: t.
-        tile: rows and columns of similarities at one time.
+        tile: rows and columns of similarities that are computed at a time.
 
     Raises:
         UsageError: the temperature is too low for float32, or there is no node.
     """
     if not temperature >= LOWEST_TEMPERATURE:
-        raise UsageError(f"temperature is {temperature}, allowed are {LOWEST_TEMPERATURE} and more")
+        raise UsageError(f"temperature is {temperature}; it must be at least {LOWEST_TEMPERATURE}")
     if first.shape != second.shape or not first.numel():
         raise UsageError(
             f"the views have embeddings {list(first.shape)} and {list(second.shape)}; both must be "
@@ -53,7 +53,7 @@ def info_nce(first: Tensor, second: Tensor, *, temperature: float, tile: int = T
 
 
 class _LogSums(torch.autograd.Function):
-    """1 / (2 N) times the sum over all nodes of the logarithms of both denominators."""
+    """The mean over nodes and views of the logarithms of the denominators."""
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, v: Tensor, temperature: float, tile: int) -> Tensor:
@@ -96,20 +96,19 @@ class _LogSums(torch.autograd.Function):
 def _pairs(
     u: Tensor, v: Tensor, of_u: Tensor, of_v: Tensor
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor, bool]]:
-    """Both sides of each matrix of similarities, what belongs to them, whether it is one view."""
+    """Yield, for each matrix of similarities, both sides, their sums, and whether they are one."""
     yield u, v, of_u, of_v, False
     yield u, u, of_u, of_u, True
     yield v, v, of_v, of_v, True
 
 
 def _tiles(size: int, tile: int, *, upper: bool) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of each tile of a square matrix; with `upper` those on the diagonal and
-    right of it."""
+    """Yield rows and columns of each tile of a square matrix; with `upper`, of its upper half."""
     for row in range(0, size, tile):
         for column in range(row if upper else 0, size, tile):
             yield slice(row, row + tile), slice(column, column + tile)
 
 
 def _exponentials(rows: Tensor, columns: Tensor, temperature: float) -> Tensor:
-    """exp(s / t), float [n, m], of the similarities s of rows [n, d] and columns [m, d]."""
+    """Return exp(s / t), float [n, m], of the similarities s of rows [n, d] and columns [m, d]."""
     return ((rows / temperature) @ columns.T).exp_()

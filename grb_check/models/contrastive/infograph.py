@@ -1,8 +1,8 @@
-"""InfoGraph: embeddings of graphs that tell which nodes are theirs.
+"""InfoGraph: embeddings of graphs that predict which nodes belong to the graph.
 
 Sun et al., "InfoGraph: Unsupervised and Semi-supervised Graph-Level Representation Learning via
 Mutual Information Maximization", ICLR 2020, equation 5, as in appendix A of Guerranti et al.
-(GLFrontiers 2023). With h_i the embedding of node i, all layers side by side, s_j = sum_i h_i that
+(GLFrontiers 2023). With h_i the embedding of node i, all layers concatenated, s_j = sum_i h_i that
 of graph j, and T(h, s) = f(h) . g(s), the encoder maximises the Jensen-Shannon estimate of mutual
 information over a mini-batch of G graphs,
 
@@ -27,9 +27,9 @@ from grb_check.victims.wrappers import Encoder
 class Discriminator(nn.Module):
     """T(h, s) = [h || relu(U h + c)] . g(s), g a perceptron of two layers.
 
-    As expressive for nodes as a perceptron of two layers with a linear way around it, which
-    the authors' code has with one layer more; all that could be moved has been moved to the side
-    of the graphs, which are fewer than the nodes.
+    For nodes it is as expressive as a perceptron of two layers with a linear shortcut; the authors'
+    code has one layer more. Most of the computation is on the side of the graphs, which are fewer
+    than the nodes.
 
     Args:
         size: columns of embeddings.
@@ -43,18 +43,18 @@ class Discriminator(nn.Module):
         )
 
     def forward(self, nodes: Tensor, graphs: Tensor) -> Tensor:
-        """Scores float [N, G] of embeddings [N, size] and [G, size]."""
+        """Return scores float [N, G] of embeddings [N, size] and [G, size]."""
         straight, bent = self.of_graphs(graphs).chunk(2, dim=1)
         scores: Tensor = nodes @ straight.t() + self.of_nodes(nodes) @ bent.t()
         return scores
 
 
 def jensen_shannon_loss(scores: Tensor, batch: Tensor) -> Tensor:
-    """The negative of the estimate, to be minimised.
+    """Return the negative of the estimate, to be minimised.
 
     Args:
         scores: float [N, G], of node i and graph j.
-        batch: int64 [N], the graph of each node, rising from 0 to G - 1; G is at least 2.
+        batch: int64 [N], the graph of each node, non-decreasing from 0 to G - 1; G is at least 2.
     """
     own = F.one_hot(batch, scores.shape[1]).bool()
     of_own = F.softplus(-scores[own])  # [N], in the order of nodes
@@ -64,12 +64,7 @@ def jensen_shannon_loss(scores: Tensor, batch: Tensor) -> Tensor:
 
 
 def infograph(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
-    """An untrained encoder and InfoGraph's training, with the settings of Table 7.
-
-    Args:
-        num_classes: not used.
-        dataset: proteins, nci1 or dd; any other has the settings of proteins.
-    """
+    """Return an untrained encoder with InfoGraph's training, see `published.graph_settings`."""
     settings = graph_settings("InfoGraph", dataset)
     encoder = stack_of(num_features, settings)
 

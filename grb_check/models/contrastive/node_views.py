@@ -1,7 +1,7 @@
 """Random views of one graph: GraphCL's augmentations.
 
-You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, Table 1. What is drawn
-comes from torch's global state. Edges are given in both directions, int64 [2, 2E], and changed so.
+You et al., "Graph Contrastive Learning with Augmentations", NeurIPS 2020, Table 1. Random numbers
+are from torch's global generator. Edges are given and returned in both directions, int64 [2, 2E].
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class View:
     """A changed graph.
 
     Attributes:
-        nodes: int64 [n], ascending, the nodes of the graph that are left.
-        edge_index: int64 [2, 2F], in places of `nodes`.
-        masked: bool [n], whose features are all masked.
+        nodes: int64 [n], ascending, the remaining nodes of the graph.
+        edge_index: int64 [2, 2F], as positions in `nodes`.
+        masked: bool [n], True for nodes whose features are all masked.
     """
 
     nodes: Tensor
@@ -38,21 +38,20 @@ Augmentation = Callable[[Tensor, int, float], View]
 
 
 def shuffled(rows: Tensor) -> Tensor:
-    """The rows [n, h] in a random order."""
+    """Return the rows [n, h] in a random order."""
     return rows[torch.randperm(rows.shape[0]).to(rows.device)]
 
 
 def without_nodes(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """The graph without this share of its nodes, rounded down."""
+    """Return the graph without this share of its nodes, rounded down."""
     order = torch.randperm(num_nodes).to(edge_index.device)
     return _among(order[int(rate * num_nodes) :], edge_index, num_nodes)
 
 
 def with_changed_edges(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """The graph in which half this share of the edges is gone, and as many pairs are new edges.
+    """Return the graph with this share of its edges changed: half of them removed, half added.
 
-    As in the authors' code: half of what changes is removed, half added. A pair that is drawn
-    twice, or is an edge, adds nothing.
+    As in the authors' code. A pair that is drawn twice, or is an edge already, adds nothing.
     """
     forth = edge_index[:, edge_index[0] < edge_index[1]]
     changed = int(rate * forth.shape[1] / 2)
@@ -65,7 +64,7 @@ def with_changed_edges(edge_index: Tensor, num_nodes: int, rate: float) -> View:
 
 
 def with_masked_nodes(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """The graph with the features of this share of its nodes, rounded down, masked."""
+    """Return the graph with the features of this share of its nodes, rounded down, masked."""
     every = torch.arange(num_nodes, device=edge_index.device)
     masked = _none(every)
     masked[torch.randperm(num_nodes)[: int(rate * num_nodes)].to(masked.device)] = True
@@ -73,13 +72,13 @@ def with_masked_nodes(edge_index: Tensor, num_nodes: int, rate: float) -> View:
 
 
 def random_subgraph(edge_index: Tensor, num_nodes: int, rate: float) -> View:
-    """All but this share of the nodes, rounded down, which hang together where they can.
+    """Return the graph without this share of its nodes, rounded down, connected if possible.
 
-    It grows from a random node: edges have random lengths, and the nearest nodes are taken. Those
-    that cannot be reached come last, so that a start in a small component leaves no tiny view.
+    It grows from a random node: edges get random lengths, and the nearest nodes are kept.
+    Unreachable nodes come last, so that a start in a small component does not give a tiny view.
     """
     centre = int(torch.randint(num_nodes, ()))
-    lengths = torch.rand(edge_index.shape[1]).double() + 1e-9  # scipy takes 0 for no edge
+    lengths = torch.rand(edge_index.shape[1]).double() + 1e-9  # to scipy, 0 means no edge
     places = tuple(edge_index.cpu().numpy())
     graph = sp.csr_matrix((lengths.numpy(), places), shape=(num_nodes, num_nodes))
     distances = dijkstra(graph, directed=False, indices=centre)
@@ -99,7 +98,7 @@ AUGMENTATIONS: Final[Mapping[str, Augmentation]] = MappingProxyType(
 
 
 def _among(nodes: Tensor, edge_index: Tensor, num_nodes: int) -> View:
-    """The graph of these nodes, in any order, alone."""
+    """Return the subgraph of these nodes, given in any order."""
     nodes = nodes.sort().values
     edges, _ = subgraph(nodes, edge_index, relabel_nodes=True, num_nodes=num_nodes)
     return View(nodes, edges, _none(nodes))

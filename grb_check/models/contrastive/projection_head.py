@@ -1,4 +1,4 @@
-"""What stands between embeddings and a contrastive loss.
+"""The projection head between embeddings and a contrastive loss.
 
 Zhu et al., "Graph Contrastive Learning with Adaptive Augmentation", WWW 2021, section 3.1.
 """
@@ -15,9 +15,9 @@ from torch.nn import functional as F
 class ProjectionHead(nn.Module):
     """GCA's g (section 3.1): two layers with ELU between them, up to a rotation.
 
-    Its last layer, B (h, 1) with B = [W b] of shape [size, hidden + 1], fills hidden + 1 dimensions
-    at most. With B = Q R they are the columns of R (h, 1), whose products and lengths are the
-    same: all that the loss looks at, for a fraction of the time.
+    The output of the last layer, B (h, 1) with B = [W b] of shape [size, hidden + 1], spans at most
+    hidden + 1 dimensions. With B = Q R, R (h, 1) has the same inner products and lengths, on which
+    alone the loss depends, and is computed in a fraction of the time.
 
     Args:
         size: columns of the embeddings, and of g's output.
@@ -29,7 +29,7 @@ class ProjectionHead(nn.Module):
         self.first, self.last = nn.Linear(size, hidden), nn.Linear(hidden, size)
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        """float [N, min(size, hidden + 1)] from embeddings float [N, size]."""
+        """Return float [N, min(size, hidden + 1)] for embeddings float [N, size]."""
         rows = F.elu(self.first(embeddings))
         matrix = torch.cat([self.last.weight, self.last.bias.unsqueeze(1)], dim=1)
         if matrix.shape[0] <= matrix.shape[1]:

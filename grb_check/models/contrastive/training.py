@@ -1,4 +1,4 @@
-"""How the encoders for one graph are trained: Adam on a contrastive loss, until it stands still."""
+"""Training of the encoders for one graph: Adam on a contrastive loss, with early stopping."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ def minimise(
     *,
     weight_decay: float = 0.0,
 ) -> TrainingRun:
-    """Train a module in place; it keeps the state of the lowest loss.
+    """Train a module in place, and leave it in the state with the lowest loss.
 
-    Patience looks at the contrastive loss, as in the code of DGI and of GraphCL: there is no other
-    figure without labels.
+    Early stopping is by the contrastive loss, as in the code of DGI and of GraphCL: without labels
+    there is no other figure.
 
     Args:
-        module: whose parameters are trained; its name appears in errors.
-        loss_of: called once an epoch; what it draws from torch's global state is a function of a
-            seed that is drawn from that state.
+        module: to train; its name appears in errors.
+        loss_of: called once per epoch; torch's global generator is seeded for it, by a seed drawn
+            from that generator.
+        settings: learning rate, epochs and patience.
         weight_decay: of all parameters.
 
     Raises:
-        ModelError: the loss is not finite, or depends on no parameter.
+        ModelError: the loss is not finite, or does not depend on any parameter.
     """
     adapter = Adapter(module, type(module).__name__, PLAIN)
     how = TrainingSettings(

@@ -1,4 +1,4 @@
-"""GCN and GAT behind GNNGuard, see `models.guard`."""
+"""GCN and GAT with GNNGuard, see `guard`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch.nn import functional as F
 from torch_geometric.utils import scatter
 
 from grb_check.models.defences.guard import Edges, Guard, Guarded
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture, hyper_parameters
 from grb_check.models.reference.gcn import convolve
 from grb_check.training.nodes import TrainingSettings, fit_with
 from grb_check.victims.wrappers import SelfTrained
 
 
 class GCNGuard(nn.Module):
-    """A GCN whose A^ is replaced, in each layer, by the guard's weights.
+    """A GCN with the guard's weights in place of A^ in each layer.
 
-    They add up to at most 1 for each node, and are not normalised again.
+    They sum to at most 1 for each node, and are not normalised again.
 
     Args:
         num_features: columns of `x`.
@@ -48,7 +48,7 @@ class GCNGuard(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -58,7 +58,7 @@ class GCNGuard(nn.Module):
         return self._through(x, Edges.of(edge_index, x.shape[0]), edge_weight)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the edges looked up once."""
+        """Return the map from features to logits with the edges prepared once."""
         edges = Edges.of(edge_index, num_nodes)
         return lambda x: self._through(x, edges, None)
 
@@ -73,15 +73,15 @@ class GCNGuard(nn.Module):
 
 
 def _sums(edges: Edges, weights: Guarded) -> Callable[[Tensor], Tensor]:
-    """H -> omega H."""
+    """Return H -> omega H."""
     loops, entries = weights.loops.unsqueeze(1), weights.edges.unsqueeze(1)
     return lambda h: (loops * h).index_add(0, edges.target, entries * h[edges.source])
 
 
 class GATGuard(nn.Module):
-    """A GAT whose attention is multiplied, before its softmax's sum, by the guard's weights.
+    """A GAT whose exponentials are multiplied by the guard's weights inside the softmax.
 
-    What the guard cuts gets no attention, and that of a node's edges still adds up to 1.
+    Edges that the guard removes get no attention, and the attention of a node still sums to 1.
 
     Args:
         num_features: columns of `x`.
@@ -114,7 +114,7 @@ class GATGuard(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -124,7 +124,7 @@ class GATGuard(nn.Module):
         return self._through(x, Edges.of(edge_index, x.shape[0]), edge_weight)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the edges looked up once."""
+        """Return the map from features to logits with the edges prepared once."""
         edges = Edges.of(edge_index, num_nodes)
         return lambda x: self._through(x, edges, None)
 
@@ -139,7 +139,7 @@ class GATGuard(nn.Module):
 
 
 class _GuardedAttention(nn.Module):
-    """One attention layer: PyG's GATConv, with weights on its edges."""
+    """One attention layer: PyG's GATConv with weighted edges."""
 
     def __init__(self, inputs: int, outputs: int, num_heads: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class _GuardedAttention(nn.Module):
             nn.init.xavier_uniform_(weight)
 
     def forward(self, h: Tensor, edges: Edges, weights: Guarded) -> Tensor:
-        """float [N, num_heads * outputs] of h float [N, inputs]."""
+        """Return float [N, num_heads * outputs] for h float [N, inputs]."""
         values: Tensor = self.lin(h).view(-1, *self.att_src.shape[1:])  # [N, heads, outputs]
         loops = torch.arange(edges.num_nodes, device=h.device)
         source, target = torch.cat([edges.source, loops]), torch.cat([edges.target, loops])
@@ -164,43 +164,29 @@ class _GuardedAttention(nn.Module):
 
 
 def _weighted_softmax(score: Tensor, weight: Tensor, target: Tensor, num_nodes: int) -> Tensor:
-    """weight * exp(score) over its sum at each target; each has a positive weight."""
+    """Return weight * exp(score) over its sum at each target, which has a positive weight."""
     present = score.detach().masked_fill(weight <= 0, -torch.inf)
     highest: Tensor = scatter(present, target, dim=0, dim_size=num_nodes, reduce="max")
-    # Edges that are cut may score higher than what is left; theirs must not overflow.
+    # Removed edges may score higher than the others; their exponentials must not overflow.
     share = weight * (score - highest[target]).clamp(max=0.0).exp()
     total = torch.zeros_like(highest).index_add(0, target, share)
     return share / total[target]
 
 
 def gcn_guard(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """An untrained GCN behind GNNGuard with GRB's published hyper-parameters (Tables 6 to 8).
-
-    Datasets that GRB has not with this model get those of grb-cora. It trains with its own
-    learning rate, 0.001.
-    """
-    row = hyper_parameters("GCNGuard", dataset)
-    model = GCNGuard(num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"])
-    return SelfTrained(model, fit_with(model, _slow_training(row["lr"])))
+    """Return an untrained GCN with GNNGuard and its training, see `published.hyper_parameters`."""
+    model = GCNGuard(num_features, num_classes, **architecture("GCNGuard", dataset))
+    return _slowly_trained(model, hyper_parameters("GCNGuard", dataset)["lr"])
 
 
 def gat_guard(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """An untrained GAT behind GNNGuard with GRB's published hyper-parameters (Tables 6 and 7).
+    """Return an untrained GAT with GNNGuard and its training, see `published.hyper_parameters`."""
+    model = GATGuard(num_features, num_classes, **architecture("GATGuard", dataset))
+    return _slowly_trained(model, hyper_parameters("GATGuard", dataset)["lr"])
 
-    Datasets that GRB has not with this model get those of grb-cora. It trains with its own
-    learning rate, 0.001.
-    """
-    row = hyper_parameters("GATGuard", dataset)
-    model = GATGuard(
-        num_features,
-        num_classes,
-        row["hidden_sizes"],
-        num_heads=row["num_heads"],
-        dropout=row["dropout"],
+
+def _slowly_trained(model: nn.Module, lr: float) -> SelfTrained:
+    """Return the model with the harness's training, longer, for a tenth of its learning rate."""
+    return SelfTrained(
+        model, fit_with(model, TrainingSettings(lr=lr, max_epochs=1000, patience=100))
     )
-    return SelfTrained(model, fit_with(model, _slow_training(row["lr"])))
-
-
-def _slow_training(lr: float) -> TrainingSettings:
-    """The harness's training, with time for a learning rate that is a tenth of its own."""
-    return TrainingSettings(lr=lr, max_epochs=1000, patience=100)

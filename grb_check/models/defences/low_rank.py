@@ -1,8 +1,7 @@
-"""The adjacency of rank k that is nearest to a graph's own, as thin factors.
+"""The best approximation of rank k to a graph's adjacency, as thin factors.
 
 The truncated singular value decomposition of a symmetric matrix is U diag(v) U' of its k
-eigenvalues v of largest magnitude: the singular values are their magnitudes, the signs go to either
-side.
+eigenvalues v of largest magnitude: their magnitudes are the singular values.
 """
 
 from __future__ import annotations
@@ -15,24 +14,24 @@ from torch import Tensor
 from grb_check.victims.sparse import csr_block, csr_matrix
 
 DENSE: Final = 512  # linked nodes up to which a dense solver is as fast
-FILTERS: Final = 4  # times that a block is filtered; then Planetoid Cora lacks 1e-7 of the best
+FILTERS: Final = 4  # passes of the filter; on Planetoid Cora the relative error is then 1e-7
 DEGREE: Final = 20  # of the filter
-ROUNDING: Final = 1e-6  # of the largest eigenvalue: what is less counts as zero
-SPARE: Final = 14  # vectors of the block that are only there for the others to converge
+ROUNDING: Final = 1e-6  # of the largest eigenvalue: smaller ones count as zero
+SPARE: Final = 14  # extra vectors of the block, which make the others converge
 
 
 def low_rank_adjacency(edge_index: Tensor, num_nodes: int, rank: int) -> tuple[Tensor, Tensor]:
-    """U float64 [num_nodes, k] with orthonormal columns and v float64 [k], k at most `rank`.
+    """Return U float64 [num_nodes, k] with orthonormal columns and v float64 [k], k <= `rank`.
 
-    By subspace iteration with Chebyshev filters (Zhou et al. 2006) from a fixed block: the same
-    edges give the same factors, in a time that does not depend on how near the singular values at
-    the cut are to each other. Where they are near, the factors are of nearly the best. With at
-    most `DENSE` linked nodes by a dense solver. Nodes without an edge have rows of zeros.
+    Computed by subspace iteration with Chebyshev filters (Zhou et al. 2006) from a fixed block: the
+    same edges give the same factors, in a time that does not depend on the gap between the singular
+    values at the cut; if that is small, the factors are nearly the best ones. With at most `DENSE`
+    linked nodes, a dense solver is used. Nodes without an edge have rows of zeros.
 
     Args:
         edge_index: int64 [2, e], both directions of each edge.
         num_nodes: N.
-        rank: how many eigenvalues.
+        rank: number of eigenvalues.
     """
     rows, columns = edge_index
     ones = torch.ones(rows.numel(), dtype=torch.float64, device=rows.device)
@@ -45,13 +44,13 @@ def low_rank_adjacency(edge_index: Tensor, num_nodes: int, rank: int) -> tuple[T
 
 
 def _dense(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """The eigenvalues of largest magnitude [k] and orthonormal eigenvectors [n, k]."""
+    """Return the eigenvalues of largest magnitude [k] and orthonormal eigenvectors [n, k]."""
     values, vectors = torch.linalg.eigh(matrix.to_dense())
     return _largest(values, vectors, rank)
 
 
 def _filtered(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """As `_dense`, without an n x n array."""
+    """Return the same as `_dense`, computed without an n x n array."""
     size, device = matrix.shape[0], matrix.device
     places = torch.arange(1.0, size + 1.0, dtype=torch.float64, device=device)[:, None]
     kinds = torch.arange(2.0, rank + SPARE + 2.0, dtype=torch.float64, device=device)
@@ -62,14 +61,15 @@ def _filtered(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
         basis = torch.linalg.qr(block / block.norm(dim=0))[0]
         values, turn = torch.linalg.eigh(basis.T @ (matrix @ basis))
         magnitudes = values.abs()
-        # Where the rank is lower than the block is wide, the least is rounding, and would overflow.
+        # If the rank is below the width of the block, the smallest is rounding, and the filter
+        # would overflow.
         bound = max(float(magnitudes.min()), ROUNDING * float(magnitudes.max()))
         block = basis @ turn
     return _largest(values, block, rank)
 
 
 def _damped(matrix: Tensor, block: Tensor, bound: float) -> Tensor:
-    """A block times a Chebyshev polynomial that is small on eigenvalues from -bound to bound."""
+    """Return a block times a Chebyshev polynomial that is small on [-bound, bound]."""
     before, now = block, (matrix @ block) / bound
     for _ in range(DEGREE - 1):
         before, now = now, torch.sub((matrix @ now).mul_(2.0 / bound), before)

@@ -1,4 +1,4 @@
-"""RobustGCN: rows are Gaussians, and what varies much counts little.
+"""RobustGCN: rows are Gaussians, and entries with a large variance get little weight.
 
 Zhu et al., "Robust Graph Convolutional Networks Against Adversarial Attacks", KDD 2019, equations
 4 to 8. With A~ = A + I, D its degrees, M the means and S the variances of the rows:
@@ -7,10 +7,10 @@ Zhu et al., "Robust Graph Convolutional Networks Against Adversarial Attacks", K
     M' = D^-1/2 A~ D^-1/2 (elu(M W_m + b_m) * alpha)
     S' = D^-1 A~ D^-1 (relu(S W_s + b_s) * alpha^2)
 
-where alpha is that of the transformed S. The order within a layer, the weights first, is that of
-GRB's code, as are the biases. GRB's first layer takes the variances from the means and leaves the
-weights that it counts for them unused; here they have their own, as in the paper. The output
-layer's means are logits and pass no ELU.
+where alpha is computed from the transformed S. The order within a layer, weights first, is that of
+GRB's code, as are the biases. GRB's first layer takes the variances from the means and leaves their
+own weights unused, although it counts them; here they are used, as in the paper. The output layer's
+means are logits, without an ELU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from grb_check.gradients.normalisation import (
     Propagation,
     fixed_propagation,
 )
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
 from grb_check.victims.sparse import with_values
 
 _OF_VARIANCES: Final = Normalisation(-1.0, -1.0, 1.0)
@@ -40,8 +40,8 @@ class RGCN(nn.Module):
     """Gaussian graph convolutions with dropout between them.
 
     In training mode logits are drawn from the last layer's Gaussians; in evaluation mode they are
-    its means, so that the same graph has the same logits (GRB draws there too). The paper's
-    KL divergence of the first layer's Gaussians is no part of it, as in GRB.
+    its means, so that the same graph has the same logits (GRB draws in both). As in GRB, the loss
+    does not include the paper's KL divergence of the first layer's Gaussians.
 
     Args:
         num_features: columns of `x`.
@@ -68,7 +68,7 @@ class RGCN(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -84,10 +84,10 @@ class RGCN(nn.Module):
         )
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with both normalised adjacencies computed once."""
+        """Return the map from features to logits with both normalised adjacencies computed once."""
         matrix = GCN_NORM.matrix(edge_index, num_nodes)
         of_means = fixed_propagation(matrix)
-        # Entries of A~ are 0 or 1: the powers -1 of the degrees are the squares of the others.
+        # Entries of A~ are 0 or 1, so that those of D^-1 A~ D^-1 are squares of the others.
         of_variances = fixed_propagation(with_values(matrix, matrix.values() ** 2))
         return lambda x: self._layers(x, of_means, of_variances)
 
@@ -118,9 +118,5 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def rgcn(num_features: int, num_classes: int, dataset: str = "") -> RGCN:
-    """An untrained R-GCN with GRB's published hyper-parameters for the dataset (Tables 6 to 10).
-
-    Datasets that GRB does not have get those of grb-cora.
-    """
-    row = hyper_parameters("R-GCN", dataset)
-    return RGCN(num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"])
+    """Return an untrained R-GCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
+    return RGCN(num_features, num_classes, **architecture("R-GCN", dataset))

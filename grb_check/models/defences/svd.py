@@ -1,12 +1,12 @@
-"""GNN-SVD: a GCN on the adjacency's leading singular vectors, without what attacks add to the rest.
+"""GNN-SVD: a GCN on a low-rank approximation of the adjacency.
 
 Entezari et al., "All You Need Is Low (Rank): Defending Against Adversarial Attacks on Graphs",
 WSDM 2020, section 4: in the GCN's A^ = D^-1/2 (A + I) D^-1/2, A is replaced by U S V', its singular
 value decomposition truncated to rank k, and D by the degrees of U S V' + I.
 
-The factors stay apart, D^-1/2 (U (S (V' D^-1/2 H)) + D^-1/2 H): no N x N matrix is made. A
-truncated adjacency has negative entries too; where those of a row outweigh the others, its degree
-counts as that of the self-loop alone, 1.
+The factors are kept separate, D^-1/2 (U (S (V' D^-1/2 H)) + D^-1/2 H), so that no N x N matrix is
+made. A truncated adjacency also has negative entries; if those of a row outweigh the others, its
+degree counts as that of the self-loop alone, 1.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from torch import Tensor, nn
 
 from grb_check.gradients.normalisation import Propagation
 from grb_check.models.defences.low_rank import low_rank_adjacency
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
 from grb_check.models.reference.gcn import GCN
 
 
 class GCNSVD(nn.Module):
     """A GCN whose propagation has low rank.
 
-    The factors are a function of the edges alone, computed anew for each graph; they have no
-    gradient in weights of edges. `on_topology` computes them once for many features.
+    The factors are a function of the edges alone, computed for each graph; they have no gradient in
+    weights of edges. `on_topology` computes them once for many features.
 
     Args:
         num_features: columns of `x`.
@@ -50,7 +50,7 @@ class GCNSVD(nn.Module):
         self.rank = rank
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -59,7 +59,7 @@ class GCNSVD(nn.Module):
         return self.on_topology(edge_index, x.shape[0])(x)
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the decomposition computed once."""
+        """Return the map from features to logits with the decomposition computed once."""
         propagate = _propagation(*low_rank_adjacency(edge_index, num_nodes, self.rank))
         return lambda x: self.gcn.through(x, propagate)
 
@@ -78,9 +78,5 @@ def _propagation(vectors: Tensor, values: Tensor) -> Propagation:
 
 
 def gcn_svd(num_features: int, num_classes: int, dataset: str = "") -> GCNSVD:
-    """An untrained GCN-SVD with GRB's published hyper-parameters (Tables 6 and 7).
-
-    Datasets that GRB has not with this model get those of grb-cora.
-    """
-    row = hyper_parameters("GCN-SVD", dataset)
-    return GCNSVD(num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"])
+    """Return an untrained GCN-SVD with GRB's hyper-parameters, see `published`."""
+    return GCNSVD(num_features, num_classes, **architecture("GCN-SVD", dataset))

@@ -6,7 +6,7 @@ Veličković et al., "Graph Attention Networks", ICLR 2018, equations 1 to 6: wi
     alpha_ij = softmax_j(leaky_relu(a [W h_i || W h_j])),    j a neighbour of i, or i itself
 
 The output layer averages its heads. GRB gives it as many heads as the others, as its numbers of
-parameters tell; the activation between layers is the paper's ELU (GRB: leaky ReLU).
+parameters show; the activation between layers is the paper's ELU (GRB: leaky ReLU).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric.nn import GATConv
 
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
 from grb_check.models.reference.row_norms import row_norms
 
 
@@ -29,7 +29,7 @@ class GAT(nn.Module):
         num_classes: columns of the logits.
         hidden_sizes: columns of each head of the layers before the last.
         num_heads: of each layer (default: 4, GRB Table 6).
-        output_heads: of the last layer, which are averaged; as the others where it is not given.
+        output_heads: of the last layer, which are averaged (default: `num_heads`).
         dropout: probability, between layers (default: 0.5, GRB Table 6).
         input_dropout: probability, on `x`; the paper has 0.6.
         attention_dropout: probability, on the attention; the paper has 0.6.
@@ -64,7 +64,7 @@ class GAT(nn.Module):
         self.input_dropout = nn.Dropout(input_dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -75,33 +75,15 @@ class GAT(nn.Module):
             if number > 0:
                 h = self.dropout(F.elu(h))
             h = layer(norm(h), edge_index)
-        # Each head has a bias of its own, as in GRB; PyG's own average would have one for all.
+        # Each head has its own bias, as in GRB; PyG's average would have one bias for all heads.
         return h.view(h.shape[0], self.output_heads, -1).mean(dim=1)
 
 
 def gat(num_features: int, num_classes: int, dataset: str = "") -> GAT:
-    """An untrained GAT with GRB's published hyper-parameters for the dataset (Tables 6 to 10).
-
-    Datasets that GRB does not have get those of grb-cora.
-    """
-    row = hyper_parameters("GAT", dataset)
-    return GAT(
-        num_features,
-        num_classes,
-        row["hidden_sizes"],
-        num_heads=row["num_heads"],
-        dropout=row["dropout"],
-    )
+    """Return an untrained GAT with GRB's hyper-parameters, see `published.hyper_parameters`."""
+    return GAT(num_features, num_classes, **architecture("GAT", dataset))
 
 
 def gat_ln(num_features: int, num_classes: int, dataset: str = "") -> GAT:
-    """`gat` with layer normalisation, GRB's GAT+LN."""
-    row = hyper_parameters("GAT+LN", dataset)
-    return GAT(
-        num_features,
-        num_classes,
-        row["hidden_sizes"],
-        num_heads=row["num_heads"],
-        dropout=row["dropout"],
-        layer_norm=True,
-    )
+    """Return `gat` with layer normalisation, GRB's GAT+LN."""
+    return GAT(num_features, num_classes, **architecture("GAT+LN", dataset), layer_norm=True)

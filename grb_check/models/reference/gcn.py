@@ -1,4 +1,4 @@
-"""The graph convolutional network, GRB's raw GCN: reference and surrogate.
+"""The graph convolutional network, GRB's plain GCN: reference model and surrogate.
 
 Kipf & Welling, "Semi-Supervised Classification with Graph Convolutional Networks", ICLR 2017,
 equations 2 and 8:
@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from grb_check.gradients.normalisation import GCN_NORM, Propagation
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
+from grb_check.models.reference.row_norms import row_norms
 
 
 class GCN(nn.Module):
     """Graph convolutions with ReLU and dropout between them.
 
-    With `layer_norm` the input and the output of every hidden layer but the last are normalised:
-    GRB's general defence LN (appendix A.4.3; the number of parameters in Tables 6 to 10 tells that
-    the input of the output layer is not), in the order ReLU, dropout, normalisation.
+    With `layer_norm` the input and the output of every hidden layer but the last are normalised,
+    see `row_norms`, in the order ReLU, dropout, normalisation.
 
     Args:
         num_features: columns of `x`.
@@ -52,7 +52,7 @@ class GCN(nn.Module):
         layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
         self.layers = nn.ModuleList(layers)
         normalised = sizes[: max(1, len(hidden_sizes))] if layer_norm else []
-        self.norms = nn.ModuleList(map(nn.LayerNorm, normalised))
+        self.norms = row_norms(normalised, layers=len(layers))
         self.dropout = nn.Dropout(dropout)
         self.input_dropout = nn.Dropout(input_dropout)
         for layer in layers:
@@ -60,7 +60,7 @@ class GCN(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -72,48 +72,40 @@ class GCN(nn.Module):
         return self.through(x, GCN_NORM.weighted(edge_index, x.shape[0], edge_weight))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the normalised adjacency computed once."""
+        """Return the map from features to logits with the normalised adjacency computed once."""
         propagate = GCN_NORM.fixed(edge_index, num_nodes)
         return lambda x: self.through(x, propagate)
 
     def through(self, x: Tensor, propagate: Propagation) -> Tensor:
-        """Logits with something else in the place of A^, a linear map of rows [num_nodes, d]."""
+        """Return logits with another linear map of rows [num_nodes, d] in the place of A^."""
         h: Tensor = self.input_dropout(x)
-        for number, layer in enumerate(self._linear()):
+        for number, (norm, layer) in enumerate(zip(self.norms, self._linear(), strict=True)):
             if number > 0:
                 h = self.dropout(torch.relu(h))
-            h = convolve(layer, self._norm(number)(h), propagate)
+            h = convolve(layer, norm(h), propagate)
         return h
 
     def stages(self) -> list[Callable[[Tensor], Tensor]]:
-        """The row-wise maps f_0 ... f_K in evaluation mode, see `gradients.alternating`.
+        """Return the row-wise maps f_0 ... f_K in evaluation mode, see `gradients.alternating`.
 
-        The first is X W; then bias, ReLU and the next W; the last adds the bias.
+        The first is X W; the next add the bias, apply ReLU and multiply by the next W; the last
+        adds the bias.
         """
-        first, *others = self._linear()
-        bias = first.bias.detach()
-        stages = [_into(first, bias=None, norm=self._norm(0))]
-        for number, layer in enumerate(others, start=1):
-            stages.append(_into(layer, bias=bias, norm=self._norm(number)))
+        bias: Tensor | None = None
+        stages = []
+        for norm, layer in zip(self.norms, self._linear(), strict=True):
+            stages.append(_into(layer, bias=bias, norm=norm))
             bias = layer.bias.detach()
         return [*stages, lambda h: h + bias]
-
-    def _norm(self, number: int) -> Callable[[Tensor], Tensor]:
-        """What normalises the input of a layer; nothing is done without `layer_norm`."""
-        return self.norms[number] if number < len(self.norms) else _same
 
     def _linear(self) -> list[nn.Linear]:
         return cast("list[nn.Linear]", list(self.layers))
 
 
-def _same(h: Tensor) -> Tensor:
-    return h
-
-
 def _into(
     layer: nn.Linear, *, bias: Tensor | None, norm: Callable[[Tensor], Tensor]
 ) -> Callable[[Tensor], Tensor]:
-    """What a row goes through between two propagations: bias, ReLU, normalisation and W."""
+    """Return the map of rows between two propagations: bias, ReLU, normalisation and W."""
     weight = layer.weight.detach().T.contiguous()
     if bias is None:
         return lambda x: norm(x) @ weight
@@ -121,28 +113,17 @@ def _into(
 
 
 def convolve(layer: nn.Linear, h: Tensor, propagate: Propagation) -> Tensor:
-    """A^ H W + b. As A^ (H W) = (A^ H) W, propagate whichever has fewer columns."""
+    """Return A^ H W + b. As A^ (H W) = (A^ H) W, whichever has fewer columns is propagated."""
     if layer.out_features <= layer.in_features:
         return propagate(h @ layer.weight.T) + layer.bias
     return cast(Tensor, layer(propagate(h)))
 
 
 def gcn(num_features: int, num_classes: int, dataset: str = "") -> GCN:
-    """An untrained GCN with GRB's published hyper-parameters for the dataset (Tables 6 to 10).
-
-    Datasets that GRB does not have get those of grb-cora.
-    """
-    published = hyper_parameters("GCN", dataset)
-    return GCN(num_features, num_classes, published["hidden_sizes"], dropout=published["dropout"])
+    """Return an untrained GCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
+    return GCN(num_features, num_classes, **architecture("GCN", dataset))
 
 
 def gcn_ln(num_features: int, num_classes: int, dataset: str = "") -> GCN:
-    """`gcn` with layer normalisation, GRB's GCN+LN."""
-    row = hyper_parameters("GCN+LN", dataset)
-    return GCN(
-        num_features,
-        num_classes,
-        row["hidden_sizes"],
-        dropout=row["dropout"],
-        layer_norm=True,
-    )
+    """Return `gcn` with layer normalisation, GRB's GCN+LN."""
+    return GCN(num_features, num_classes, **architecture("GCN+LN", dataset), layer_norm=True)

@@ -4,10 +4,10 @@ Xu et al., "How Powerful are Graph Neural Networks?", ICLR 2019, equation 4.1:
 
     H' = MLP((A + (1 + eps) I) H)
 
-The MLP of each layer is linear, batch normalisation, ReLU, linear (GRB, whose parameter counts
-tell), with a ReLU after it; two further linear layers lead to the classes. eps is fixed, at 0 by
-default: the paper's GIN-0, which its section 7 finds to generalise as well as the learnt one. All
-layers then share one propagation matrix.
+The MLP of each layer is linear, batch normalisation, ReLU, linear, as GRB's parameter counts show,
+with a ReLU after it; two further linear layers lead to the classes. eps is fixed, at 0 by default:
+the paper's GIN-0, which its section 7 finds to generalise as well as the learnt one. All layers
+then share one propagation matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from grb_check.gradients.normalisation import Normalisation, Propagation
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
 from grb_check.models.reference.row_norms import row_norms
 
 
@@ -34,7 +34,7 @@ class GIN(nn.Module):
         hidden_sizes: one for each propagation, at least one.
         dropout: probability, after every hidden layer but those inside an MLP (default: 0.5, GRB
             Table 6).
-        eps: how much more a node counts than a neighbour does.
+        eps: a node's own row has the weight 1 + eps, a neighbour's 1.
         layer_norm: whether the rows before each propagation are normalised, GRB's GIN+LN.
     """
 
@@ -64,7 +64,7 @@ class GIN(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -76,16 +76,16 @@ class GIN(nn.Module):
         return self._layers(x, self.normalisation.weighted(edge_index, x.shape[0], edge_weight))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the propagation matrix made once."""
+        """Return the map from features to logits with the propagation matrix computed once."""
         propagate = self.normalisation.fixed(edge_index, num_nodes)
         return lambda x: self._layers(x, propagate)
 
     def stages(self) -> list[Callable[[Tensor], Tensor]]:
-        """The row-wise maps f_0 ... f_L with logits = f_L(P f_{L-1}(... P f_0(x))).
+        """Return the row-wise maps f_0 ... f_L with logits = f_L(P f_{L-1}(... P f_0(x))).
 
-        As (P H) W = P (H W), the first weight of each MLP stands before the propagation, which
-        then has fewer columns. L is the number of hidden sizes, P that of `normalisation`. Dropout
-        and normalisation are in the module's mode.
+        As (P H) W = P (H W), the first weight of each MLP is applied before the propagation, which
+        then has fewer columns. L is the number of hidden sizes, P the matrix of `normalisation`.
+        Dropout and batch normalisation are in the module's mode.
         """
         lin = cast("list[nn.Linear]", list(self.first))
         rests = [self._rest_of_mlp(number) for number in range(len(lin))]
@@ -110,7 +110,7 @@ class GIN(nn.Module):
         return h
 
     def _rest_of_mlp(self, number: int) -> Callable[[Tensor], Tensor]:
-        """The MLP of a layer but for its first weight, with ReLU and dropout after it."""
+        """Return the MLP of a layer without its first weight, with ReLU and dropout after it."""
         bias = cast(nn.Linear, self.first[number]).bias
         norm, second = self.norms[number], self.second[number]
         return lambda h: self.dropout(torch.relu(second(torch.relu(norm(h + bias)))))
@@ -127,17 +127,10 @@ def _then(
 
 
 def gin(num_features: int, num_classes: int, dataset: str = "") -> GIN:
-    """An untrained GIN with GRB's published hyper-parameters for the dataset (Tables 6 to 10).
-
-    Datasets that GRB does not have get those of grb-cora.
-    """
-    row = hyper_parameters("GIN", dataset)
-    return GIN(num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"])
+    """Return an untrained GIN with GRB's hyper-parameters, see `published.hyper_parameters`."""
+    return GIN(num_features, num_classes, **architecture("GIN", dataset))
 
 
 def gin_ln(num_features: int, num_classes: int, dataset: str = "") -> GIN:
-    """`gin` with layer normalisation, GRB's GIN+LN."""
-    row = hyper_parameters("GIN+LN", dataset)
-    return GIN(
-        num_features, num_classes, row["hidden_sizes"], dropout=row["dropout"], layer_norm=True
-    )
+    """Return `gin` with layer normalisation, GRB's GIN+LN."""
+    return GIN(num_features, num_classes, **architecture("GIN+LN", dataset), layer_norm=True)

@@ -1,4 +1,4 @@
-"""The graph convolutional network for graphs: PyG's GCNConv, a mean over nodes, a linear layer.
+"""The graph convolutional network for graphs: PyG's GCNConv, mean pooling, a linear layer.
 
 Kipf & Welling, "Semi-Supervised Classification with Graph Convolutional Networks", ICLR 2017, as
 the supervised reference of Guerranti et al., "On the Adversarial Robustness of Graph Contrastive
@@ -6,7 +6,7 @@ Learning Methods" (GLFrontiers 2023):
 
     H_l = relu(D^-1/2 (A + I) D^-1/2 H_{l-1} W_l + b_l),    logits = W mean_i H_L[i] + b
 
-The paper names layers and widths (Table 7), neither pooling nor what lies between the layers.
+The paper gives layers and widths (Table 7), but neither the pooling nor the activation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GraphGCN(nn.Module):
     def forward(
         self, x: Tensor, edge_index: Tensor, batch: Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """Logits float [G, num_classes].
+        """Return logits float [G, num_classes].
 
         Args:
             x: float [N, num_features].
@@ -56,11 +56,7 @@ class GraphGCN(nn.Module):
 
 
 def graph_gcn(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """An untrained GCN for graphs, and its training, with the settings of Table 7.
-
-    Args:
-        dataset: proteins, nci1 or dd; any other has the settings of proteins.
-    """
+    """Return an untrained GCN for graphs with its training, see `published.graph_settings`."""
     settings = graph_settings("GCN", dataset)
     module = GraphGCN(num_features, num_classes, width=settings.width, layers=settings.layers)
     return SelfTrained(module, classifier_fit(module, settings))

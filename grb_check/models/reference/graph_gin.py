@@ -6,9 +6,9 @@ multi-layer perceptron for each layer and sums over nodes,
     H_l = relu(BN(MLP_l((A + I) H_{l-1}))),    z = sum_i H_1[i] || ... || sum_i H_L[i]
 
 MLP_l is linear, batch normalisation, ReLU, linear, as in Xu et al. InfoGraph and GraphCL normalise
-once, behind the ReLU, which trains slower: with the row of Table 7 of Guerranti et al. (GLFrontiers
-2023) a classifier on NCI1 came to 66 % so, and to 75 % with this stack (theirs: 76 %). They give
-GIN and GraphCL the same row; here one stack serves all.
+once, after the ReLU, which trains more slowly: with the row of Table 7 of Guerranti et al.
+(GLFrontiers 2023), a classifier on NCI1 reached 66 % that way, and 75 % with this stack (theirs:
+76 %). They use the same row for GIN and GraphCL; here all share one stack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from grb_check.victims.wrappers import SelfTrained
 
 
 class GINStack(nn.Module):
-    """An encoder of graphs: the sums over nodes of all layers, side by side.
+    """An encoder of graphs: the sums over nodes of the outputs of all layers, concatenated.
 
     Args:
         num_features: columns of `x`.
@@ -43,7 +43,7 @@ class GINStack(nn.Module):
         self.size = width * layers  # columns of embeddings
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embeddings of graphs float [G, size].
+        """Return embeddings of graphs float [G, size].
 
         Args:
             x: float [N, num_features].
@@ -54,7 +54,7 @@ class GINStack(nn.Module):
         return pooled
 
     def nodes(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Embeddings of nodes float [N, size], the layers side by side."""
+        """Return embeddings of nodes float [N, size], the outputs of all layers concatenated."""
         h, found = x, []
         for layer, norm in zip(self.layers, self.norms, strict=True):
             h = self.dropout(norm(layer(h, edge_index)).relu())
@@ -63,7 +63,7 @@ class GINStack(nn.Module):
 
 
 class GraphGIN(nn.Module):
-    """A `GINStack` with a linear layer behind it.
+    """A `GINStack` followed by a linear layer.
 
     Args:
         num_features: columns of `x`.
@@ -80,24 +80,20 @@ class GraphGIN(nn.Module):
         self.readout = nn.Linear(self.encoder.size, num_classes)
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Logits float [G, num_classes]; the arguments are those of `GINStack.forward`."""
+        """Return logits float [G, num_classes]; the arguments are those of `GINStack.forward`."""
         logits: Tensor = self.readout(self.encoder(x, edge_index, batch))
         return logits
 
 
 def graph_gin(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
-    """An untrained GIN for graphs, and its training, with the settings of Table 7.
-
-    Args:
-        dataset: proteins, nci1 or dd; any other has the settings of proteins.
-    """
+    """Return an untrained GIN for graphs with its training, see `published.graph_settings`."""
     settings = graph_settings("GIN", dataset)
     module = GraphGIN(num_features, num_classes, width=settings.width, layers=settings.layers)
     return SelfTrained(module, classifier_fit(module, settings))
 
 
 def stack_of(num_features: int, settings: GraphSettings) -> GINStack:
-    """An untrained stack of these settings."""
+    """Return an untrained stack with these settings."""
     return GINStack(
         num_features, width=settings.width, layers=settings.layers, dropout=settings.dropout
     )

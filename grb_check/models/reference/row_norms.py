@@ -1,7 +1,7 @@
-"""Where GRB's general defence LN normalises rows: its appendix A.4.3.
+"""Layer normalisation as in GRB's general defence LN (appendix A.4.3).
 
-"On the input and after each layer but the last" is before each layer but the output layer, as the
-published numbers of parameters tell; where a model differs, it says so.
+"On the input and after each layer but the last" means before each layer but the output layer, as
+the published numbers of parameters show; a model that differs says so.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from torch import nn
 
 
 def row_norms(widths: Sequence[int], *, layers: int) -> nn.ModuleList:
-    """What normalises the input of each of a model's layers; the identity after the given widths.
+    """Return a module for the input of each layer: normalisations, then identities.
 
     Args:
         widths: columns of the inputs that are normalised, from the first layer on.
-        layers: how many layers the model has.
+        layers: number of layers of the model.
     """
     identities = [nn.Identity() for _ in range(layers - len(widths))]
     return nn.ModuleList([*(nn.LayerNorm(width) for width in widths), *identities])

@@ -5,9 +5,9 @@ GCN:
 
     H' = A^^k H W + b
 
-The paper has one such layer. GRB's SGCN normalises the input over the batch, has a linear layer to
+The paper has one such layer. GRB's SGCN applies batch normalisation to the input, a linear layer to
 the first hidden size, such convolutions between hidden sizes and a linear layer to the classes,
-with tanh after all but the last, as its code shows and its numbers of parameters tell.
+with tanh after all but the last, as its code and its numbers of parameters show.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from torch import Tensor, nn
 from torch_geometric.nn import SGConv
 
 from grb_check.errors import UsageError
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
 from grb_check.models.reference.row_norms import row_norms
 
 
 class SGCN(nn.Module):
     """A linear layer, convolutions of k hops, a linear layer; tanh between them.
 
-    Without hidden sizes it is the paper's single convolution, of the features as they are. With
-    `layer_norm` the rows of the input are normalised instead of its columns, and those before each
-    convolution: GRB counts the same parameters for both.
+    Without hidden sizes it is the paper's single convolution, applied to the features directly.
+    With `layer_norm` the rows of the input are normalised instead of its columns, and also the rows
+    before each convolution.
 
     Args:
         num_features: columns of `x`.
@@ -40,7 +40,7 @@ class SGCN(nn.Module):
         layer_norm: whether rows are normalised.
 
     Raises:
-        UsageError: there is one hidden size, which would leave no place for a convolution.
+        UsageError: there is one hidden size, so that there would be no convolution.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class SGCN(nn.Module):
         super().__init__()
         if len(hidden_sizes) == 1:
             raise UsageError(
-                f"hidden_sizes={list(hidden_sizes)} leaves an SGCN no convolution; give none, for "
-                f"a single one, or at least two, between which they are"
+                f"hidden_sizes={list(hidden_sizes)} leaves an SGCN without convolutions; give no "
+                f"hidden size, for a single convolution, or at least two, between which they are"
             )
         sizes = [num_features, *hidden_sizes, num_classes]
         inner = list(pairwise(hidden_sizes or sizes))
@@ -74,7 +74,7 @@ class SGCN(nn.Module):
             self.after = nn.Sequential(nn.Tanh(), nn.Dropout(dropout), last)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -91,22 +91,10 @@ class SGCN(nn.Module):
 
 
 def sgcn(num_features: int, num_classes: int, dataset: str = "") -> SGCN:
-    """An untrained SGCN with GRB's published hyper-parameters for the dataset (Tables 6 to 10).
-
-    Datasets that GRB does not have, or not with this model, get those of grb-cora.
-    """
-    row = hyper_parameters("SGCN", dataset)
-    return SGCN(num_features, num_classes, row["hidden_sizes"], k=row["k"], dropout=row["dropout"])
+    """Return an untrained SGCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
+    return SGCN(num_features, num_classes, **architecture("SGCN", dataset))
 
 
 def sgcn_ln(num_features: int, num_classes: int, dataset: str = "") -> SGCN:
-    """`sgcn` with layer normalisation, GRB's SGCN+LN."""
-    row = hyper_parameters("SGCN+LN", dataset)
-    return SGCN(
-        num_features,
-        num_classes,
-        row["hidden_sizes"],
-        k=row["k"],
-        dropout=row["dropout"],
-        layer_norm=True,
-    )
+    """Return `sgcn` with layer normalisation, GRB's SGCN+LN."""
+    return SGCN(num_features, num_classes, **architecture("SGCN+LN", dataset), layer_norm=True)

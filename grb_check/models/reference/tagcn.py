@@ -4,7 +4,7 @@ Du et al., "Topology Adaptive Graph Convolutional Networks", 2017, equation 3:
 
     H' = relu(sum_{j = 0..k} (D^-1/2 A D^-1/2)^j H W_j + b)
 
-A has no self-loops, as in the paper (GRB's has): a node's own row is the term of j = 0.
+A has no self-loops, as in the paper (GRB's has): a node's own row is the term j = 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import TAGConv
 
-from grb_check.models.published import hyper_parameters
+from grb_check.models.published import architecture
 from grb_check.models.reference.row_norms import row_norms
 
 
@@ -53,7 +53,7 @@ class TAGCN(nn.Module):
         self.input_dropout = nn.Dropout(input_dropout)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes].
+        """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
@@ -69,22 +69,10 @@ class TAGCN(nn.Module):
 
 
 def tagcn(num_features: int, num_classes: int, dataset: str = "") -> TAGCN:
-    """An untrained TAGCN with GRB's published hyper-parameters for the dataset (Tables 6 to 10).
-
-    Datasets that GRB does not have get those of grb-cora.
-    """
-    row = hyper_parameters("TAGCN", dataset)
-    return TAGCN(num_features, num_classes, row["hidden_sizes"], k=row["k"], dropout=row["dropout"])
+    """Return an untrained TAGCN with GRB's hyper-parameters, see `published.hyper_parameters`."""
+    return TAGCN(num_features, num_classes, **architecture("TAGCN", dataset))
 
 
 def tagcn_ln(num_features: int, num_classes: int, dataset: str = "") -> TAGCN:
-    """`tagcn` with layer normalisation, GRB's TAGCN+LN."""
-    row = hyper_parameters("TAGCN+LN", dataset)
-    return TAGCN(
-        num_features,
-        num_classes,
-        row["hidden_sizes"],
-        k=row["k"],
-        dropout=row["dropout"],
-        layer_norm=True,
-    )
+    """Return `tagcn` with layer normalisation, GRB's TAGCN+LN."""
+    return TAGCN(num_features, num_classes, **architecture("TAGCN+LN", dataset), layer_norm=True)
