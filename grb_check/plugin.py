@@ -207,13 +207,13 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
     """The figures of this test's case: the model is built, trained and attacked."""
-    from grb_check.ranking import rank_words
+    from grb_check.reports import rank_words
     from grb_check.reports.junit import case_properties
 
     run = _run(request.config)
     with _short_errors():
         outcome = run.evaluate(grb_case, grb_model, request.node)
-    standings = run.rankings.standings_of(outcome)
+    standings = run.rank_plan.standings_of(outcome)
     request.node.stash[RECORD]["outcome"] = outcome.to_dict()
     request.node.stash[MODEL], request.node.stash[OUTCOME] = grb_model, outcome
     request.node.user_properties.extend(case_properties(outcome))

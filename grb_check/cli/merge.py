@@ -15,6 +15,7 @@ from grb_check.cli.standard_output import StandardOutput
 from grb_check.datasets.places import expanded
 from grb_check.errors import GrbCheckError
 from grb_check.reports import terminal, written
+from grb_check.reports.rank_words import verdict_message
 from grb_check.reports.records import read
 from grb_check.reports.terminal import count
 from grb_check.session.baseline_tests import baseline_reports
@@ -113,8 +114,8 @@ def _show(whole: Whole, parts: int, failures: Sequence[str]) -> None:
         terminal.write_table(out, whole.rows, whole.settings, whole.ranks)
     if whole.baseline is not None:
         terminal.write_baseline(out, whole.baseline, whole.rows)
-    unjudged = [each.message for each in whole.verdicts if each.passed is None]
-    terminal.write_unjudged(out, unjudged)
+    unjudged = [each for each in whole.verdicts if each.passed is None]
+    terminal.write_unjudged(out, list(map(verdict_message, unjudged)))
     terminal.write_torn(out, whole.torn)
     if whole.missing:
         lacking = f"Parts not given: {', '.join(whole.absent)}" if whole.absent else LOST_THERE

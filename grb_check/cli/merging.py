@@ -16,9 +16,10 @@ from grb_check.errors import UsageError, one_line
 from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import Baseline, open_baseline
 from grb_check.gate.baselines.judging import BaselineEnd, end_of
-from grb_check.ranking.rankings import Rankings, RankVerdict, prepare
-from grb_check.ranking.standings import Ranks
+from grb_check.ranking.rank_plan import RankPlan, RankVerdict, prepare
+from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports import json_report
+from grb_check.settings.rank_request import rank_request
 from grb_check.settings.settings import MARGIN, Settings
 
 
@@ -71,11 +72,11 @@ def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool =
     settings = _settings(parts[0])
     kept = _baseline(parts, baseline, update=update)
     torn = Ledger(entries={row.node_id: row for row in rows}).torn
-    rankings = prepare(settings, plan.cases)
-    _check_boards(rankings, rows, torn)
+    rank_plan = prepare(rank_request(settings), plan.cases)
+    _check_boards(rank_plan, rows, torn)
     expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
-    ranks = rankings.ranks(rows, expected)
-    verdicts = rankings.verdicts(ranks, stopped=False)
+    ranks = rank_plan.ranks(rows, expected)
+    verdicts = rank_plan.verdicts(ranks, stopped=False)
     end = None
     if kept is not None:
         end = end_of(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
@@ -143,9 +144,9 @@ def _new_baseline(path: Path, *, update: bool) -> Baseline:
     return open_baseline(path, MARGIN, update=update)
 
 
-def _check_boards(rankings: Rankings, rows: Sequence[Row], torn: Sequence[str]) -> None:
+def _check_boards(rank_plan: RankPlan, rows: Sequence[Row], torn: Sequence[str]) -> None:
     """Leaderboards have to be of the data that the parts saw."""
     seen = {row.case.dataset: row.outcome.dataset for row in rows if row.outcome is not None}
     for dataset, fingerprint in seen.items():
         if dataset not in torn:
-            rankings.check_data(dataset, fingerprint)
+            rank_plan.check_data(dataset, fingerprint)

@@ -12,7 +12,7 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.gate.limits import Gate, Threshold
 from grb_check.gate.rank_limits import RankLimit
-from grb_check.ranking.comparison_models import read_against
+from grb_check.ranking.comparison_models import read_comparison_models
 from grb_check.ranking.lowest import REFERENCE
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.raw_values import split_at_commas
@@ -50,7 +50,7 @@ def settings_of(record: Mapping[str, Any]) -> Settings:
         outputs=Outputs(),
         origins=record["origins"],
         budgets=tuple(record["budgets"]),
-        against=read_against(split_at_commas([record["rank_against"]]), Path),
+        comparison_models=read_comparison_models(split_at_commas([record["rank_against"]]), Path),
         rank_limits=tuple(RankLimit(**each) for each in record["rank_limits"]),
         delta_to="" if record["delta_to"] == REFERENCE else record["delta_to"],
     )

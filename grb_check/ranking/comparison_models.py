@@ -1,11 +1,11 @@
-"""Whom the models of a run are ranked against: leaderboards, whole or some of their defences.
+"""The models that a run is ranked against: whole leaderboards, or some of their defences.
 
 Imports neither torch nor a leaderboard before one is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 FLAG: Final = "--grb-rank-against"
 PUBLISHED: Final = "published"
 ZOO: Final = "zoo"
-RUN: Final = "run"  # the models of the run, beside names of leaderboards
+RUN: Final = "run"  # the models of the run, in reports that also name leaderboards
 MAKE: Final = "python -m grb_check leaderboard --dataset"
-SHOWN: Final = 12  # digits of a fingerprint
-NAMED: Final = 5  # models that a note names
+SHOWN_DIGITS: Final = 12  # of a fingerprint
+SHOWN_MODELS: Final = 5  # in a note
 
 
 @dataclass(frozen=True, kw_only=True)
-class Against:
-    """What `--grb-rank-against` asks for.
+class ComparisonModels:
+    """The value of `--grb-rank-against`; false if the option was not given.
 
     Attributes:
         published: GRB's printed leaderboard of each dataset.
         zoo: the measured leaderboard of each dataset.
-        defences: names or titles of defences of the measured one, to rank among these only.
+        defences: names or titles of defences of the measured leaderboard, to rank among these only.
         files: leaderboards in files.
     """
 
@@ -43,26 +43,15 @@ class Against:
     files: tuple[Path, ...] = ()
 
     def __bool__(self) -> bool:
-        return self != NOBODY
+        return self != ComparisonModels()
 
     def __str__(self) -> str:
         kinds = [PUBLISHED] * self.published + [ZOO] * self.zoo
         return ", ".join([*kinds, *self.defences, *map(str, self.files)])
 
 
-NOBODY: Final = Against()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opponents:
-    """A leaderboard, and the titles of the defences to rank among; empty for all."""
-
-    board: Board
-    only: tuple[str, ...] = ()
-
-
-def read_against(words: Sequence[str], path: Callable[[str], Path]) -> Against:
-    """What the words of the option stand for.
+def read_comparison_models(words: Sequence[str], path: Callable[[str], Path]) -> ComparisonModels:
+    """Read the words of the option.
 
     Args:
         words: `published`, `zoo`, paths (with a slash, or ending in .json), or defences.
@@ -71,71 +60,69 @@ def read_against(words: Sequence[str], path: Callable[[str], Path]) -> Against:
     Raises:
         UsageError: both the whole measured leaderboard and some of its defences.
     """
-    found = Against(
+    files = [word for word in words if "/" in word or "\\" in word or word.endswith(".json")]
+    defences = [word for word in words if word not in (PUBLISHED, ZOO, *files)]
+    if ZOO in words and defences:
+        raise UsageError(
+            f"{FLAG}: zoo is all defences of the measured leaderboard, and {', '.join(defences)} "
+            f"would be some of them; give one or the other"
+        )
+    return ComparisonModels(
         published=PUBLISHED in words,
         zoo=ZOO in words,
-        files=tuple(dict.fromkeys(path(word) for word in words if _is_path(word))),
-        defences=tuple(
-            dict.fromkeys(
-                word for word in words if word not in (PUBLISHED, ZOO) and not _is_path(word)
-            )
-        ),
+        files=tuple(dict.fromkeys(map(path, files))),
+        defences=tuple(dict.fromkeys(defences)),
     )
-    if found.zoo and found.defences:
-        raise UsageError(
-            f"{FLAG}: zoo is all defences of the measured leaderboard, and "
-            f"{', '.join(found.defences)} would be some of them; give one or the other"
-        )
-    return found
 
 
-def find_opponents(
-    against: Against, sources: Sequence[Source], places: Places
-) -> tuple[dict[str, tuple[Opponents, ...]], tuple[str, ...]]:
-    """The leaderboards of each dataset, and notes on datasets that have none.
+def find_boards(
+    models: ComparisonModels, sources: Sequence[Source], places: Places
+) -> tuple[dict[str, tuple[Board, ...]], tuple[str, ...]]:
+    """Find the leaderboards of each dataset; return them with notes on what they lack.
+
+    A leaderboard of which some defences were asked for has only these.
 
     Args:
-        against: what was asked for.
+        models: to rank against.
         sources: the datasets of the run.
-        places: where downloads and leaderboards are kept, and the split that is in force.
+        places: where downloads and leaderboards are stored, and the split in force.
 
     Raises:
-        UsageError: a leaderboard or a defence does not exist, or it is one of other data.
-        DataError: a file is no leaderboard.
+        UsageError: a leaderboard or a defence does not exist, or a leaderboard is of other data.
+        DataError: a file is not a leaderboard.
     """
     from grb_check.ranking.boards.files import find_board
     from grb_check.ranking.boards.published import published_board
 
-    if against and sources and all(source.of_graphs for source in sources):
+    if models and sources and all(source.of_graphs for source in sources):
         raise UsageError(
-            f"{FLAG}: leaderboards are of single graphs, and {_listed(sources)} is a set; leave "
-            f"the option out: the models of a run are ranked among each other"
+            f"{FLAG}: leaderboards are of single graphs, and {_listed(sources)} is a set of "
+            f"graphs; leave the option out: the models of a run are ranked among each other"
         )
     _check_protocol(places)
     names = [source.name for source in sources]
-    measured = {}
-    if against.zoo or against.defences:
-        measured = _present({name: find_board(ZOO, name, places.home) for name in names})
-        if against.defences:
-            _check_words(against.defences, measured.values())
+    measured: Mapping[str, Board] = {}
+    if models.zoo or models.defences:
+        measured = _present((name, find_board(ZOO, name, places.home)) for name in names)
+        _check_defences(models.defences, measured.values())
         if not measured:
-            raise _nothing_measured(sources)
-    printed = {}
-    if against.published:
-        printed = _present({name: published_board(name) for name in names})
-        if not printed:
-            raise _nothing_printed(sources)
-    given = [_from_file(path, names) for path in against.files]
-    found: dict[str, tuple[Opponents, ...]] = {}
+            raise _no_measured_board(sources)
+    published: Mapping[str, Board] = {}
+    if models.published:
+        published = _present((name, published_board(name)) for name in names)
+        if not published:
+            raise _no_published_board(sources)
+    given = [_from_file(path, names) for path in models.files]
+    found: dict[str, tuple[Board, ...]] = {}
     notes = []
     for name in names:
-        boards = [Opponents(board=printed[name])] if name in printed else []
+        boards = [published[name]] if name in published else []
         if name in measured:
             board = measured[name]
-            only = tuple(dict.fromkeys(_title(word, board) for word in against.defences))
-            boards.append(Opponents(board=board, only=only))
-            notes += _lacking(board) if against.zoo else []
-        boards += [Opponents(board=board) for board in given if board.dataset == name]
+            titles = {_title(word, board) for word in models.defences}
+            boards.append(board.among(titles) if titles else board)
+            notes += _not_measured(board) if models.zoo else []
+        boards += [board for board in given if board.dataset == name]
         _check_boards(boards, places)
         found[name] = tuple(boards)
         if not boards:
@@ -143,51 +130,41 @@ def find_opponents(
     return found, tuple(notes)
 
 
-def check_attacks(opponents: Mapping[str, Sequence[Opponents]], cases: Sequence[Case]) -> None:
-    """Refuse a leaderboard that knows none of the selected cases of its dataset.
+def check_attacks(boards: Mapping[str, Sequence[Board]], cases: Sequence[Case]) -> None:
+    """Check that each leaderboard has one of the selected cases of its dataset.
 
     Raises:
-        UsageError: names what the leaderboard knows.
+        UsageError: it has none; names what it has.
     """
-    for dataset, boards in opponents.items():
+    for dataset, its_boards in boards.items():
         own = [case for case in cases if case.dataset == dataset]
-        for each in boards:
-            if own and not any(knows(each.board, case) for case in own):
+        for board in its_boards:
+            if own and not any(map(board.has, own)):
                 raise UsageError(
                     f"{FLAG}: none of the selected cases of {dataset} is on the leaderboard "
-                    f"{each.board.name}, which has {', '.join(each.board.attacks)} at "
-                    f"{', '.join(each.board.difficulties)}"
+                    f"{board.name}, which has {board.contents}; select one of these, or leave "
+                    f"{FLAG} out"
                 )
 
 
-def check_data(opponents: Sequence[Opponents], dataset: str, fingerprint: str) -> None:
-    """Refuse a leaderboard that was measured on other data of the same name.
+def check_data(boards: Sequence[Board], dataset: str, fingerprint: str) -> None:
+    """Check that leaderboards were measured on the data of that fingerprint.
 
     Raises:
-        UsageError: names both fingerprints.
+        UsageError: one was not; names both fingerprints.
     """
-    for each in opponents:
-        board = each.board
-        if board.fingerprint and board.fingerprint != fingerprint:
+    for board in boards:
+        if board.fingerprint not in ("", fingerprint):
             raise UsageError(
                 f"{FLAG}: the leaderboard {board.name} of {dataset} was measured on other data or "
-                f"another split (fingerprint {board.fingerprint[:SHOWN]}, here "
-                f"{fingerprint[:SHOWN]}); measure this data with {MAKE} ... and give the file"
+                f"another split (fingerprint {board.fingerprint[:SHOWN_DIGITS]}, here "
+                f"{fingerprint[:SHOWN_DIGITS]}); measure this data with {MAKE} ... and give the "
+                f"file"
             )
 
 
-def knows(board: Board, case: Case) -> bool:
-    """Whether the case's attack is on the leaderboard, at its difficulty."""
-    attack = f"{case.scenario}/{case.attack}"
-    return case.difficulty in board.difficulties and attack in board.attacks
-
-
-def _is_path(word: str) -> bool:
-    return "/" in word or "\\" in word or word.endswith(".json")
-
-
-def _present(boards: Mapping[str, Board | None]) -> dict[str, Board]:
-    return {name: board for name, board in boards.items() if board is not None}
+def _present(boards: Iterable[tuple[str, Board | None]]) -> dict[str, Board]:
+    return {name: board for name, board in boards if board is not None}
 
 
 def _from_file(path: Path, names: Sequence[str]) -> Board:
@@ -197,20 +174,20 @@ def _from_file(path: Path, names: Sequence[str]) -> Board:
         raise UsageError(f"{FLAG}: there is no file {str(path)!r}; make one with {MAKE} NAME")
     if path.stem in (PUBLISHED, ZOO, RUN):
         raise UsageError(
-            f"{FLAG}: {str(path)!r} would be {path.stem!r} in reports, which is the name of "
-            f"something else there; rename the file"
+            f"{FLAG}: reports would call {str(path)!r} {path.stem!r}, which already means "
+            f"something else; rename the file"
         )
     board = read_board(path)
     if board.dataset not in names:
         raise UsageError(
             f"{FLAG}: {str(path)!r} is a leaderboard of {board.dataset}, which is not among the "
-            f"datasets of this run: {', '.join(names)}"
+            f"datasets of this run: {', '.join(names)}; add --grb-dataset, or leave the file out"
         )
     return board
 
 
 def _check_protocol(places: Places) -> None:
-    """Leaderboards are of models that learn as GRB's do, on features as GRB's are."""
+    """Check that models are trained as GRB's are, on features as GRB's are."""
     usual = Places()
     for name, given, needed in (
         ("training", places.training, usual.training),
@@ -223,17 +200,16 @@ def _check_protocol(places: Places) -> None:
             )
 
 
-def _check_boards(boards: Sequence[Opponents], places: Places) -> None:
-    """Of one dataset: reports tell them apart by name, and the split must be today's."""
-    names = [each.board.name for each in boards]
-    for each in boards:
-        board = each.board
+def _check_boards(boards: Sequence[Board], places: Places) -> None:
+    """Check the leaderboards of a dataset: names differ, and the split is that of the run."""
+    names = [each.name for each in boards]
+    for board in boards:
         if names.count(board.name) > 1:
             raise UsageError(
                 f"{FLAG}: two leaderboards of {board.dataset} have the name {board.name!r}; rename "
                 f"one of the files"
             )
-        if board.split and board.split != places.split:
+        if board.split not in ("", places.split):
             raise UsageError(
                 f"{FLAG}: the leaderboard {board.name} of {board.dataset} is on the split "
                 f"{board.split!r}, and this run on {places.split!r}; give --grb-split="
@@ -241,8 +217,8 @@ def _check_boards(boards: Sequence[Opponents], places: Places) -> None:
             )
 
 
-def _check_words(words: Sequence[str], boards: Collection[Board]) -> None:
-    """Refuse a defence that neither a leaderboard nor the reference models know."""
+def _check_defences(words: Sequence[str], boards: Iterable[Board]) -> None:
+    """Refuse a defence that neither a leaderboard nor the reference models have."""
     from grb_check.models.zoo import ZOO as REFERENCE_MODELS
     from grb_check.models.zoo import entry
 
@@ -261,7 +237,7 @@ def _check_words(words: Sequence[str], boards: Collection[Board]) -> None:
 
 
 def _title(word: str, board: Board) -> str:
-    """The title of a defence on that leaderboard."""
+    """Return the title of a defence on that leaderboard."""
     from grb_check.models.zoo import entry
 
     for title in board.defences:
@@ -269,7 +245,7 @@ def _title(word: str, board: Board) -> str:
             return title
     try:
         title = entry(word).title
-    except UsageError:  # a model of the user's, which is on another dataset's leaderboard
+    except UsageError:  # a user's model, which is on another dataset's leaderboard
         title = word
     if title not in board.defences:
         raise UsageError(
@@ -279,27 +255,27 @@ def _title(word: str, board: Board) -> str:
     return title
 
 
-def _lacking(board: Board) -> list[str]:
-    """A note on the reference models that a measured leaderboard has not."""
+def _not_measured(board: Board) -> list[str]:
+    """Return a note on the reference models that a measured leaderboard lacks, if any."""
     from grb_check.ranking.boards.board import not_measured
 
     titles = not_measured(board)
     if not titles:
         return []
-    more = f" and {len(titles) - NAMED} more" if len(titles) > NAMED else ""
-    told = f"{', '.join(titles[:NAMED])}{more}"
-    return [f"not measured on the leaderboard {board.name} of {board.dataset}: {told}"]
+    more = f" and {len(titles) - SHOWN_MODELS} more" if len(titles) > SHOWN_MODELS else ""
+    listed = f"{', '.join(titles[:SHOWN_MODELS])}{more}"
+    return [f"not measured on the leaderboard {board.name} of {board.dataset}: {listed}"]
 
 
-def _nothing_measured(sources: Sequence[Source]) -> UsageError:
+def _no_measured_board(sources: Sequence[Source]) -> UsageError:
     return UsageError(
         f"{FLAG}: there is no measured leaderboard of {_listed(sources)}; make one with "
-        f"{_command(sources)} (it takes a while), or see which there are with "
+        f"{_command(sources)} (it takes a while), or list those that exist with "
         f"--grb-list=leaderboards"
     )
 
 
-def _nothing_printed(sources: Sequence[Source]) -> UsageError:
+def _no_published_board(sources: Sequence[Source]) -> UsageError:
     from grb_check.ranking.boards.published import published_datasets
 
     return UsageError(

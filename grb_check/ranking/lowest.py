@@ -1,30 +1,30 @@
-"""What is left under the strongest attack, and how a model's drops compare with a reference's.
+"""Accuracy under the strongest attack, and differences of drops to those of a reference.
 
 Guerranti et al. 2023, "On the Adversarial Robustness of Graph Contrastive Learning Methods": the
 rows "Min" of Tables 5 and 6, and Equations 4 and 5. Attacks with different budgets are not
-comparable, so that each budget is apart; `worst`, which is made of the others, is left out.
+comparable, so each budget is treated separately; `worst`, which is made of the others, is left
+out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
 
-from grb_check.attacks.names import WORST, base_name
+from grb_check.attacks.names import WORST, base_name, with_budget
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.metrics import Figure, average, delta, over_repeats
 from grb_check.cases.outcomes import Outcome
 
 REFERENCE: Final = "the reference GCN"
-PREFIX: Final = "grb"
 
 Attacks: TypeAlias = Mapping[str, Outcome]
-Drops: TypeAlias = Mapping[str, Sequence[float]]  # `dataset/difficulty` -> of each repeat
+Drops: TypeAlias = Mapping[str, Sequence[float]]  # `dataset/difficulty` -> in each repeat
 
 
 class Where(NamedTuple):
-    """What the attacks of one comparison share."""
+    """The dataset, difficulty and budget of attacks that are comparable."""
 
     dataset: str
     difficulty: str
@@ -42,15 +42,15 @@ class Lowest:
 
     Attributes:
         model: name.
-        label: the name in ids; empty where the run has one model.
+        label: the name in ids; empty if the run has one model.
         dataset: name.
         difficulty: name.
-        budget: that the cases name, if they do.
+        budget: that the cases name; None if they name none.
         attack: with the lowest mean accuracy over the repeats.
-        attacks: how many there were.
-        repeats: of that case.
-        accuracy: under it, over the repeats.
-        drop: relative, under it, over the repeats.
+        attacks: number of attacks.
+        repeats: number of repeats of that case.
+        accuracy: under that attack, over the repeats.
+        drop: relative drop under that attack, over the repeats.
     """
 
     model: str
@@ -68,22 +68,22 @@ class Lowest:
     def id(self) -> str:
         """`[model@]dataset/difficulty[+budget=SHARE]`."""
         prefix = f"{self.label}@" if self.label else ""
-        return f"{prefix}{self.dataset}/{self.difficulty}{_at(self.budget)}"
+        return with_budget(f"{prefix}{self.dataset}/{self.difficulty}", self.budget)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delta:
-    """How much more of its accuracy a model loses than a reference: negative is more robust.
+    """How much more accuracy a model loses than a reference; negative is more robust.
 
     Attributes:
         model: name.
-        label: the name in ids; empty where the run has one model.
+        label: the name in ids; empty if the run has one model.
         to: the reference: a model of the run, or `REFERENCE`.
-        budget: that the cases name, if they do.
-        groups: `dataset/difficulty` of all that it is the mean over.
-        value: the mean difference of the largest relative drops; None where there is none.
-        deviation: of that over the repeats; None where it is not known, as for one repeat.
-        why_none: why there is none; empty where there is one.
+        budget: that the cases name; None if they name none.
+        groups: `dataset/difficulty` of each that the value is a mean over.
+        value: mean difference of the largest relative drops; None if it cannot be formed.
+        deviation: over the repeats; None if unknown, as for one repeat.
+        why_none: why there is no value; empty if there is one.
     """
 
     model: str
@@ -97,7 +97,7 @@ class Delta:
 
 
 def lowest(rows: Sequence[Row]) -> list[Lowest]:
-    """One for each model, dataset, difficulty and budget with two or more attacks, in order."""
+    """Return one for each model, dataset, difficulty and budget with two or more attacks."""
     several = _several(rows)
     return [
         _lowest(model, model if several else "", where, attacks)
@@ -108,26 +108,26 @@ def lowest(rows: Sequence[Row]) -> list[Lowest]:
 
 
 def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
-    """One for each model and budget, over the datasets and difficulties, in order.
+    """Return one for each model and budget, over the datasets and difficulties, in order.
 
-    A model below the clean floor has none: what it never had it cannot lose. One of which a case
-    has no figures has none either: that may be the attack that takes most.
+    A model below the clean floor has no delta: it cannot lose accuracy that it never had. Nor has
+    one with a case without figures, which may be that of the strongest attack.
 
     Args:
         rows: of the run.
         to: label of the model to compare the others with, over the cases that both have; empty for
-            the reference GCN, whose drops stand in every outcome.
+            the reference GCN, whose drops every outcome holds.
     """
     several, models = _several(rows), _by_model(rows)
     rival = _named(rows, to) if to else ""
     low = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
-    torn = _incomplete(rows)
+    incomplete = _incomplete(rows)
     found = []
     for model, groups in models.items():
         if model == rival:
             continue
         below = " and ".join(name for name in (model, rival) if name in low)
-        partly = " and ".join(name for name in (model, rival) if name in torn)
+        partly = " and ".join(name for name in (model, rival) if name in incomplete)
         for budget in dict.fromkeys(where.budget for where in groups):
             label = model if several else ""
             head = Delta(model=model, label=label, to=rival or REFERENCE, budget=budget)
@@ -144,78 +144,28 @@ def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
     return found
 
 
-def lowest_line(entry: Lowest) -> str:
-    """For people, below the table of the model and dataset."""
-    return (
-        f"lowest on {entry.dataset}/{entry.difficulty}: {entry.attack} "
-        f"{_percent(entry.accuracy, entry.repeats)} (drop {_percent(entry.drop, entry.repeats)})"
-    )
-
-
-def delta_lines(entries: Sequence[Delta]) -> list[str]:
-    """A line for each; with the model's name where the run has several."""
-    lines = []
-    for entry in entries:
-        name = f" of {entry.label}" if entry.label else ""
-        budget = "" if entry.budget is None else f" at budget {entry.budget:g}"
-        if entry.value is None:
-            lines.append(f"no delta{name} to {entry.to}{budget}: {entry.why_none}")
-        else:
-            points = round(100 * entry.value, 1)
-            spread = f" +- {100 * entry.deviation:.1f}" if entry.deviation is not None else ""
-            lines.append(
-                f"delta{name} to {entry.to} over {_over(entry.groups)}{budget}: "
-                f"{points or 0.0:+.1f}{spread} points ({_judged(entry)})"
-            )
-    return lines
-
-
-def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> dict[str, str]:
-    """For JUnit's properties of the suite."""
-    properties = {
-        f"{PREFIX}.lowest.{each.id}": f"{each.attack} {each.accuracy.mean:.4f}, "
-        f"drop {each.drop.mean:.4f}"
-        for each in lows
-    }
-    for each in differences:
-        if each.value is not None:
-            name = f"{PREFIX}.delta{f'.{each.label}' if each.label else ''}{_at(each.budget)}"
-            properties[name] = f"{each.value:.4f} to {each.to} over {_over(each.groups)}"
-    return properties
-
-
-def lowest_records(entries: Sequence[Lowest]) -> list[dict[str, Any]]:
-    """For JSON."""
-    return [asdict(entry) for entry in entries]
-
-
-def delta_records(entries: Sequence[Delta]) -> list[dict[str, Any]]:
-    """For JSON."""
-    return [asdict(entry) | {"groups": list(entry.groups)} for entry in entries]
-
-
 def _several(rows: Sequence[Row]) -> bool:
-    """Whether ids need the names of models."""
+    """Whether ids hold the names of models."""
     names = {row.outcome.model for row in rows if row.outcome is not None}
     return len(names) > 1 or any(row.case.model for row in rows)
 
 
 def _named(rows: Sequence[Row], label: str) -> str:
-    """The name of the model with that label; the label where none of its cases has figures."""
+    """Return the name of the model with that label; the label if none of its cases has figures."""
     names = (row.outcome.model for row in rows if row.outcome and row.case.model == label)
     return next(names, label)
 
 
 def _incomplete(rows: Sequence[Row]) -> set[str]:
-    """Names of the models of which a case has no figures."""
+    """Return the names of the models that have a case without figures."""
     labels = {row.case.model for row in rows if row.outcome is None}
     return {row.outcome.model for row in rows if row.outcome and row.case.model in labels}
 
 
 def _by_model(rows: Sequence[Row]) -> dict[str, dict[Where, dict[str, Outcome]]]:
-    """Name -> what is comparable -> attack -> its outcome.
+    """Return model -> comparable cases -> attack -> outcome.
 
-    Where several tests have the same case, the lowest counts.
+    If several tests have the same case, the one with the lowest accuracy counts.
     """
     found: dict[str, dict[Where, dict[str, Outcome]]] = {}
     for row in rows:
@@ -248,7 +198,7 @@ def _lowest(model: str, label: str, where: Where, attacks: Attacks) -> Lowest:
 
 
 def _drops(groups: Mapping[Where, Attacks]) -> Drops:
-    """The drops of a model under the attack of its largest mean drop, in each group."""
+    """Return the drops of a model under the attack of its largest mean drop, in each group."""
     return {
         where.group: max((each.drops for each in attacks.values()), key=average)
         for where, attacks in groups.items()
@@ -256,7 +206,7 @@ def _drops(groups: Mapping[Where, Attacks]) -> Drops:
 
 
 def _reference_drops(groups: Mapping[Where, Attacks]) -> Drops:
-    """Those of the reference GCN, whose largest drop may be another attack's."""
+    """Return the same of the reference GCN, whose largest drop may be under another attack."""
     return {
         where.group: max((each.reference_drops for each in attacks.values()), key=average)
         for where, attacks in groups.items()
@@ -264,7 +214,7 @@ def _reference_drops(groups: Mapping[Where, Attacks]) -> Drops:
 
 
 def _common(own: Mapping[Where, Attacks], others: Mapping[Where, Attacks]) -> tuple[Drops, Drops]:
-    """The largest drops of two models, over the attacks that both were judged under."""
+    """Return the largest drops of two models, over the attacks that both were judged under."""
     names = {where: attacks.keys() & others.get(where, {}).keys() for where, attacks in own.items()}
     both = [where for where in own if names[where]]
     mine = {where: {name: own[where][name] for name in names[where]} for where in both}
@@ -283,7 +233,7 @@ def _filled(head: Delta, drops: Drops, reference: Drops) -> Delta:
 
 
 def _deviation(drops: Drops, reference: Drops) -> float | None:
-    """Of the difference that each repeat shows: its victim and its reference share a seed."""
+    """Return the deviation of the differences in each repeat, whose two models share a seed."""
     counts = {len(own) for own in (*drops.values(), *reference.values())}
     if len(counts) > 1 or counts == {1}:
         return None
@@ -292,30 +242,3 @@ def _deviation(drops: Drops, reference: Drops) -> float | None:
         for group in drops
     ]
     return over_repeats(average, differences).deviation
-
-
-def _over(groups: Iterable[str]) -> str:
-    """`2 datasets`, or `3 difficulties of 1 dataset`."""
-    groups = tuple(groups)
-    count = len({group.rpartition("/")[0] for group in groups})
-    datasets = f"{count} dataset{'' if count == 1 else 's'}"
-    return datasets if len(groups) == count else f"{len(groups)} difficulties of {datasets}"
-
-
-def _judged(entry: Delta) -> str:
-    """In words; a difference that the repeats do not agree on is none."""
-    assert entry.value is not None
-    if entry.deviation is not None and abs(entry.value) <= entry.deviation:
-        return "no clear difference"
-    if round(entry.value, 3) == 0:
-        return "as robust"
-    return "more robust" if entry.value < 0 else "less robust"
-
-
-def _percent(figure: Figure, repeats: int) -> str:
-    spread = f" +- {100 * figure.deviation:.1f}" if repeats > 1 else ""
-    return f"{figure.mean:.1%}{spread}"
-
-
-def _at(budget: float | None) -> str:
-    return "" if budget is None else f"+budget={budget:g}"

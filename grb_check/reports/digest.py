@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from grb_check.cases.case import is_node_id
 from grb_check.cases.expected_cases import Ledger, Row
-from grb_check.ranking.boards.standing import Neighbour, Standing
 from grb_check.ranking.comparison_models import PUBLISHED
-from grb_check.ranking.rank_words import sentence
+from grb_check.ranking.standing import Neighbour, Standing
 from grb_check.reports.plain import count, fit
+from grb_check.reports.rank_words import sentence
 from grb_check.reports.records import Record, lost_rows, rows_of
 
 Status: TypeAlias = Literal["fail", "error", "missing", "inconclusive", "skip", "pass"]

@@ -12,16 +12,16 @@ from grb_check import __version__
 from grb_check.cases.case import node_id_of
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Plan
-from grb_check.ranking import rank_words
 from grb_check.ranking.budget_curves import curves
-from grb_check.ranking.lowest import REFERENCE, delta_records, deltas, lowest, lowest_records
+from grb_check.ranking.lowest import REFERENCE, deltas, lowest
 from grb_check.ranking.orders import Ranked, by_effect, by_robustness
-from grb_check.ranking.standings import Ranks
+from grb_check.ranking.run_ranks import Ranks
+from grb_check.reports import rank_words
 from grb_check.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from grb_check.ranking.boards.standing import Standing
-    from grb_check.ranking.rankings import RankVerdict
+    from grb_check.ranking.rank_plan import RankVerdict
+    from grb_check.ranking.standing import Standing
 
 FORMAT: Final = 2
 
@@ -59,7 +59,7 @@ def record(
             "patterns": list(settings.patterns),
             "repeats": settings.repeats,
             "gate": asdict(settings.gate),
-            "rank_against": str(settings.against),
+            "rank_against": str(settings.comparison_models),
             "delta_to": settings.delta_to or REFERENCE,
             "rank_limits": [asdict(limit) for limit in settings.rank_limits],
             "device": settings.device,
@@ -71,8 +71,10 @@ def record(
         "planned": [{"id": case.id, "node_id": node_id_of(case)} for case in plan.cases],
         "deselected": list(plan.deselected),
         "shard": plan.shard_record(),
-        "lowest": lowest_records(lowest(rows)),
-        "delta": delta_records(deltas(rows, settings.delta_to)),
+        "lowest": [asdict(each) for each in lowest(rows)],
+        "delta": [
+            asdict(each) | {"groups": list(each.groups)} for each in deltas(rows, settings.delta_to)
+        ],
         "curves": [asdict(curve) for curve in curves(rows)],
         "ranks": {
             "attacks": {
@@ -80,9 +82,9 @@ def record(
                 for (model, group), ranked in by_effect(rows).items()
             },
             "models": _order(by_robustness(rows)),
-            "standings": rank_words.place_records(ranks.places),
-            "comparisons": rank_words.comparison_records(ranks.comparisons),
-            "verdicts": [_verdict(each) for each in verdicts],
+            "standings": rank_words.group_records(ranks.groups),
+            "comparisons": rank_words.ranking_records(ranks.rankings),
+            "verdicts": [rank_words.verdict_record(each) for each in verdicts],
             "notes": list(ranks.notes),
         },
     }
@@ -99,10 +101,6 @@ def _case(row: Row, standings: Sequence[Standing]) -> dict[str, Any]:
         "evidence": dict(row.evidence) if row.evidence else None,
         "standings": [rank_words.standing_record(each) for each in standings],
     }
-
-
-def _verdict(verdict: RankVerdict) -> dict[str, Any]:
-    return asdict(verdict) | {"group": verdict.group.id}
 
 
 def _order(ranked: Sequence[Ranked]) -> list[dict[str, Any]]:

@@ -13,10 +13,11 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Verdict
-from grb_check.ranking import lowest, rank_words
 from grb_check.ranking.budget_curves import named_curves
+from grb_check.ranking.lowest import deltas, lowest
 from grb_check.ranking.orders import Ranked, by_effect, by_robustness
-from grb_check.ranking.standings import Ranks
+from grb_check.ranking.run_ranks import Ranks
+from grb_check.reports import lowest_words, rank_words
 from grb_check.settings.settings import Settings
 
 Property = tuple[str, float | int | str]
@@ -96,13 +97,11 @@ def suite_properties(settings: Settings, rows: Sequence[Row], ranks: Ranks) -> d
         properties[f"grb.curve.{name}"] = ", ".join(
             f"{point.budget:g} {point.drop:.4f}" for point in curve.points
         )
-    properties |= lowest.suite_properties(
-        lowest.lowest(rows), lowest.deltas(rows, settings.delta_to)
-    )
+    properties |= lowest_words.suite_properties(lowest(rows), deltas(rows, settings.delta_to))
     models = by_robustness(rows)
     if len(models) > 1:
         properties["grb.model_rank"] = _ranked(models)
-    return properties | rank_words.suite_properties(ranks.places, ranks.comparisons)
+    return properties | rank_words.suite_properties(ranks.groups, ranks.rankings)
 
 
 def _ranked(entries: Sequence[Ranked]) -> str:

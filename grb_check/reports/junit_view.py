@@ -17,12 +17,13 @@ from grb_check.attacks.names import with_budget
 from grb_check.cases.case import is_node_id
 from grb_check.cases.metrics import Figure
 from grb_check.cases.outcomes import Outcome
-from grb_check.ranking import rank_words
 from grb_check.ranking.averages import Averages, averages
 from grb_check.ranking.budget_curves import curves
-from grb_check.ranking.lowest import deltas, lowest, suite_properties
+from grb_check.ranking.lowest import deltas, lowest
+from grb_check.reports import rank_words
 from grb_check.reports.columns import columns
 from grb_check.reports.digest import WORDS, Digest, Line, gate_lines, standing
+from grb_check.reports.lowest_words import suite_properties
 from grb_check.reports.plain import fit
 
 PREFIX = "grb"

@@ -16,8 +16,9 @@ from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.failures import counter_example_text
 from grb_check.ranking.averages import averages
-from grb_check.ranking.lowest import delta_lines, deltas
+from grb_check.ranking.lowest import deltas
 from grb_check.reports.digest import BAD, WORDS, Digest, Line, compared, gate_lines, place_line
+from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.plain import clipped, count, fit, percent
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB

@@ -11,12 +11,13 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import MARGIN
 from grb_check.ranking.budget_curves import named_curves
-from grb_check.ranking.lowest import delta_lines, deltas, lowest, lowest_line
+from grb_check.ranking.lowest import deltas, lowest
 from grb_check.ranking.orders import by_robustness, mean_by_attack
-from grb_check.ranking.rank_words import comparison_lines, listed, place_lines, rank_of
-from grb_check.ranking.standings import Ranks
+from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.columns import columns
+from grb_check.reports.lowest_words import delta_lines, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
+from grb_check.reports.rank_words import listed, rank_of, ranking_lines, standing_lines
 from grb_check.session.baseline_tests import baseline_lines, loss
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import Settings
@@ -24,7 +25,7 @@ from grb_check.settings.settings import Settings
 if TYPE_CHECKING:
     from grb_check.cases.shards import Plan
     from grb_check.gate.baselines.judging import BaselineEnd
-    from grb_check.ranking.boards.standing import Standing
+    from grb_check.ranking.standing import Standing
 
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
 
@@ -94,7 +95,7 @@ def _budgets(settings: Settings) -> list[str]:
 
 
 def _against(settings: Settings) -> list[str]:
-    boards, origin = str(settings.against), settings.origins.get("grb_rank_against")
+    boards, origin = str(settings.comparison_models), settings.origins.get("grb_rank_against")
     return [f"grb ranks: against {boards} ({origin})"] if boards else []
 
 
@@ -270,7 +271,7 @@ def _write_ranks(reporter: Lines, rows: Sequence[Row], settings: Settings, ranks
     models = by_robustness(rows)
     if len(models) > 1:
         reporter.write_line(f"models by mean drop, most robust first: {listed(models)}")
-    for line in (*comparison_lines(ranks.comparisons), *place_lines(ranks.places)):
+    for line in (*ranking_lines(ranks.rankings), *standing_lines(ranks.groups)):
         reporter.write_line(line)
     _write_curves(reporter, rows)
     for line in delta_lines(deltas(rows, settings.delta_to)):

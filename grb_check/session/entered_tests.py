@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from grb_check.ranking.rank_words import Property
+from grb_check.reports.rank_words import Property
 
 
 def entered_test(

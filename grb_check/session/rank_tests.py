@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grb_check.cases.case import Case, node_path
-from grb_check.ranking.rank_words import PREFIX, Property
+from grb_check.reports.rank_words import PREFIX, Property, verdict_message
 from grb_check.session.collection import RANK_TEST
 from grb_check.session.entered_tests import entered_test
 
 if TYPE_CHECKING:
     import pytest
 
-    from grb_check.ranking.rankings import RankVerdict
+    from grb_check.ranking.rank_plan import RankVerdict
 
 
 def rank_reports(verdict: RankVerdict) -> list[pytest.TestReport]:
@@ -22,7 +22,7 @@ def rank_reports(verdict: RankVerdict) -> list[pytest.TestReport]:
     return entered_test(
         node_path(case),
         f"{RANK_TEST}[{group.difficulty}]",
-        failure=None if verdict.passed else verdict.message,
+        failure=None if verdict.passed else verdict_message(verdict),
         properties=_properties(verdict),
         record={"rank": verdict.rank},
     )
@@ -33,7 +33,7 @@ def _properties(verdict: RankVerdict) -> list[Property]:
         ("grb.model", verdict.group.model),
         ("grb.dataset", verdict.group.dataset),
         ("grb.difficulty", verdict.group.difficulty),
-        ("grb.rank_limit", verdict.limit),
+        ("grb.rank_limit", verdict.limit.rank),
         ("grb.verdict", "pass" if verdict.passed else "fail"),
     ]
     if verdict.rank is not None:

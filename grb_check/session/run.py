@@ -24,9 +24,9 @@ from grb_check.datasets import Source
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.baselines.judging import BaselineEnd, end_of
-from grb_check.ranking.rankings import prepare
-from grb_check.ranking.standings import Ranks
-from grb_check.reports import json_report, junit, terminal, written
+from grb_check.ranking.rank_plan import prepare
+from grb_check.ranking.run_ranks import Ranks
+from grb_check.reports import json_report, junit, rank_words, terminal, written
 from grb_check.session import collection, workers
 from grb_check.session.baseline_tests import baseline_reports
 from grb_check.session.durations import recorded
@@ -34,6 +34,7 @@ from grb_check.session.exit_status import ended_early, settle
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller, is_worker
 from grb_check.session.rank_tests import rank_reports
 from grb_check.settings import options
+from grb_check.settings.rank_request import rank_request
 from grb_check.settings.raw_values import read_raw
 from grb_check.settings.settings import Settings, check_thresholds, read, read_places
 
@@ -86,7 +87,7 @@ class Run:
         seconds, self._times = recorded(self.settings)
         self.plan: Plan = plan(planned, self.settings.shard, seconds)
         self.cases = list(self.plan.own)
-        self.rankings = prepare(self.settings, planned)
+        self.rank_plan = prepare(rank_request(self.settings), planned)
         self._ranks = Ranks()
         self._unjudged: list[str] = []
         self._baseline: BaselineEnd | None = None
@@ -107,7 +108,7 @@ class Run:
         with _quiet_imports():
             for label, dataset in dict.fromkeys((case.model, case.dataset) for case in self.cases):
                 loaded = self.evaluator.check(self.subject(label), self._source(dataset))
-                self.rankings.check_data(dataset, loaded)
+                self.rank_plan.check_data(dataset, loaded)
 
     def header(self) -> list[str]:
         """Lines for pytest's header; none where no model is named."""
@@ -274,9 +275,11 @@ class Run:
         rows, early = self.ledger.rows, ended_early(session)
         self._settle(session)
         stopped = early and bool(self.ledger.missing)
-        self._ranks = self.rankings.ranks(rows, self.ledger.expected)
-        verdicts = self.rankings.verdicts(self._ranks, stopped)
-        self._unjudged = [each.message for each in verdicts if each.passed is None]
+        self._ranks = self.rank_plan.ranks(rows, self.ledger.expected)
+        verdicts = self.rank_plan.verdicts(self._ranks, stopped=stopped)
+        self._unjudged = [
+            rank_words.verdict_message(each) for each in verdicts if each.passed is None
+        ]
         judged = [each for each in verdicts if each.passed is not None]
         entered = list(map(rank_reports, judged))
         if self.settings.baseline is not None:

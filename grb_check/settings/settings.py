@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import Baseline, open_baseline
 from grb_check.gate.limits import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.gate.rank_limits import RankLimit, parse_rank_limit
-from grb_check.ranking.comparison_models import NOBODY, Against, read_against
+from grb_check.ranking.comparison_models import ComparisonModels, read_comparison_models
 from grb_check.settings.model_specs import ModelSpec, read_models
 from grb_check.settings.option_table import Option
 from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI, UPDATE_FLAG
@@ -67,7 +67,7 @@ class Settings:
     outputs: Outputs
     origins: Mapping[str, str]
     budgets: tuple[float, ...] = ()
-    against: Against = NOBODY
+    comparison_models: ComparisonModels = field(default_factory=ComparisonModels)
     rank_limits: tuple[RankLimit, ...] = ()
     delta_to: str = ""  # label of a model; empty for the reference GCN
     baseline: Baseline | None = None
@@ -173,7 +173,7 @@ def read(
         outputs=read_outputs(raw),
         origins=raw.origins | _environment(raw.origins) | _kept(raw.origins, baseline),
         budgets=tuple(budgets),
-        against=read_against(
+        comparison_models=read_comparison_models(
             raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
         ),
         rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),

@@ -29,12 +29,13 @@ from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.limits import Gate, Threshold, judge
 from grb_check.gate.rank_limits import RankLimit
-from grb_check.ranking.rankings import prepare
+from grb_check.ranking.rank_plan import prepare
 from grb_check.reports import json_report
 from grb_check.session.durations import recorded
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import OPTIONS
 from grb_check.settings.options import COMMAND_LINE, DEFAULT
+from grb_check.settings.rank_request import rank_request
 from grb_check.settings.report_paths import Outputs
 from grb_check.settings.settings import Settings
 
@@ -86,9 +87,9 @@ def part(
     own = replace(own, shard=shard)
     rows = rows_of(made.own[lost:], own)
     missing = [node_id_of(case) for case in made.own[:lost]]
-    rankings = prepare(own, CASES)
-    ranks = rankings.ranks(rows, {row.node_id for row in rows} | set(missing))
-    verdicts = rankings.verdicts(ranks, stopped=False)
+    rank_plan = prepare(rank_request(own), CASES)
+    ranks = rank_plan.ranks(rows, {row.node_id for row in rows} | set(missing))
+    verdicts = rank_plan.verdicts(ranks, stopped=False)
     record = json_report.record(own, rows, missing, ranks, verdicts, made)
     return json.loads(json.dumps(record))  # type: ignore[no-any-return]
 
@@ -179,7 +180,7 @@ def test_deselected_cases_are_not_missing() -> None:
     whole = merge([Part(name="a.json", record=left)])
     assert whole.missing == []
     assert sorted(whole.record["deselected"]) == sorted(left["deselected"])
-    assert any("deselected" in each.message for each in whole.verdicts)
+    assert any("deselected" in each.reason for each in whole.verdicts)
     other = record | {"cases": gone, "deselected": [each["id"] for each in left["cases"]]}
     both = merge([Part(name="a.json", record=left), Part(name="b.json", record=other)])
     assert both.record["deselected"] == []
@@ -254,7 +255,15 @@ def test_settings_come_back_from_a_record() -> None:
     record = json.loads(json.dumps(part(None)["settings"]))
     back = settings_of(record)
     assert back.cases() == CASES
-    for name in ("models", "gate", "rank_limits", "repeats", "delta_to", "against", "origins"):
+    for name in (
+        "models",
+        "gate",
+        "rank_limits",
+        "repeats",
+        "delta_to",
+        "comparison_models",
+        "origins",
+    ):
         assert getattr(back, name) == getattr(SETTINGS, name), name
     damaged = Part(name="a.json", record=part(None) | {"settings": record | {"gate": {"x": 1}}})
     with pytest.raises(UsageError, match=r"a\.json is damaged: its settings cannot be read"):

@@ -16,12 +16,11 @@ from grb_check.errors import DataError, UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
 from grb_check.ranking.boards.files import write_board
 from grb_check.ranking.comparison_models import (
-    NOBODY,
-    Opponents,
+    ComparisonModels,
     check_attacks,
     check_data,
-    find_opponents,
-    read_against,
+    find_boards,
+    read_comparison_models,
 )
 
 ROWS = {"injection/rnd": (0.5,), NO_ATTACK: (0.8,)}
@@ -43,35 +42,30 @@ def sources(*names: str) -> list[Source]:
 
 def found(
     places: Places, words: str, *names: str
-) -> tuple[dict[str, tuple[Opponents, ...]], tuple[str, ...]]:
-    against = read_against(words.split(","), lambda text: places.home / text)
-    return find_opponents(against, sources(*names), places)
-
-
-def only(opponents: tuple[Opponents, ...]) -> tuple[Board, tuple[str, ...]]:
-    (one,) = opponents
-    return one.board, one.only
+) -> tuple[dict[str, tuple[Board, ...]], tuple[str, ...]]:
+    models = read_comparison_models(words.split(","), lambda text: places.home / text)
+    return find_boards(models, sources(*names), places)
 
 
 def test_each_word_has_its_meaning(tmp_path: Path) -> None:
     """Two kinds of leaderboards, paths, and everything else a defence."""
     words = ["published", "GAT+LN", "x.json", "./y", "gcn", "gcn"]
-    against = read_against(words, lambda text: tmp_path / text)
-    assert against.published
-    assert not against.zoo
-    assert against.files == (tmp_path / "x.json", tmp_path / "y")
-    assert against.defences == ("GAT+LN", "gcn")
-    assert str(read_against(["zoo", "published"], Path)) == "published, zoo"
-    assert not read_against([], Path)
-    assert not NOBODY
+    models = read_comparison_models(words, lambda text: tmp_path / text)
+    assert models.published
+    assert not models.zoo
+    assert models.files == (tmp_path / "x.json", tmp_path / "y")
+    assert models.defences == ("GAT+LN", "gcn")
+    assert str(read_comparison_models(["zoo", "published"], Path)) == "published, zoo"
+    assert not read_comparison_models([], Path)
+    assert not ComparisonModels()
 
 
 def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
     """The printed ones by the dataset's name, the measured ones in the data home, and files."""
     write_board(MEASURED, places.home / "mine.json")
     boards, notes = found(places, "published,zoo,mine.json", "grb-cora", "tiny", "other")
-    assert [each.board.name for each in boards["grb-cora"]] == ["published"]
-    assert [each.board.name for each in boards["tiny"]] == ["zoo", "mine"]
+    assert [each.name for each in boards["grb-cora"]] == ["published"]
+    assert [each.name for each in boards["tiny"]] == ["zoo", "mine"]
     assert boards["other"] == ()
     assert notes == (
         "not measured on the leaderboard zoo of tiny: GCN, GCN+LN, GCN+AT, GAT, GAT+LN and 21 more",
@@ -83,8 +77,8 @@ def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
 def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -> None:
     """In any case; a model of one's own by its title on the leaderboard."""
     boards, _ = found(places, f"{word},MY NET", "tiny")
-    board, titles = only(boards["tiny"])
-    assert (board.name, titles) == ("zoo", ("GAT+LN", "my net"))
+    (board,) = boards["tiny"]
+    assert (board.name, board.defences) == ("zoo", ("GAT+LN", "my net"))
 
 
 @pytest.mark.parametrize(
@@ -98,8 +92,8 @@ def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -
         ("nowhere.json", "there is no file '.*nowhere.json'; make one with python -m"),
         ("other.json", "is a leaderboard of cora, which is not among the datasets .*: tiny"),
         ("twin.json,a/twin.json", "two leaderboards of tiny have the name 'twin'"),
-        ("published.json", "would be 'published' in reports, .* rename the file"),
-        ("run.json", "would be 'run' in reports, .* rename the file"),
+        ("published.json", "reports would call .* 'published', .* rename the file"),
+        ("run.json", "reports would call .* 'run', .* rename the file"),
     ],
 )
 def test_what_does_not_exist_is_refused(places: Places, words: str, message: str) -> None:
@@ -161,12 +155,14 @@ def test_a_leaderboard_has_to_know_some_of_the_cases(places: Places) -> None:
 @pytest.mark.parametrize("words", ["zoo", "published", "gat"])
 def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None:
     """Nor could one be made; where there is a single graph besides, that one is proposed."""
-    against = read_against([words], Path)
+    models = read_comparison_models([words], Path)
     graphs = Source("proteins", TU_DATASET, Path("/nowhere"), asked="proteins")
-    with pytest.raises(UsageError, match="are of single graphs, and proteins is a set; leave"):
-        find_opponents(against, [graphs], places)
+    with pytest.raises(
+        UsageError, match="of single graphs, and proteins is a set of graphs; leave"
+    ):
+        find_boards(models, [graphs], places)
     with pytest.raises(UsageError, match=r"leaderboard --dataset \./other "):
-        find_opponents(against, [graphs, *sources("other")], places)
+        find_boards(models, [graphs, *sources("other")], places)
 
 
 @pytest.mark.parametrize("option", [{"training": "transductive"}, {"features": "rows"}])

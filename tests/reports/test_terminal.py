@@ -11,8 +11,8 @@ from grb_check.cases.expected_cases import Ledger, Row
 from grb_check.cases.outcomes import Outcome
 from grb_check.datasets import Places
 from grb_check.gate.limits import Gate, judge
-from grb_check.ranking.boards.standing import Standing
-from grb_check.ranking.standings import Ranks
+from grb_check.ranking.run_ranks import Ranks
+from grb_check.ranking.standing import Standing
 from grb_check.reports import terminal
 from grb_check.settings.report_paths import Outputs
 from grb_check.settings.settings import Settings

@@ -10,7 +10,7 @@ from settings_factory import settings
 from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import parse_node_id
 from grb_check.errors import UsageError
-from grb_check.ranking.comparison_models import Against
+from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI
 from grb_check.settings.settings import STORE_VARIABLE, check_thresholds
 
@@ -173,15 +173,17 @@ def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
         tmp_path,
         ini={"min_rank": ["*/full = 5", "a/easy=1,b/easy=2"], "rank_against": ["published,x.json"]},
     )
-    assert made.against == Against(published=True, files=(tmp_path / "x.json",))
+    assert made.comparison_models == ComparisonModels(published=True, files=(tmp_path / "x.json",))
     assert [(each.pattern, each.rank) for each in made.rank_limits] == [
         ("*/full", 5),
         ("a/easy", 1),
         ("b/easy", 2),
     ]
     given = settings(tmp_path, rank_against=["./x.json", "gat"])
-    assert given.against == Against(defences=("gat",), files=(tmp_path / "sub" / "x.json",))
-    assert not settings(tmp_path).against
+    assert given.comparison_models == ComparisonModels(
+        defences=("gat",), files=(tmp_path / "sub" / "x.json",)
+    )
+    assert not settings(tmp_path).comparison_models
     with pytest.raises(UsageError, match="--grb-rank-against was given without a value"):
         settings(tmp_path, rank_against=[""])
 

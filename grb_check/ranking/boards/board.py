@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from grb_check.cases.case import Case
 from grb_check.cases.metrics import (
     Figure,
     Metric,
@@ -87,8 +88,25 @@ class Board:
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The attacks and the row without attack."""
+        """The attacks, and `NO_ATTACK`."""
         return (*self.attacks, NO_ATTACK)
+
+    @property
+    def contents(self) -> str:
+        """Attacks and difficulties, for messages."""
+        return f"{', '.join(self.attacks)} at {', '.join(self.difficulties)}"
+
+    def has(self, case: Case) -> bool:
+        """Whether it has the attack of a case, at its difficulty."""
+        attack = f"{case.scenario}/{case.attack}"
+        return case.difficulty in self.difficulties and attack in self.attacks
+
+    def among(self, defences: Collection[str]) -> Board:
+        """The board with these of its defences alone."""
+        kept = tuple(each for each in self.defences if each in defences)
+        cells = {key: cell for key, cell in self.cells.items() if key[1] in kept}
+        printed = {key: figure for key, figure in self.printed.items() if key[1] in kept}
+        return replace(self, defences=kept, cells=cells, printed=printed)
 
 
 def not_measured(board: Board) -> tuple[str, ...]:

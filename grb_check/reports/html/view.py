@@ -18,9 +18,10 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
 from grb_check.ranking.averages import averages
 from grb_check.ranking.budget_curves import Curve
-from grb_check.ranking.lowest import delta_lines, deltas, lowest
+from grb_check.ranking.lowest import deltas, lowest
 from grb_check.reports.digest import Digest, Line, compared, gate_lines, place_line
 from grb_check.reports.html.charts import plot
+from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, count, percent
 

@@ -14,7 +14,7 @@ from grb_check.datasets import Places
 from grb_check.models.zoo import ZOO, Entry
 from grb_check.ranking.boards.board import defence_summary, not_measured
 from grb_check.ranking.boards.files import find_board
-from grb_check.ranking.comparison_models import find_opponents, read_against
+from grb_check.ranking.comparison_models import find_boards, read_comparison_models
 from grb_check.session.listing import listing
 
 SOURCE = datasets.find("synthetic-cora")
@@ -52,7 +52,9 @@ def test_a_new_model_or_a_new_version_is_one_that_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The board is as valid as before, in ranks and lists, and says what it has not."""
-    find = partial(find_opponents, read_against(["zoo"], Path), [SOURCE], Places(home=tmp_path))
+    find = partial(
+        find_boards, read_comparison_models(["zoo"], Path), [SOURCE], Places(home=tmp_path)
+    )
     before, notes = find()
     assert notes == ()
     new = Entry("shield", "defences.shield", "Shield", "a defence of tomorrow")
@@ -60,8 +62,8 @@ def test_a_new_model_or_a_new_version_is_one_that_is_not_measured(
     monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
     found, notes = find()
     assert found == before
-    (opponents,) = found["synthetic-cora"]
-    assert not_measured(opponents.board) == ("GAT", "Shield")
+    (board,) = found["synthetic-cora"]
+    assert not_measured(board) == ("GAT", "Shield")
     assert notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
     listed = listing("leaderboards", lambda: Places(home=tmp_path))
     assert "not measured on zoo of synthetic-cora: GAT, Shield" in listed

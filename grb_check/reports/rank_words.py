@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from grb_check.ranking.boards.standing import Neighbour, Standing
 from grb_check.ranking.comparison_models import PUBLISHED, RUN
 from grb_check.ranking.orders import Ranked
-from grb_check.ranking.standings import Comparison, Place
+from grb_check.ranking.rank_plan import RankVerdict
+from grb_check.ranking.run_ranks import GroupStandings, Ranking
+from grb_check.ranking.standing import Neighbour, Standing
 
 Property = tuple[str, float | int | str]
 PREFIX = "grb.rank"
@@ -26,15 +27,15 @@ def rank_of(standing: Standing) -> str:
     return f"{standing.rank} of {standing.competitors}"
 
 
-def place_lines(places: Sequence[Place]) -> list[str]:
-    """A line for each model, dataset, difficulty and leaderboard; one where there is no rank."""
+def standing_lines(groups: Sequence[GroupStandings]) -> list[str]:
+    """Return a line for each model, dataset, difficulty and leaderboard, or why there is none."""
     lines = []
-    for place in places:
-        where = f"{place.group.dataset}/{place.group.difficulty}"
-        name = place.name if place.group.several else ""
-        if place.why_none and place.seen:
-            lines.append(f"no rank{f' of {name}' if name else ''} on {where}: {place.why_none}")
-        lines += [_line(each, where, name) for each in place.standings]
+    for each in groups:
+        where = f"{each.group.dataset}/{each.group.difficulty}"
+        name = each.name if each.group.several else ""
+        if each.unranked and each.seen:
+            lines.append(f"no rank{f' of {name}' if name else ''} on {where}: {each.unranked}")
+        lines += [_line(standing, where, name) for standing in each.standings]
     return lines
 
 
@@ -51,14 +52,28 @@ def sentence(standing: Standing) -> str:
     )
 
 
-def comparison_lines(comparisons: Sequence[Comparison]) -> list[str]:
-    """A line for each dataset and difficulty: the models by weighted accuracy."""
+def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
+    """Return a line for each dataset and difficulty: the models by weighted accuracy."""
     return [
         f"models on {each.group} by weighted accuracy over {_attacks(each.attacks)}: "
         f"{listed(each.models)}"
-        for each in comparisons
+        for each in rankings
         if not each.attack
     ]
+
+
+def verdict_message(verdict: RankVerdict) -> str:
+    """Return the rank and its limit in one line, or why there is no rank or no verdict."""
+    if verdict.passed is None:
+        return f"rank on {verdict.group.id} not judged: {verdict.reason}"
+    limit = f"limit {verdict.limit.rank} by {verdict.limit.pattern!r}"
+    if verdict.rank is None:
+        return f"no rank: {verdict.reason}; {limit}. {verdict.group.id}"
+    ranks = "; ".join(map(sentence, verdict.standings))
+    if verdict.ranking is not None:
+        ranks = f"models by weighted accuracy: {listed(verdict.ranking.models)}"
+    sign = "<=" if verdict.passed else ">"
+    return f"rank {verdict.rank} {sign} {limit}: {ranks}. {verdict.group.id}"
 
 
 def listed(models: Iterable[Ranked]) -> str:
@@ -83,34 +98,47 @@ def case_properties(standings: Sequence[Standing]) -> list[Property]:
     return properties
 
 
-def suite_properties(places: Sequence[Place], comparisons: Sequence[Comparison]) -> dict[str, str]:
-    """Ranks by weighted accuracy, and those of the run's models under each attack."""
+def suite_properties(
+    groups: Sequence[GroupStandings], rankings: Sequence[Ranking]
+) -> dict[str, str]:
+    """Return ranks by weighted accuracy, and those of the run's models under each attack."""
     properties = {
-        f"{PREFIX}.{standing.board}.{place.group.id}": _in_figures(standing)
-        for place in places
-        for standing in place.standings
+        f"{PREFIX}.{standing.board}.{each.group.id}": _in_figures(standing)
+        for each in groups
+        for standing in each.standings
     }
-    for each in comparisons:
-        name = f"{each.group}/{each.attack}" if each.attack else each.group
+    for ranking in rankings:
+        name = f"{ranking.group}/{ranking.attack}" if ranking.attack else ranking.group
         properties[f"{PREFIX}.{RUN}.{name}"] = ", ".join(
-            f"{model.rank} {model.name} {model.figure:.4f}" for model in each.models
+            f"{model.rank} {model.name} {model.figure:.4f}" for model in ranking.models
         )
     return properties
 
 
-def place_records(places: Sequence[Place]) -> list[dict[str, Any]]:
-    """For JSON: one for each leaderboard, or one that says why there is no rank."""
+def group_records(groups: Sequence[GroupStandings]) -> list[dict[str, Any]]:
+    """Return a record for each leaderboard, or one that says why there is no rank."""
     records = []
-    for place in places:
+    for each in groups:
         about = {
-            "model": place.name,
-            "dataset": place.group.dataset,
-            "difficulty": place.group.difficulty,
+            "model": each.name,
+            "dataset": each.group.dataset,
+            "difficulty": each.group.difficulty,
         }
-        if place.why_none:
-            records.append({**about, "rank": None, "reason": place.why_none})
-        records += [{**about, **standing_record(each)} for each in place.standings]
+        if each.unranked:
+            records.append({**about, "rank": None, "reason": each.unranked})
+        records += [{**about, **standing_record(standing)} for standing in each.standings]
     return records
+
+
+def verdict_record(verdict: RankVerdict) -> dict[str, Any]:
+    """Return builtin types."""
+    return {
+        "group": verdict.group.id,
+        "limit": verdict.limit.rank,
+        "passed": verdict.passed,
+        "message": verdict_message(verdict),
+        "rank": verdict.rank,
+    }
 
 
 def standing_record(standing: Standing) -> dict[str, Any]:
@@ -120,8 +148,8 @@ def standing_record(standing: Standing) -> dict[str, Any]:
     return record
 
 
-def comparison_records(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """For JSON: the run's models in order, for each dataset, difficulty and attack."""
+def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
+    """Return the run's models in order, for each dataset, difficulty and attack."""
     return [
         {
             "group": each.group,
@@ -132,7 +160,7 @@ def comparison_records(comparisons: Sequence[Comparison]) -> list[dict[str, Any]
                 for model in each.models
             ],
         }
-        for each in comparisons
+        for each in rankings
     ]
 
 

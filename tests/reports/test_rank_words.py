@@ -7,20 +7,23 @@ from dataclasses import replace
 
 import pytest
 
-from grb_check.gate.rank_limits import Group
-from grb_check.ranking.boards.standing import Neighbour, Standing
+from grb_check.gate.rank_limits import Group, RankLimit
 from grb_check.ranking.orders import Ranked
-from grb_check.ranking.rank_words import (
+from grb_check.ranking.rank_plan import RankVerdict
+from grb_check.ranking.run_ranks import GroupStandings, Ranking
+from grb_check.ranking.standing import Neighbour, Standing
+from grb_check.reports.rank_words import (
     case_properties,
-    comparison_lines,
-    comparison_records,
+    group_records,
     ordinal,
-    place_lines,
-    place_records,
+    ranking_lines,
+    ranking_records,
     sentence,
+    standing_lines,
     suite_properties,
+    verdict_message,
+    verdict_record,
 )
-from grb_check.ranking.standings import Comparison, Place
 
 STANDING = Standing(
     board="zoo",
@@ -35,10 +38,10 @@ STANDING = Standing(
     attacks=5,
     missing=(),
 )
-PLACE = Place(group=Group("net", "grb-cora", "full"), name="net", standings=(STANDING,))
-SEVERAL = replace(PLACE, group=replace(PLACE.group, several=True))
-NONE = replace(SEVERAL, standings=(), why_none="it was ill")
-COMPARISON = Comparison(
+GROUP = GroupStandings(group=Group("net", "grb-cora", "full"), name="net", standings=(STANDING,))
+SEVERAL = replace(GROUP, group=replace(GROUP.group, several=True))
+NONE = replace(SEVERAL, standings=(), unranked="it was ill")
+RANKING = Ranking(
     group="grb-cora/full",
     attack="",
     attacks=2,
@@ -58,16 +61,16 @@ def test_ordinals(number: int, text: str) -> None:
 def test_a_line_says_rank_neighbours_and_figure() -> None:
     """The model is named where a run has several."""
     told = "3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)"
-    assert place_lines([PLACE]) == [f"rank on grb-cora/full: {told}"]
-    assert place_lines([SEVERAL]) == [f"rank of net on grb-cora/full: {told}"]
-    assert place_lines([NONE]) == ["no rank of net on grb-cora/full: it was ill"]
-    assert place_lines([replace(NONE, seen=False)]) == []
+    assert standing_lines([GROUP]) == [f"rank on grb-cora/full: {told}"]
+    assert standing_lines([SEVERAL]) == [f"rank of net on grb-cora/full: {told}"]
+    assert standing_lines([NONE]) == ["no rank of net on grb-cora/full: it was ill"]
+    assert standing_lines([replace(NONE, seen=False)]) == []
 
 
 def test_a_published_leaderboard_says_what_is_whose() -> None:
     """Settings theirs, perturbations ours; and that attacks are missing."""
     published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
-    assert place_lines([replace(PLACE, standings=(published,))]) == [
+    assert standing_lines([replace(GROUP, standings=(published,))]) == [
         "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
         "R-GCN 80.4% (weighted accuracy 80.9% over 3 of 5 attacks, theirs from mean accuracies and "
         "so a little too high; settings GRB's, perturbations ours)"
@@ -102,8 +105,8 @@ def test_properties_hold_rank_competitors_and_neighbours() -> None:
         ("grb.rank_before.mine", "R-GCN 0.8040"),
     ]
     assert case_properties([]) == []
-    under = replace(COMPARISON, attack="injection/rnd")
-    assert suite_properties([SEVERAL, NONE], [COMPARISON, under]) == {
+    under = replace(RANKING, attack="injection/rnd")
+    assert suite_properties([SEVERAL, NONE], [RANKING, under]) == {
         "grb.rank.zoo.net@grb-cora/full": (
             "3 of 17, 0.8090, after SGCN+LN 0.8120, before R-GCN 0.8040"
         ),
@@ -114,8 +117,8 @@ def test_properties_hold_rank_competitors_and_neighbours() -> None:
 
 def test_models_are_listed_with_shared_ranks() -> None:
     """By weighted accuracy only; under each attack they are in the other reports."""
-    under = replace(COMPARISON, attack="injection/rnd")
-    assert comparison_lines([COMPARISON, under]) == [
+    under = replace(RANKING, attack="injection/rnd")
+    assert ranking_lines([RANKING, under]) == [
         "models on grb-cora/full by weighted accuracy over 2 attacks: 1. a 80.0%, 1. b 80.0%, "
         "3. c 70.0%"
     ]
@@ -123,8 +126,47 @@ def test_models_are_listed_with_shared_ranks() -> None:
 
 def test_records_are_json() -> None:
     """A model without a rank is there with the reason."""
-    first, second = json.loads(json.dumps(place_records([PLACE, NONE])))
+    first, second = json.loads(json.dumps(group_records([GROUP, NONE])))
     assert (first["model"], first["rank"], first["better"]["name"]) == ("net", 3, "SGCN+LN")
     assert (second["rank"], second["reason"]) == (None, "it was ill")
-    (record,) = json.loads(json.dumps(comparison_records([COMPARISON])))
+    (record,) = json.loads(json.dumps(ranking_records([RANKING])))
     assert record["models"][2] == {"rank": 3, "name": "c", "accuracy": 0.7}
+
+
+VERDICT = RankVerdict(
+    group=Group("net", "grb-cora", "full"),
+    limit=RankLimit("*/full", 2),
+    passed=False,
+    standings=(STANDING,),
+    rank=3,
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "message"),
+    [
+        (
+            VERDICT,
+            "rank 3 > limit 2 by '*/full': 3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% "
+            "(weighted accuracy 80.9%). grb-cora/full",
+        ),
+        (
+            replace(VERDICT, passed=True, standings=(), ranking=RANKING, rank=1),
+            "rank 1 <= limit 2 by '*/full': models by weighted accuracy: 1. a 80.0%, 1. b 80.0%, "
+            "3. c 70.0%. grb-cora/full",
+        ),
+        (
+            replace(VERDICT, standings=(), rank=None, reason="it was ill"),
+            "no rank: it was ill; limit 2 by '*/full'. grb-cora/full",
+        ),
+        (
+            replace(VERDICT, passed=None, standings=(), rank=None, reason="the run stopped"),
+            "rank on grb-cora/full not judged: the run stopped",
+        ),
+    ],
+)
+def test_a_verdict_says_rank_and_limit_or_the_reason(verdict: RankVerdict, message: str) -> None:
+    """In terminal and JSON alike."""
+    assert verdict_message(verdict) == message
+    record = verdict_record(verdict)
+    assert (record["group"], record["limit"], record["message"]) == ("grb-cora/full", 2, message)

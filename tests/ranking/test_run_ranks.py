@@ -15,9 +15,8 @@ from grb_check.cases.case import TEST_NAME, Case, node_path
 from grb_check.cases.expected_cases import Ledger
 from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import Group
-from grb_check.ranking.boards.board import NO_ATTACK
-from grb_check.ranking.comparison_models import Opponents
-from grb_check.ranking.standings import Place, comparisons, places, standings_of
+from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.ranking.run_ranks import GroupStandings, group_standings, rankings, standings_of
 
 BOARD = board_of(
     {
@@ -26,7 +25,7 @@ BOARD = board_of(
     },
     difficulty="easy",
 )
-ZOO = {"tiny": (Opponents(board=BOARD),)}
+ZOO = {"tiny": (BOARD,)}
 GATE = Gate(min_clean=0.5)
 
 
@@ -42,9 +41,9 @@ def run(
     accuracies: Mapping[str, Mapping[str, Sequence[float] | None]],
     clean: float = 0.8,
     planned: Sequence[str] = (),
-    boards: Mapping[str, Sequence[Opponents]] = ZOO,
-) -> list[Place]:
-    """Places of models: label -> attack -> attacked accuracy in each repeat, None for an error."""
+    boards: Mapping[str, Sequence[Board]] = ZOO,
+) -> list[GroupStandings]:
+    """Standings of models: label -> attack -> accuracy in each repeat, None for an error."""
     ledger = Ledger()
     groups: dict[Group, list[Case]] = {}
     for label, attacks in accuracies.items():
@@ -60,29 +59,29 @@ def run(
             record = {"case": asdict(own), "outcome": made}
             ledger.expect([node_id(own)])
             ledger.enter(node_id(own), record, result, "")
-    return places(groups, ledger.expected, ledger.rows, boards, GATE)
+    return group_standings(groups, ledger.expected, ledger.rows, boards, GATE)
 
 
 def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
     """Formed inside the repeats, over the attacks that both sides have, and without one."""
-    (place,) = run({"": {"injection/rnd": (0.4, 0.8), "modification/rnd": (0.0, 0.0)}})
-    (standing,) = place.standings
+    (group,) = run({"": {"injection/rnd": (0.4, 0.8), "modification/rnd": (0.0, 0.0)}})
+    (standing,) = group.standings
     first, second = 4 / 5, 1 / 5  # 1 and 1 / 4, normalised
     assert standing.figure == pytest.approx((first * 0.4 + second * 0.8 + 0.8) / 2)
     assert (standing.rank, standing.competitors, standing.attacks) == (2, 3, 1)
     assert standing.missing == ("injection/pgd",)
-    assert (place.group.id, place.name, place.why_none) == ("tiny/easy", "net", "")
+    assert (group.group.id, group.name, group.unranked) == ("tiny/easy", "net", "")
 
 
 def test_a_model_without_all_its_figures_has_no_rank() -> None:
     """Because of an error, or of a clean accuracy below the floor."""
-    (place,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": None}})
-    assert place.standings == ()
-    assert place.why_none == "1 of 2 cases has no figures (tiny/easy/injection/pgd)"
-    assert place.lost == ("tiny/easy/injection/pgd",)
-    (place,) = run({"": {"injection/rnd": (0.4,)}}, clean=0.49)
-    assert place.why_none == "its clean accuracy of 49.0% is below the floor of 50.0%"
-    assert place.lost == ()
+    (group,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": None}})
+    assert group.standings == ()
+    assert group.unranked == "1 of 2 cases has no figures (tiny/easy/injection/pgd)"
+    assert group.lost == ("tiny/easy/injection/pgd",)
+    (group,) = run({"": {"injection/rnd": (0.4,)}}, clean=0.49)
+    assert group.unranked == "its clean accuracy of 49.0% is below the floor of 50.0%"
+    assert group.lost == ()
 
 
 def test_figures_that_do_not_belong_together_have_no_rank() -> None:
@@ -91,34 +90,34 @@ def test_figures_that_do_not_belong_together_have_no_rank() -> None:
     Other plugins add to the ids of tests; then the record that came with the report says which
     case it was.
     """
-    (place,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": (0.4, 0.4)}})
-    assert place.why_none == "its cases have different numbers of repeats (1, 2)"
+    (group,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": (0.4, 0.4)}})
+    assert group.unranked == "its cases have different numbers of repeats (1, 2)"
     own = case("injection/rnd")
     group = {Group("net", "tiny", "easy"): [own]}
 
-    def place_of(*tests: tuple[str, str, float]) -> Place:
+    def standings(*tests: tuple[str, str, float]) -> GroupStandings:
         ledger = Ledger()
         for name, model, attacked in tests:
             test = node_id(own).replace("easy/", f"{name}easy/") + "@group"
             made = outcome([(0.8, attacked)], [(0.8, attacked)], own, model).to_dict()
             ledger.expect([test])
             ledger.enter(test, {"case": asdict(own), "outcome": made}, "pass", "")
-        (found,) = places(group, ledger.expected, ledger.rows, ZOO, GATE)
+        (found,) = group_standings(group, ledger.expected, ledger.rows, ZOO, GATE)
         return found
 
-    assert place_of(("", "net", 0.4)).standings[0].rank == 2
-    assert place_of(("a-", "net", 0.4), ("b-", "net", 0.4)).standings[0].rank == 2
-    found = place_of(("a-", "net", 0.4), ("b-", "net", 0.3))
-    assert found.why_none == "tiny/easy/injection/rnd is several tests of different figures"
-    found = place_of(("a-", "a", 0.4), ("b-", "b", 0.4))
-    assert found.why_none == "its cases are of several models (a, b)"
+    assert standings(("", "net", 0.4)).standings[0].rank == 2
+    assert standings(("a-", "net", 0.4), ("b-", "net", 0.4)).standings[0].rank == 2
+    found = standings(("a-", "net", 0.4), ("b-", "net", 0.3))
+    assert found.unranked == "several tests of tiny/easy/injection/rnd have different figures"
+    found = standings(("a-", "a", 0.4), ("b-", "b", 0.4))
+    assert found.unranked == "its cases are of several models (a, b)"
 
 
 def test_cases_that_were_deselected_are_counted() -> None:
-    """The rank is then one over the others; a group of which none was to run has no place."""
-    (place,) = run({"": {"injection/rnd": (0.4,)}}, planned=["injection/pgd", "injection/fgsm"])
-    assert place.deselected == 2
-    assert place.standings[0].attacks == 1
+    """The rank is then one over the others; a group of which none was to run has no group."""
+    (group,) = run({"": {"injection/rnd": (0.4,)}}, planned=["injection/pgd", "injection/fgsm"])
+    assert group.deselected == 2
+    assert group.standings[0].attacks == 1
     assert run({"": {}}, planned=["injection/rnd"]) == []
 
 
@@ -132,12 +131,12 @@ def test_the_models_of_a_run_are_compared_on_what_all_were_judged_under() -> Non
         },
         boards={},
     )
-    weighted, under = comparisons(found)
+    weighted, under = rankings(found)
     assert (weighted.group, weighted.attack, weighted.attacks) == ("tiny/easy", "", 1)
     assert [(each.rank, each.name) for each in weighted.models] == [(1, "a"), (1, "b")]
     assert under.attack == "injection/rnd"
     assert [each.figure for each in under.models] == [0.6, 0.6]
-    assert comparisons(found[:1]) == []
+    assert rankings(found[:1]) == []
 
 
 @given(st.lists(st.integers(0, 100).map(lambda each: each / 100), min_size=2, max_size=5))
@@ -147,7 +146,7 @@ def test_ranks_of_models_follow_their_accuracies(attacked: list[float]) -> None:
         {f"m{number}": {"injection/rnd": (value,)} for number, value in enumerate(attacked)},
         boards={},
     )
-    under = comparisons(found)[1]
+    under = rankings(found)[1]
     assert under.models[0].rank == 1
     for one in under.models:
         assert one.rank == 1 + sum(other.figure > one.figure for other in under.models)
@@ -160,8 +159,8 @@ def test_the_place_under_one_attack_is_known_from_its_outcome() -> None:
     assert (standing.attack, standing.rank, standing.figure) == ("injection/rnd", 2, 0.5)
     assert standing.better is not None
     assert standing.better.name == "strong"
-    other = Opponents(board=replace(BOARD, fingerprint="0" * 64))
-    same = Opponents(board=replace(BOARD, fingerprint=made.dataset), only=("weak",))
+    other = replace(BOARD, fingerprint="0" * 64)
+    same = replace(BOARD.among(["weak"]), fingerprint=made.dataset)
     (standing,) = standings_of(made, {"tiny": (other, same)}, GATE)
     assert (standing.rank, standing.competitors) == (1, 2)
     assert standings_of(made, {}, GATE) == ()

@@ -1,0 +1,79 @@
+"""The lowest accuracies and the deltas in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from grb_check.cases.metrics import Figure
+from grb_check.ranking.lowest import REFERENCE, Delta, Lowest
+from grb_check.reports.lowest_words import delta_lines, lowest_line, suite_properties
+
+LOWEST = Lowest(
+    model="a",
+    label="",
+    dataset="cora",
+    difficulty="full",
+    budget=None,
+    attack="modification/prbcd",
+    attacks=3,
+    repeats=2,
+    accuracy=Figure(0.58, 0.0283),
+    drop=Figure(0.275, 0.0354),
+)
+DELTA = Delta(model="a", label="", to=REFERENCE, budget=None, groups=("cora/full",), value=-0.175)
+
+
+def test_a_lowest_accuracy_has_a_deviation_if_there_are_several_repeats() -> None:
+    """Nothing is printed that was not measured."""
+    assert lowest_line(LOWEST) == (
+        "lowest on cora/full: modification/prbcd 58.0% +- 2.8 (drop 27.5% +- 3.5)"
+    )
+    assert lowest_line(replace(LOWEST, repeats=1)) == (
+        "lowest on cora/full: modification/prbcd 58.0% (drop 27.5%)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "deviation", "words"),
+    [
+        (-0.175, 0.018, "-17.5 +- 1.8 points (more robust)"),
+        (0.15, 0.141, "+15.0 +- 14.1 points (less robust)"),
+        (0.1, 0.212, "+10.0 +- 21.2 points (no clear difference)"),
+        (0.0, 0.0, "+0.0 +- 0.0 points (no clear difference)"),
+        (0.25, None, "+25.0 points (less robust)"),
+        (0.0, None, "+0.0 points (as robust)"),
+    ],
+)
+def test_a_larger_drop_is_less_robust(value: float, deviation: float | None, words: str) -> None:
+    """Unless it is within the deviation over the repeats, which may be chance."""
+    made = replace(DELTA, value=value, deviation=deviation)
+    assert delta_lines([made]) == [f"delta to the reference GCN over 1 dataset: {words}"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        (("cora/full", "citeseer/full"), "2 datasets"),
+        (("cora/easy", "cora/hard"), "2 difficulties of 1 dataset"),
+    ],
+)
+def test_a_line_says_what_the_mean_is_over(groups: tuple[str, ...], words: str) -> None:
+    """Datasets, or difficulties if a dataset has several."""
+    (line,) = delta_lines([replace(DELTA, groups=groups)])
+    assert f" over {words}: " in line
+
+
+def test_models_and_budgets_are_named_and_a_reason_takes_the_place_of_a_value() -> None:
+    """In lines and in JUnit's properties, which leave out what has no value."""
+    mine = replace(DELTA, label="mine", to="base", budget=0.05, value=0.25)
+    other = replace(mine, label="other", value=None, why_none="they have no case in common")
+    assert delta_lines([mine, other]) == [
+        "delta of mine to base over 1 dataset at budget 0.05: +25.0 points (less robust)",
+        "no delta of other to base at budget 0.05: they have no case in common",
+    ]
+    assert suite_properties([replace(LOWEST, label="mine")], [mine, other]) == {
+        "grb.lowest.mine@cora/full": "modification/prbcd 0.5800, drop 0.2750",
+        "grb.delta.mine+budget=0.05": "0.2500 to base over 1 dataset",
+    }
