@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE
-from grb_check.gate.baselines.compare import Pair, compare, compare_together
+from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE, LOSS_MARGIN
+from grb_check.gate.baselines.compare import Pair, compare, compare_jointly
 from grb_check.gate.baselines.files import Entry
 
 Bits = NDArray[np.int8]
 
-MARGIN: Final = 2.0
 POOLS: Final = 20  # drawn from the pool, to show what its size leaves open
 # Name: variant of the baseline, variant of the new run, points that are lost besides.
 PLANTS: Final[dict[str, tuple[str, str, float]]] = {
@@ -122,8 +121,8 @@ def _alarm(pool: Pool, plant: str, repeats: int, rng: np.random.Generator) -> bo
         for place, case in enumerate(pool.cases)
     ]
     alpha = ALPHA * (1.0 - JOINT_SHARE) / len(pairs)
-    joint = compare_together(pairs, MARGIN, ALPHA * JOINT_SHARE)
-    verdicts = [joint, *(compare(pair, MARGIN, alpha) for pair in pairs)]
+    joint = compare_jointly(pairs, LOSS_MARGIN, ALPHA * JOINT_SHARE)
+    verdicts = [joint, *(compare(pair, LOSS_MARGIN, alpha) for pair in pairs)]
     return any(each is not None and each.result == "fail" for each in verdicts)
 
 

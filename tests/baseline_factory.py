@@ -1,13 +1,17 @@
-"""Entries of a baseline made of bits, for tests of what compares them."""
+"""Entries of a baseline made of bits, and changed files, for tests."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from grb_check.gate.baselines.files import Entry
+from grb_check.files.typed_json import digest_of
+from grb_check.gate.baselines.files import Content, Entry
 
 
 def entry(
@@ -40,6 +44,12 @@ def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> 
         [ranks < round(value * targets) for value in values],
         weights=[f"{name}{number}" for number in range(len(values))],
     )
+
+
+def resealed(file: dict[str, Any]) -> str:
+    """The text of a changed file, with the digest of its present content."""
+    fields = {name: file[name] for name in Content.__struct_fields__}
+    return json.dumps(file | {"digest": digest_of(msgspec.convert(fields, Content))})
 
 
 @st.composite

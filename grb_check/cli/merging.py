@@ -14,13 +14,13 @@ from grb_check.cli.restoring import settings_of
 from grb_check.cli.shard_records import Part
 from grb_check.errors import UsageError, one_line
 from grb_check.files.whole import check_writable
-from grb_check.gate.baselines.baseline import Baseline, open_baseline
-from grb_check.gate.baselines.judging import BaselineEnd, end_of
+from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
+from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.ranking.rank_plan import RankPlan, RankVerdict, prepare
 from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports import json_report
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.settings import MARGIN, Settings
+from grb_check.settings.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Whole:
     torn: Sequence[str]
     ranks: Ranks
     verdicts: Sequence[RankVerdict]
-    baseline: BaselineEnd | None
+    baseline: BaselineResult | None
     record: Mapping[str, Any]
 
 
@@ -79,7 +79,7 @@ def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool =
     verdicts = rank_plan.verdicts(ranks, stopped=False)
     end = None
     if kept is not None:
-        end = end_of(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
+        end = baseline_result(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
     record = json_report.record(settings, rows, missing, ranks, verdicts, plan)
     record["settings"] = parts[0].record["settings"]
     record["environment"] = parts_.joined_environment(parts)
@@ -141,7 +141,7 @@ def _new_baseline(path: Path, *, update: bool) -> Baseline:
             f"add --update-baseline to write the file"
         )
     check_writable("--baseline", path)
-    return open_baseline(path, MARGIN, update=update)
+    return open_baseline(path, LOSS_MARGIN, update=update)
 
 
 def _check_boards(rank_plan: RankPlan, rows: Sequence[Row], torn: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The rules that turn outcomes into pass or fail: limits, baselines, limits on ranks.
+"""The rules that decide pass or fail: limits on drops, baselines, limits on ranks.
 
 May import `errors`, `files`, `cases` and `evaluation`. May be imported by every later package.
 Importing it loads no torch.

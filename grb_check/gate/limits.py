@@ -1,4 +1,4 @@
-"""The rule that turns an outcome into pass or fail. Sees outcomes only; no torch, no pytest."""
+"""The rule that decides pass or fail from an outcome. No torch, no pytest."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.baselines.comparison import Comparison
 
-MARGIN: Final = 0.05  # relative drop beyond the reference that nobody would call a regression
+DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of the reference
 CONFIDENCE: Final = 0.95  # one-sided
-INTERVAL: Final = 0.95  # two-sided, of the mean drop
+INTERVAL: Final = 0.95  # two-sided, for the mean drop
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Cases that match `pattern` may drop by `limit` at most."""
+    """The largest relative drop that passes in cases that match `pattern`."""
 
     pattern: str
     limit: float
@@ -31,14 +31,14 @@ class Threshold:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What the user asks of a model.
+    """The limits that the user sets.
 
     Attributes:
-        thresholds: patterns over case ids; the last match wins. One that fits a case without its
-            budget holds for it, unless one that names the budget does.
-        max_drop: for cases that no threshold matches; None: compare with the reference.
-        min_clean: the floor of the clean accuracy; None: `FLOOR_SHARE` of the reference's.
-        strict_diagnostics: whether a case fails for what its diagnostics found.
+        thresholds: patterns over case ids; the last match wins. A pattern without a budget also
+            matches cases with one, unless another matches that names the budget.
+        max_drop: for cases that no threshold matches; None compares with the reference.
+        min_clean: floor of the clean accuracy; None means `FLOOR_SHARE` of the reference's.
+        strict_diagnostics: whether a case fails for the findings of its diagnostics.
     """
 
     thresholds: tuple[Threshold, ...] = ()
@@ -49,20 +49,21 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a case passed, against which limit, and in whose name.
+    """Whether a case passed, and the limits that decided.
 
     Attributes:
-        limit: the largest relative drop that passes; None where the baseline takes its place.
-        width: half-width of the interval inside the default limit; 0 for an absolute one.
+        passed: whether it did.
+        limit: the largest relative drop that passes; None if the baseline replaces it.
+        width: half-width of the interval in the default limit; 0 for an absolute limit.
         floor: the smallest clean accuracy that passes.
-        below_floor: it failed for its clean accuracy, whatever the drop is.
-        rule: where the limit comes from, for people.
+        below_floor: whether it failed for its clean accuracy, whatever the drop.
+        rule: the origin of the limit, for reports.
         message: one line that begins with the figures.
-        failed_diagnostics: names of the diagnostics for which it failed, and for nothing else.
-        method: of the interval, for people.
-        interval: two-sided 95 % interval of the mean drop; None where nothing tells.
-        borderline: whether an absolute limit lies in it: the point estimate decided alone.
-        comparison: with the baseline, where there is one.
+        failed_diagnostics: names of the diagnostics that are the only reason for its failure.
+        method: of the interval, for reports.
+        interval: two-sided 95 % interval of the mean drop; None if unknown.
+        borderline: whether an absolute limit lies in it, so that the point estimate decided.
+        comparison: with the baseline; None without one.
     """
 
     passed: bool
@@ -80,10 +81,10 @@ class Verdict:
 
 
 def parse_fraction(text: str, name: str) -> float:
-    """A fraction from `0.2` or `20%`.
+    """Read a fraction such as `0.2` or `20%`.
 
     Raises:
-        UsageError: not a number, or outside -1 .. 1.
+        UsageError: it is not a number from -1 to 1.
     """
     body, percent = text.strip(), 1.0
     if body.endswith("%"):
@@ -94,7 +95,7 @@ def parse_fraction(text: str, name: str) -> float:
         value = math.nan
     if not -1.0 <= value <= 1.0:
         raise UsageError(
-            f"{name}: {text!r} is no fraction; give a number such as 0.2 or 20%, at most 1 or 100%"
+            f"{name}: {text!r} is not a fraction; give a number such as 0.2 or 20%, at most 100%"
         )
     return value
 
@@ -108,7 +109,7 @@ def parse_threshold(line: str) -> Threshold:
     pattern, separator, value = line.rpartition("=")
     if not separator or not pattern.strip():
         raise UsageError(
-            f"threshold {line!r} has not the form 'pattern = value', "
+            f"threshold {line!r} must have the form 'pattern = value', "
             f"such as 'grb-cora/*/injection/* = 0.3'"
         )
     return Threshold(pattern.strip(), parse_fraction(value, f"threshold {line!r}"))
@@ -129,19 +130,24 @@ def check_patterns(thresholds: Sequence[Threshold], known: Sequence[Case]) -> No
 
 
 def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) -> Verdict:
-    """Hold an outcome against the gate.
+    """Judge an outcome.
 
     An absolute limit (a threshold, or `max_drop`) is compared with the mean drop. Without one the
     limit is the drop of the reference GCN under the same perturbations (under the same attack on
-    itself where that is white-box), plus `MARGIN`, plus the half-width of the one-sided 95 %
+    itself where that is white-box), plus `DROP_MARGIN`, plus the half-width of the one-sided 95 %
     interval of the excess over the reference: a case fails only when the repeats show that the
-    model is worse than the reference by more than the margin. Where a case was tested against a
-    baseline, that takes the place of the default limit: a model is then held to what it was, not to
-    a GCN. One repeat of a retrained model is no test. Absolute limits and the clean floor hold
-    besides.
-    The clean floor comes first: a constant predictor has no drop and is not robust. With
-    `strict_diagnostics` a case that would pass fails where a diagnostic says that its attack may
-    have been too weak.
+    model is worse than the reference by more than the margin. A comparison with a baseline replaces
+    the default limit: the model is then compared with its earlier version, not with a GCN (one
+    repeat of a retrained model is not a test). Absolute limits and the clean floor still apply.
+
+    The clean floor is checked first: a constant predictor has no drop and is not robust. With
+    `strict_diagnostics` a case that would pass fails if a diagnostic finds that its attack may have
+    been too weak.
+
+    Args:
+        outcome: of the case.
+        gate: the limits that the user sets.
+        comparison: with the baseline; None without one.
     """
     limit = _limit(outcome, gate, comparison)
     floor, floor_rule = clean_floor(outcome, gate)
@@ -155,11 +161,11 @@ def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) ->
     if below_floor:
         message = (
             f"clean accuracy {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
-            f"the drop of {outcome.drop:.1%} means nothing"
+            f"the drop of {outcome.drop:.1%} is meaningless"
         )
     elif findings:
-        told = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in findings)
-        message = f"diagnostics: {told}. The drop of {outcome.drop:.1%} may mean nothing"
+        listed = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in findings)
+        message = f"diagnostics: {listed}. The drop of {outcome.drop:.1%} may be meaningless"
     elif comparison is not None and (limit.value is None or (worse and not over)):
         message = comparison.text
     else:
@@ -182,7 +188,7 @@ def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) ->
 
 @dataclass(frozen=True, kw_only=True)
 class _Limit:
-    """The largest drop that passes, None where the baseline judges; where it comes from."""
+    """The largest drop that passes, or None if the baseline judges, and its origin."""
 
     value: float | None
     rule: str
@@ -200,7 +206,7 @@ def _over(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | None)
 
 
 def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
-    """The smallest clean accuracy that passes, and where it comes from."""
+    """Return the smallest clean accuracy that passes, and its origin."""
     if gate.min_clean is not None:
         return gate.min_clean, "min clean accuracy"
     rule = f"{FLOOR_SHARE:.0%} of the reference GCN's {outcome.reference_clean:.1%}"
@@ -220,17 +226,16 @@ def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None) -> _Limi
     if comparison is not None and comparison.judges:
         return _Limit(value=None, rule="baseline")
     width = _half_width(outcome)
-    rule = (
-        f"reference GCN {outcome.reference_drop:.1%} + margin {MARGIN:.0%} + interval {width:.1%}"
-    )
-    return _Limit(value=outcome.reference_drop + MARGIN + width, rule=rule, width=width)
+    reference = f"reference GCN {outcome.reference_drop:.1%}"
+    rule = f"{reference} + margin {DROP_MARGIN:.0%} + interval {width:.1%}"
+    return _Limit(value=outcome.reference_drop + DROP_MARGIN + width, rule=rule, width=width)
 
 
 def _interval(outcome: Outcome) -> tuple[tuple[float, float], str]:
-    """Two-sided 95 % interval of the mean drop, and how it was made.
+    """Return the two-sided 95 % interval of the mean drop, and its method.
 
-    Student's t over the repeats; of one repeat Clopper and Pearson's over the targets, the clean
-    accuracy taken as given, which knows nothing of another training.
+    Student's t over the repeats; for one repeat Clopper and Pearson's over the targets, given the
+    clean accuracy, which does not cover the variance of another training.
     """
     from scipy.special import betaincinv, stdtrit
 
@@ -247,10 +252,10 @@ def _interval(outcome: Outcome) -> tuple[tuple[float, float], str]:
 
 
 def _half_width(outcome: Outcome) -> float:
-    """Of the one-sided interval of the mean excess of the victim's drop over the reference's.
+    """Return the half-width of the one-sided interval of the mean excess over the reference's drop.
 
-    Student's t over the repeats. One repeat has no spread: then the binomial deviation of the two
-    attacked accuracies over the targets stands in, which is too small where retraining varies.
+    Student's t over the repeats. One repeat has no spread: the binomial deviation of the two
+    attacked accuracies over the targets replaces it, which is too small if retraining varies.
     """
     from scipy.special import ndtri, stdtrit  # not scipy.stats, which takes a second to import
 

@@ -1,4 +1,4 @@
-"""Limits on ranks: the rank that a model must have on a dataset at a difficulty. No torch."""
+"""Limits on ranks: the worst rank that passes on a dataset at a difficulty. No torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLE: Final = "grb-cora/full = 5"
 
 @dataclass(frozen=True)
 class RankLimit:
-    """Where `pattern` matches, a model must be of that rank or a better one."""
+    """The worst rank that passes in groups that match `pattern`."""
 
     pattern: str
     rank: int
@@ -29,7 +29,7 @@ class Group:
         model: its label.
         dataset: name.
         difficulty: name.
-        several: whether the run has several models, so that ids hold the label.
+        several: whether the run has several models; ids then hold the label.
     """
 
     model: str
@@ -52,15 +52,15 @@ def parse_rank_limit(line: str) -> RankLimit:
     """Read `[model@]dataset/difficulty = rank`, with shell wildcards on the left.
 
     Raises:
-        UsageError: another form, or no rank on the right.
+        UsageError: the line has another form, or the right side is not a rank.
     """
     pattern, separator, text = (part.strip() for part in line.rpartition("="))
     if not separator or not pattern:
         raise UsageError(
-            f"{FLAG} {line!r} has not the form 'dataset/difficulty = rank', such as {EXAMPLE!r}"
+            f"{FLAG} {line!r} must have the form 'dataset/difficulty = rank', such as {EXAMPLE!r}"
         )
     if not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"{FLAG} {line!r}: {text!r} is no rank; give a whole number from 1 on")
+        raise UsageError(f"{FLAG} {line!r}: {text!r} is not a rank; give a whole number from 1")
     return RankLimit(pattern, int(text))
 
 
@@ -79,5 +79,5 @@ def check_rank_limits(limits: Sequence[RankLimit], known: Sequence[Group]) -> No
 
 
 def limit_of(group: Group, limits: Sequence[RankLimit]) -> RankLimit | None:
-    """The limit that holds for a group: the last that matches."""
+    """Return the limit of a group, the last that matches; None if none does."""
     return next((each for each in reversed(limits) if group.matches(each.pattern)), None)

@@ -1,4 +1,4 @@
-"""Summaries and ranks: of the models of a run, and against leaderboards.
+"""Summaries and ranks of the models of a run, among each other and on leaderboards.
 
 May import every earlier package but `gradients`. May be imported by `settings`, `reports`,
 `session` and `cli`. Only making a board loads torch.

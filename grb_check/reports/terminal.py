@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.outcomes import Outcome
-from grb_check.gate.limits import MARGIN
+from grb_check.gate.limits import DROP_MARGIN
 from grb_check.ranking.budget_curves import named_curves
 from grb_check.ranking.lowest import deltas, lowest
 from grb_check.ranking.orders import by_robustness, mean_by_attack
@@ -24,7 +24,7 @@ from grb_check.settings.settings import Settings
 
 if TYPE_CHECKING:
     from grb_check.cases.shards import Plan
-    from grb_check.gate.baselines.judging import BaselineEnd
+    from grb_check.gate.baselines.result import BaselineResult
     from grb_check.ranking.standing import Standing
 
 COLUMNS = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
@@ -110,7 +110,7 @@ def _baseline(settings: Settings) -> list[str]:
         return []
     what = f"{len(baseline.entries)} entries, margin {baseline.margin:g} points"
     if baseline.writes:
-        what = "to be written" if baseline.asked else "not there yet: to be written"
+        what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"
     where = os.path.relpath(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
@@ -133,7 +133,7 @@ def _limits(settings: Settings) -> list[str]:
     if gate.max_drop is not None:
         lines.append(f"drop {gate.max_drop:.1%} ({origin['grb_max_drop']})")
     else:
-        lines.append(f"drop of the reference GCN + {MARGIN:.0%} + its interval (default)")
+        lines.append(f"drop of the reference GCN + {DROP_MARGIN:.0%} + its interval (default)")
     judges = settings.baseline is not None and not settings.baseline.writes
     if judges and gate.max_drop is None:
         lines[-1] += "; where the baseline has an entry, no loss beyond its margin instead"
@@ -170,7 +170,7 @@ def write_table(reporter: Lines, rows: Sequence[Row], settings: Settings, ranks:
     _write_ranks(reporter, rows, settings, ranks)
 
 
-def write_baseline(reporter: Lines, end: BaselineEnd, rows: Sequence[Row]) -> None:
+def write_baseline(reporter: Lines, end: BaselineResult, rows: Sequence[Row]) -> None:
     """What the baseline says of the run, or that it was written."""
     for line in baseline_lines(end, rows):
         reporter.write_line(line)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.cases.case import Case, node_path
 from grb_check.cases.expected_cases import Row
-from grb_check.gate.baselines.baseline import Together
-from grb_check.gate.baselines.judging import BaselineEnd
+from grb_check.gate.baselines.baseline import JointComparison
+from grb_check.gate.baselines.result import BaselineResult
 from grb_check.reports.junit import comparison_properties
 from grb_check.session.collection import BASELINE_TEST
 from grb_check.session.entered_tests import entered_test
@@ -29,10 +29,10 @@ WORDS: Final = {
 }
 
 
-def baseline_reports(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
+def baseline_reports(end: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
     """The reports of `grb::[model::]dataset::test_baseline`, one test for each of them."""
-    if not end.unasked:
-        return [_together(each) for each in end.together]
+    if not end.unrequested:
+        return [_joint(each) for each in end.joint]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
         f"there was no baseline {end.where}: it was written from this run, {end.written} "
@@ -47,15 +47,13 @@ def baseline_reports(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.
     ]
 
 
-def baseline_lines(end: BaselineEnd, rows: Sequence[Row]) -> list[str]:
+def baseline_lines(end: BaselineResult, rows: Sequence[Row]) -> list[str]:
     """The comparison in words, a line for each model and dataset; then the notes."""
     found = [row.verdict["comparison"] for row in rows if row.verdict is not None]
     results = Counter(each["result"] for each in found if each is not None)
     counted = ", ".join(f"{results[each]} {WORDS[each]}" for each in ORDER if results[each])
     lines = [f"baseline {end.where}: {counted}"] if counted else []
-    lines += [
-        f"baseline, all cases of {each.name}: {each.comparison.text}" for each in end.together
-    ]
+    lines += [f"baseline, all cases of {each.name}: {each.comparison.text}" for each in end.joint]
     return lines + _needed(rows)
 
 
@@ -84,7 +82,7 @@ def loss(verdict: Any) -> str:
     return f"{compared['loss']:+.1f}{mark}"
 
 
-def _together(each: Together) -> list[pytest.TestReport]:
+def _joint(each: JointComparison) -> list[pytest.TestReport]:
     compared = each.comparison
     return entered_test(
         _path(each.model, each.dataset),

@@ -23,7 +23,7 @@ from grb_check.cases.shards import Plan, plan
 from grb_check.datasets import Source
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import key_of
-from grb_check.gate.baselines.judging import BaselineEnd, end_of
+from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.ranking.rank_plan import prepare
 from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports import json_report, junit, rank_words, terminal, written
@@ -90,7 +90,7 @@ class Run:
         self.rank_plan = prepare(rank_request(self.settings), planned)
         self._ranks = Ranks()
         self._unjudged: list[str] = []
-        self._baseline: BaselineEnd | None = None
+        self._baseline: BaselineResult | None = None
         if config.getoption("grb_only"):
             config.args[:] = []
         if not is_worker(config):
@@ -283,7 +283,7 @@ class Run:
         judged = [each for each in verdicts if each.passed is not None]
         entered = list(map(rank_reports, judged))
         if self.settings.baseline is not None:
-            self._baseline = end_of(
+            self._baseline = baseline_result(
                 self.settings.baseline,
                 rows,
                 self.plan.cases,

@@ -34,7 +34,7 @@ from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose, unknown
 from grb_check.files.whole import check_writable
-from grb_check.gate.baselines.baseline import Baseline, open_baseline
+from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.limits import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.gate.rank_limits import RankLimit, parse_rank_limit
 from grb_check.ranking.comparison_models import ComparisonModels, read_comparison_models
@@ -45,7 +45,6 @@ from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.report_paths import Outputs, read_outputs
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
-MARGIN: Final = 2.0
 REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
@@ -353,7 +352,7 @@ def _kept(origins: Mapping[str, str], baseline: Baseline | None) -> dict[str, st
 
 
 def _margin(raw: RawValues) -> float:
-    text = str(raw.one("grb_margin", MARGIN)).strip()
+    text = str(raw.one("grb_margin", LOSS_MARGIN)).strip()
     try:
         points = float(text)
     except ValueError:

@@ -14,7 +14,7 @@ from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import (
-    MARGIN,
+    DROP_MARGIN,
     Gate,
     Threshold,
     check_patterns,
@@ -100,21 +100,21 @@ def test_by_default_an_excess_that_the_repeats_do_not_show_passes() -> None:
     victim = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.2)]
     reference = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.6)]
     made = outcome(victim, reference)
-    assert made.drop - made.reference_drop > MARGIN
+    assert made.drop - made.reference_drop > DROP_MARGIN
     assert judge(made, Gate()).passed
 
 
 def test_the_default_interval_is_students_t_over_the_repeats() -> None:
     """t(0.95, 2 degrees of freedom) = 2.919986, from a printed table."""
     made = outcome([(1.0, 0.5), (1.0, 0.6), (1.0, 0.7)], [(1.0, 0.9)] * 3)
-    expected = 0.1 + MARGIN + 2.919986 * 0.1 / math.sqrt(3)
+    expected = 0.1 + DROP_MARGIN + 2.919986 * 0.1 / math.sqrt(3)
     assert judge(made, Gate()).limit == pytest.approx(expected, abs=1e-6)
 
 
 def test_one_repeat_takes_the_binomial_deviation_of_the_targets() -> None:
     """z(0.95) = 1.644854; two attacked accuracies of 0.5 over 100 targets."""
     made = outcome([(1.0, 0.5)], [(1.0, 0.5)])
-    expected = 0.5 + MARGIN + 1.644854 * math.sqrt(2 * 0.25 / 100)
+    expected = 0.5 + DROP_MARGIN + 1.644854 * math.sqrt(2 * 0.25 / 100)
     assert judge(made, Gate()).limit == pytest.approx(expected, abs=1e-6)
 
 
@@ -148,7 +148,7 @@ def test_fractions_are_read_as_number_or_percentage() -> None:
 @pytest.mark.parametrize("text", ["", "x", "20", "nan", "101%", "0.2.1"])
 def test_what_is_no_fraction_is_refused(text: str) -> None:
     """20 without a percent sign is more likely a mistake than a drop of 2000 %."""
-    with pytest.raises(UsageError, match="no fraction"):
+    with pytest.raises(UsageError, match="not a fraction"):
         parse_fraction(text, "--grb-max-drop")
 
 
@@ -185,7 +185,7 @@ def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
     assert verdict.failed_diagnostics == ("no-gradient",)
     assert verdict.message == (
         "diagnostics: no-gradient: 0.5 beyond 0.1 (docs/diagnostics.md#no-gradient). The drop of "
-        "12.5% may mean nothing. synthetic-cora/easy/injection/pgd"
+        "12.5% may be meaningless. synthetic-cora/easy/injection/pgd"
     )
 
 

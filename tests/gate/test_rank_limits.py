@@ -27,7 +27,7 @@ def test_a_limit_is_a_pattern_and_a_rank(line: str) -> None:
 @pytest.mark.parametrize("line", ["grb-cora/full", "=5", "x/full=", "x/full=0", "x=-1", "x=2.5"])
 def test_anything_else_is_refused(line: str) -> None:
     """The line is quoted, and the form told."""
-    with pytest.raises(UsageError, match=r"--grb-min-rank '.*' has not|is no rank; give a whole"):
+    with pytest.raises(UsageError, match=r"'.*' must have the form|is not a rank; give a whole"):
         parse_rank_limit(line)
 
 

@@ -1,1 +1,1 @@
-"""Comparing a run with one that is kept: files, tests, verdicts."""
+"""Compare a run with a saved one: files, tests, verdicts."""

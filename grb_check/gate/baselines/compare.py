@@ -1,7 +1,7 @@
-"""One case, and all of a model and dataset together, against what is kept. See docs/gate.md.
+"""Compare one case, or all cases of a model and dataset, with the baseline. See docs/gate.md.
 
-A model that is the same, or finished, is compared target by target; one that was retrained repeat
-by repeat, since the targets of one training share that training's luck.
+A model that is the same, or trained before the run, is compared target by target; one that was
+retrained is compared repeat by repeat, since all targets share the randomness of a training.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from grb_check.cases.case import DIFFICULTIES, WHOLE
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import Entry
-from grb_check.gate.baselines.paired import paired_test, sign_test
+from grb_check.gate.baselines.paired import MAX_REPEATS, paired_test, sign_test
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int64]
 
-CONFIDENCE: Final = 0.95  # one-sided: with which a loss beyond the margin is excluded
-SPREAD_FLOOR: Final = 0.5  # points: a case that hardly varies does not outweigh all others
+CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin
+SPREAD_FLOOR: Final = 0.5  # points; limits the weight of a case that hardly varies
 ON_TARGETS: Final = "exact sign test on targets"
 ON_REPEATS: Final = "paired t-test on repeats"
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A case of a difficulty as it was and as it is."""
+    """A case of the baseline and of this run."""
 
-    level: str
+    difficulty: str
     before: Entry
     after: Entry
 
     @property
     def repeats(self) -> int:
-        """Repeats that both have; they share the seed of the attack."""
+        """Number of repeats that both have; they share the seed of the attack."""
         return min(self.before.repeats, self.after.repeats)
 
     @property
@@ -50,61 +50,61 @@ class Pair:
 
     @property
     def losses(self) -> list[float]:
-        """Of attacked accuracy in points, in each repeat that both have."""
+        """Loss of attacked accuracy in points, in each repeat that both have."""
         both = zip(self.before.attacked, self.after.attacked, strict=False)
         return [100.0 * (before - after) for before, after in both]
 
     @property
     def equal(self) -> bool:
-        """Whether every target is as before in every repeat."""
+        """Whether every target has the same result in every repeat."""
         return self.before.after[: self.repeats] == self.after.after[: self.repeats]
 
     @property
     def same_model(self) -> bool:
-        """Whether the same weights faced the same perturbations."""
+        """Whether the same weights were evaluated under the same perturbations."""
         n = self.repeats
         was = (*self.before.weights[:n], *self.before.perturbations[:n])
         return all(was) and was == (*self.after.weights[:n], *self.after.perturbations[:n])
 
     @property
-    def finished(self) -> bool:
-        """Whether each side is one model, which no training varies."""
+    def pretrained(self) -> bool:
+        """Whether each side has the same weights in all repeats, so that training plays no part."""
         sides = (self.before.weights, self.after.weights)
         return all(len(each) > 1 and all(each) and len(set(each)) == 1 for each in sides)
 
     @property
     def on_targets(self) -> bool:
-        """Whether targets are what is counted."""
-        return self.same_model or self.finished
+        """Whether the test is on targets, not on repeats."""
+        return self.same_model or self.pretrained
 
     @property
     def step(self) -> float:
-        """What one target is worth, in points of accuracy."""
+        """The accuracy of one target, in points."""
         return 100.0 / self.before.targets
 
     def balance(self) -> Numbers:
-        """For each target in how many repeats more it was right before than it is now: [t]."""
+        """Repeats in which a target was right before minus those in which it is now: int [t]."""
         was, now = (_right(side, self.repeats) for side in (self.before, self.after))
         balance: Numbers = (was - now).sum(axis=0)
         return balance
 
 
 def why_incomparable(before: Entry, after: Entry) -> str:
-    """What an entry is about that this case is not; empty where they can be compared."""
+    """Return why two entries cannot be compared; empty if they can."""
     for what in ("dataset", "targets", "attack", "threat"):
         was, now = getattr(before, what), getattr(after, what)
         if was != now:
-            return f"another {what}, {was} before and {now} now"
+            return f"the {what} is {now}, and was {was}"
     return ""
 
 
 def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
-    """The verdict on one case.
+    """Compare one case.
 
     Args:
         pair: of the case.
-        margin: loss in points that nobody minds.
-        alpha: the test's share in the error of the run.
+        margin: tolerated loss of accuracy, in percentage points.
+        alpha: significance level of the test.
     """
     why = why_incomparable(pair.before, pair.after)
     if why:
@@ -118,12 +118,12 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
     return judge.repeats(pair.losses, pair.step)
 
 
-def compare_together(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
-    """The verdict on all comparable cases of a model and dataset as one; None where there is none.
+def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
+    """Compare all comparable cases of a model and dataset in one test; None without any.
 
-    Repeats: the loss of a repeat is the mean over the cases, each weighted by the inverse of its
-    spread over the repeats (plus `SPREAD_FLOOR`): cases that vary less say more. Targets: each
-    counts once, by the sum over its cases; those of `full` are the three difficulties' again.
+    On repeats, the loss of a repeat is the mean over the cases, each weighted by the inverse of its
+    standard deviation over the repeats (plus `SPREAD_FLOOR`). On targets, each target counts once,
+    by the sum over its cases; those of `full` are the same as those of the three difficulties.
     """
     pairs = [each for each in pairs if not why_incomparable(each.before, each.after)]
     if not pairs:
@@ -146,7 +146,7 @@ def compare_together(pairs: Sequence[Pair], margin: float, alpha: float) -> Comp
 
 @dataclass(frozen=True)
 class _Judge:
-    """Makes comparisons of accuracies before and after."""
+    """Forms the comparison of two accuracies from a test."""
 
     before: float
     after: float
@@ -154,10 +154,10 @@ class _Judge:
     alpha: float
 
     def equal(self, repeats: int) -> Comparison:
-        """Nothing has changed."""
+        """Return the comparison of equal results."""
         return Comparison(
             result="equal",
-            text=f"equal to the baseline: every target as before ({_repeats(repeats)})",
+            text=f"equal to the baseline in every target ({_repeats(repeats)})",
             before=self.before,
             after=self.after,
             loss=0.0,
@@ -166,10 +166,10 @@ class _Judge:
         )
 
     def targets(self, balance: Numbers) -> Comparison:
-        """A loss is shown where p is under alpha, and minded where it is beyond the margin.
+        """Fail if p is below alpha and the loss of accuracy is beyond the margin.
 
-        The signs of the balance are what is tested, the loss of accuracy is what is minded: a
-        target that is lost in one of twenty repeats is a twentieth of one.
+        The test is on the signs of the balance. The loss is that of accuracy: a target that is lost
+        in one of twenty repeats counts a twentieth.
         """
         loss = round(100.0 * (self.before - self.after), 9)  # 2 is not beyond 2
         test = sign_test(int((balance > 0).sum()), int((balance < 0).sum()))
@@ -195,11 +195,11 @@ class _Judge:
         )
 
     def repeats(self, losses: Sequence[float], step: float) -> Comparison:
-        """A loss beyond the margin is shown, or excluded, or neither.
+        """Fail if a loss beyond the margin is shown, pass if it is excluded.
 
         Args:
             losses: of the repeats, in points.
-            step: by which a loss can differ from another.
+            step: smallest difference between two losses, in points.
         """
         if len(losses) < 2:
             return self._one_repeat(losses[0])
@@ -212,7 +212,7 @@ class _Judge:
         if shown:
             figures += f", at least {low:.1f}"
         elif not excluded:
-            figures += f", which {_repeats(test.n)} cannot tell from the margin{_needed(needed)}"
+            figures += f", not decided by {_repeats(test.n)}{_needed(needed)}"
         method = f"{ON_REPEATS}: t {test.statistic:.2f}, n {test.n}, p {_p(test.p)}"
         against = f"{'<' if test.p < self.alpha else '>='} {_p(self.alpha)}"
         return Comparison(
@@ -237,7 +237,7 @@ class _Judge:
         return Comparison(
             result="inconclusive",
             text=f"{self._against()}: loss {loss:.1f} points; one repeat of a retrained model "
-            f"tells nothing about the next, give more --grb-repeats on both sides",
+            f"says nothing about another, give more --grb-repeats on both sides",
             unit="repeats",
             n=1,
             before=self.before,
@@ -252,7 +252,7 @@ class _Judge:
 
 
 def _right(side: Entry, repeats: int) -> Numbers:
-    """Which targets were right in each of the repeats: [repeats, t]."""
+    """Return whether each target was right in each repeat: int64 [repeats, t]."""
     import numpy as np
 
     rows = np.stack([np.frombuffer(bits, np.uint8) for bits in side.after[:repeats]])
@@ -262,13 +262,13 @@ def _right(side: Entry, repeats: int) -> Numbers:
 def _joint_balance(pairs: Sequence[Pair]) -> Numbers:
     import numpy as np
 
-    found = {each.level for each in pairs}
+    found = {each.difficulty for each in pairs}
     levels = [each for each in DIFFICULTIES if each in found]
-    if WHOLE in found:  # all others together, if they are all there
+    if WHOLE in found:  # the union of the others
         levels = levels[:-1] if len(found) == len(DIFFICULTIES) else [WHOLE]
     return np.concatenate(
         [
-            np.sum([each.balance() for each in pairs if each.level == level], axis=0)
+            np.sum([each.balance() for each in pairs if each.difficulty == level], axis=0)
             for level in levels
         ]
     )
@@ -287,7 +287,7 @@ def _repeats(number: int) -> str:
 
 
 def _needed(repeats: int | None) -> str:
-    return f" ({repeats} would)" if repeats is not None else " (more than 1,000 would be needed)"
+    return f" ({repeats} would)" if repeats is not None else f" (nor by {MAX_REPEATS:,})"
 
 
 def _p(value: float) -> str:

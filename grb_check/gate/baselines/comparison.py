@@ -1,4 +1,4 @@
-"""What comparing one case, or all of them together, with a baseline said. Builtin types only."""
+"""The result of comparing one case, or all cases jointly, with a baseline. Builtin types only."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ Result: TypeAlias = Literal["equal", "pass", "fail", "inconclusive", "incomparab
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The verdict and everything that it rests on.
+    """The result of a comparison and the figures that it is based on.
 
     Attributes:
-        result: `equal`: every target as before; `pass`: no loss beyond the margin, or less than
-            could be one; `fail`: a loss is shown; `inconclusive`: the repeats cannot tell;
-            `incomparable`: the entry is about something else; `new`: there is no entry.
-        text: why, in one sentence for people.
-        method: of the test; empty where none was made.
-        unit: what was counted, `targets` or `repeats` ...
-        n: ... and how many of them the test had.
+        result: `equal`: every target has the same result; `pass`: no loss beyond the margin;
+            `fail`: a loss beyond the margin is shown; `inconclusive`: neither is shown;
+            `incomparable`: the entry is of another dataset, attack or threat; `new`: there is none.
+        text: the reason, in one sentence.
+        method: name of the test; empty without a test.
+        unit: of the test, `targets` or `repeats`; empty without a test.
+        n: number of units.
         before: attacked accuracy of the baseline, in [0, 1].
         after: attacked accuracy of this run.
         loss: `before - after` in accuracy points; positive is worse.
-        low: lower end of the one-sided interval of the loss, in points; None of targets that
-            changed in some of the repeats or cases alone.
-        margin: loss in points that nobody minds.
+        low: lower end of the one-sided interval of the loss, in points; None if unknown, as for
+            targets that changed in only some of the repeats or cases.
+        margin: tolerated loss of accuracy, in percentage points.
         statistic: of the test.
-        p: probability of a loss like this where none (beyond the margin, for repeats) is.
-        alpha: p has to be under it; the share of this test in the error of the whole run.
-        repeats_needed: where it is inconclusive: repeats with which a loss like this would show;
-            None where it would take very many, or where one repeat tells nothing of the spread.
+        p: p-value; the null hypothesis is no loss, or on repeats no loss beyond the margin.
+        alpha: significance level of the test, its share of the family-wise error rate.
+        repeats_needed: if inconclusive, the number of repeats that would decide such a loss; None
+            if that is unknown or above `paired.MAX_REPEATS`.
     """
 
     result: Result
@@ -50,5 +50,5 @@ class Comparison:
 
     @property
     def judges(self) -> bool:
-        """Whether it can take the place of another limit: nothing changed, or it was tested."""
+        """Whether it replaces the default limit: nothing has changed, or a test was made."""
         return self.result == "equal" or self.method != ""

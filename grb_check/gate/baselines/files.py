@@ -1,51 +1,52 @@
-"""The baseline file: figures that people review, and which targets were right in each repeat.
+"""The baseline file: figures for review, and which targets were right in each repeat.
 
-Format 2 is JSON of three objects. `about` says what it is and with which versions it was made.
-`cases` has, for each case, the figures and what they depend on, one field a line and cases in
-order, so that a change of one case touches its lines alone and branches merge. `bits` has, for each
-case, the base64 of the zlib-compressed packed bits: for each repeat the targets that were right
-before the attack, then those right after it (`numpy.packbits`, first target first). No pickles.
+A typed JSON file, see `typed_json`. `cases` has, for each case, the figures and what they depend
+on, one field a line. `bits` has, for each case, the base64 of the zlib-compressed packed bits: for
+each repeat the targets that were right before the attack, then those right after it
+(`numpy.packbits`, first target first). Figures are formed from the bits, and checked against them
+when the file is read.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
-import json
 import statistics
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
 
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
+from grb_check.files.typed_json import FileKind, digest_of, encode, read
 from grb_check.files.whole import write_whole
 
-FORMAT: Final = 2
-WHAT: Final = (
+ABOUT: Final = (
     "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
 )
-MOST_BYTES: Final = 100_000_000  # of bits of one case; more is no file of ours
+WANTED: Final = "take it from version control, or write it again with --grb-update-baseline"
+MAX_BYTES: Final = 100_000_000  # of the bits of one case, so that a damaged file cannot fill memory
+Count = Annotated[int, msgspec.Meta(ge=1, le=8 * MAX_BYTES)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One case as it was.
+    """One case of the run that is the baseline.
 
     Attributes:
         dataset: fingerprint of the data.
-        attack: its description with version and settings; empty where nothing tells.
-        threat: what it was allowed.
-        targets: how many.
+        attack: its description with version and settings; empty if unknown.
+        threat: that the attack was held to.
+        targets: number of targets.
         seconds: that the case took, without the victim's training.
-        before: packed bits of the targets right on the clean graph, for each repeat ...
-        after: ... and on the attacked one.
-        weights: digest of the victim of each repeat ...
-        perturbations: ... and of what it faced.
+        before: packed bits of the targets right on the clean graph, in each repeat.
+        after: packed bits of the targets right on the attacked graph, in each repeat.
+        weights: digest of the victim of each repeat.
+        perturbations: digest of the perturbation of each repeat.
     """
 
     dataset: str
@@ -64,17 +65,60 @@ class Entry:
 
     @property
     def clean(self) -> tuple[float, ...]:
-        """Accuracy before, in [0, 1], of each repeat."""
-        return tuple(_count(bits) / self.targets for bits in self.before)
+        """Accuracy before the attack in each repeat, in [0, 1]."""
+        return tuple(_ones(bits) / self.targets for bits in self.before)
 
     @property
     def attacked(self) -> tuple[float, ...]:
-        """Accuracy after, in [0, 1], of each repeat."""
-        return tuple(_count(bits) / self.targets for bits in self.after)
+        """Accuracy after the attack in each repeat, in [0, 1]."""
+        return tuple(_ones(bits) / self.targets for bits in self.after)
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One case as the file shows it; what has a value for each repeat is separated by blanks."""
+
+    clean: str
+    attacked: str
+    drop: str
+    attacked_by_repeat: str
+    repeats: Count
+    targets: Count
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
+    dataset: str
+    attack: str
+    threat: str
+    weights: str
+    perturbations: str
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The content of the file; the keys of `cases` and `bits` are case ids."""
+
+    about: str
+    versions: dict[str, str]
+    cases: dict[str, Figures]
+    bits: dict[str, str]
+
+
+BASELINE: Final = FileKind(name="baseline", type=Content, format=3, wanted=WANTED)
+
+
+class Saved(NamedTuple):
+    """A baseline file as it was read.
+
+    Attributes:
+        entries: by the id of their case.
+        versions: of the packages that it was measured with, by name.
+        digest: of the content.
+    """
+
+    entries: Mapping[str, Entry]
+    versions: Mapping[str, str]
+    digest: str
 
 
 def entry_of(outcome: Outcome) -> Entry:
-    """What the file keeps of an outcome."""
+    """Return the entry of an outcome."""
     repeats = outcome.repeats
     spent = sum(each.seconds - each.training_seconds for each in repeats)
     return Entry(
@@ -96,71 +140,55 @@ def write_baseline(path: Path, entries: Mapping[str, Entry], versions: Mapping[s
     Args:
         path: of the file.
         entries: by the id of the case.
-        versions: of what made them.
+        versions: of the packages that the run was made with, grb_check among them.
     """
-    about = {"format": FORMAT, "what": WHAT, **versions}
     ordered = sorted(entries)
-    cases = {name: _head(entries[name]) for name in ordered}
-    bits = {name: _packed(entries[name]) for name in ordered}
-    # Objects of cases over several lines, everything in them on one.
-    lines = ["{", f' "about": {_object(about, 1)},', ' "cases": {']
-    lines += _listed(f"  {json.dumps(name)}: {_object(head, 2)}" for name, head in cases.items())
-    lines += [" },", ' "bits": {']
-    lines += _listed(f"  {json.dumps(name)}: {json.dumps(text)}" for name, text in bits.items())
-    lines += [" }", "}"]
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    content = Content(
+        about=ABOUT,
+        versions=dict(versions),
+        cases={name: _figures(entries[name]) for name in ordered},
+        bits={name: _packed(entries[name]) for name in ordered},
+    )
+    write_whole(path, encode(BASELINE, content, versions["grb_check"]).encode())
 
 
-def read_baseline(path: Path) -> dict[str, Entry]:
-    """The entries by the id of their case.
+def read_baseline(path: Path) -> Saved:
+    """Read a file.
 
     Raises:
-        UsageError: the file is none of these, of another format, or its bits and figures differ.
+        UsageError: it is not a baseline, is of another format, or its bits and figures differ.
     """
-    record = _read(path)
-    cases, bits = record["cases"], record["bits"]
-    if set(cases) != set(bits):
-        odd = min(set(cases) ^ set(bits))
-        raise _damaged(path, f"{odd!r} has no figures, or no bits")
-    return {name: _entry(path, name, cases[name], bits[name]) for name in cases}
+    content = read(BASELINE, path)
+    try:
+        if set(content.cases) != set(content.bits):
+            odd = min(set(content.cases) ^ set(content.bits))
+            raise ValueError(f"{odd!r} is in cases or in bits alone")
+        entries = {
+            name: _entry(name, figures, content.bits[name])
+            for name, figures in content.cases.items()
+        }
+    except ValueError as error:
+        raise UsageError(f"baseline {str(path)!r} is damaged: {error}; {WANTED}") from None
+    return Saved(entries, content.versions, digest_of(content))
 
 
-def digest_of(entries: Mapping[str, Entry]) -> str:
-    """Hex digest of all that the entries hold, whoever packed them: 16 digits."""
-    content = {
-        name: {**_head(entry), "before": _hex(entry.before), "after": _hex(entry.after)}
-        for name, entry in entries.items()
-    }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def versions_of(path: Path) -> dict[str, str]:
-    """What the file was made with: names and versions.
-
-    Raises:
-        UsageError: see `read_baseline`.
-    """
-    about = _read(path)["about"]
-    return {str(key): str(about[key]) for key in about if key not in ("format", "what")}
-
-
-def _head(entry: Entry) -> dict[str, Any]:
+def _figures(entry: Entry) -> Figures:
     drops = [relative_drop(*pair) for pair in zip(entry.clean, entry.attacked, strict=True)]
     spread = f" +- {100 * statistics.stdev(drops):.1f}" if len(drops) > 1 else ""
-    return {
-        "clean": f"{statistics.fmean(entry.clean):.2%}",
-        "attacked": f"{statistics.fmean(entry.attacked):.2%}",
-        "drop": f"{statistics.fmean(drops):.1%}{spread}",
-        "attacked_by_repeat": [round(100 * each, 2) for each in entry.attacked],
-        "repeats": entry.repeats,
-        "targets": entry.targets,
-        "seconds": entry.seconds,
-        "dataset": entry.dataset,
-        "attack": entry.attack,
-        "threat": entry.threat,
-        "weights": " ".join(entry.weights),
-        "perturbations": " ".join(entry.perturbations),
-    }
+    return Figures(
+        clean=f"{statistics.fmean(entry.clean):.2%}",
+        attacked=f"{statistics.fmean(entry.attacked):.2%}",
+        drop=f"{statistics.fmean(drops):.1%}{spread}",
+        attacked_by_repeat=" ".join(f"{100 * each:.2f}" for each in entry.attacked),
+        repeats=entry.repeats,
+        targets=entry.targets,
+        seconds=entry.seconds,
+        dataset=entry.dataset,
+        attack=entry.attack,
+        threat=entry.threat,
+        weights=" ".join(entry.weights),
+        perturbations=" ".join(entry.perturbations),
+    )
 
 
 def _packed(entry: Entry) -> str:
@@ -168,88 +196,48 @@ def _packed(entry: Entry) -> str:
     return base64.b64encode(zlib.compress(b"".join(a + b for a, b in pairs), 9)).decode()
 
 
-def _object(fields: Mapping[str, Any], depth: int) -> str:
-    """A JSON object, one field a line."""
-    space = " " * (depth + 1)
-    inner = _listed(
-        f"{space}{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items()
+def _entry(name: str, figures: Figures, packed: str) -> Entry:
+    """Return an entry whose figures are those of its bits; raises ValueError if they differ."""
+    try:
+        before, after = _unpacked(packed, figures.repeats, figures.targets)
+    except (ValueError, zlib.error) as error:  # binascii.Error is a ValueError
+        raise ValueError(f"bits of {name!r}: {error}") from None
+    entry = Entry(
+        dataset=figures.dataset,
+        attack=figures.attack,
+        threat=figures.threat,
+        targets=figures.targets,
+        seconds=figures.seconds,
+        before=before,
+        after=after,
+        weights=tuple(figures.weights.split(" ")),
+        perturbations=tuple(figures.perturbations.split(" ")),
     )
-    return "\n".join(["{", *inner, " " * depth + "}"])
-
-
-def _listed(lines: Iterable[str]) -> list[str]:
-    """The lines with commas between them."""
-    every = list(lines)
-    return [f"{line}," for line in every[:-1]] + every[-1:]
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        record: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--grb-baseline {str(path)!r} cannot be read: {error}") from None
-    except json.JSONDecodeError as error:
-        raise _damaged(path, f"no JSON ({error}); a merge may have left its marks") from None
-    about = record.get("about") if isinstance(record, dict) else None
-    if not isinstance(about, dict) or "format" not in about:
-        raise _damaged(path, "no baseline of grb_check")
-    if about["format"] != FORMAT:
-        raise UsageError(
-            f"--grb-baseline {str(path)!r} has format {about['format']!r}, this version of "
-            f"grb_check reads {FORMAT}; write it anew with --grb-update-baseline"
-        )
-    if not all(isinstance(record.get(part), dict) for part in ("cases", "bits")):
-        raise _damaged(path, "cases or bits are missing")
-    checked: dict[str, dict[str, Any]] = record
-    return checked
-
-
-def _entry(path: Path, name: str, head: Any, text: Any) -> Entry:
-    try:
-        repeats, targets = int(head["repeats"]), int(head["targets"])
-        before, after = _unpacked(text, repeats, targets)
-        entry = Entry(
-            dataset=str(head["dataset"]),
-            attack=str(head["attack"]),
-            threat=str(head["threat"]),
-            targets=targets,
-            seconds=float(head["seconds"]),
-            before=before,
-            after=after,
-            weights=tuple(head["weights"].split(" ")),
-            perturbations=tuple(head["perturbations"].split(" ")),
-        )
-    except (KeyError, TypeError, AttributeError, ValueError, binascii.Error, zlib.error) as error:
-        raise _damaged(path, f"{name!r}: {type(error).__name__}: {error}") from None
-    if len(entry.weights) != repeats or len(entry.perturbations) != repeats:
-        raise _damaged(path, f"{name!r} has not a digest for each of {repeats} repeats")
-    if _head(entry) != head:
-        raise _damaged(path, f"figures and bits of {name!r} differ; one was edited")
+    for field in ("weights", "perturbations"):
+        if len(getattr(entry, field)) != entry.repeats:
+            raise ValueError(f"{field} of {name!r} has not one digest for each repeat")
+    from_bits = _figures(entry)
+    for field in Figures.__struct_fields__:
+        found, formed = getattr(figures, field), getattr(from_bits, field)
+        if found != formed:
+            raise ValueError(f"{field} of {name!r} is {found!r}, and its bits give {formed!r}")
     return entry
 
 
 def _unpacked(text: str, repeats: int, targets: int) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
     width = (targets + 7) // 8
-    if repeats < 1 or targets < 1 or 2 * repeats * width > MOST_BYTES:
-        raise ValueError(f"{repeats} repeats of {targets} targets")
-    inflate = zlib.decompressobj()
-    content = inflate.decompress(base64.b64decode(text, validate=True), 2 * repeats * width + 1)
-    if len(content) != 2 * repeats * width:
-        raise ValueError(f"bits of another size than {repeats} repeats of {targets} targets")
-    parts = [content[start : start + width] for start in range(0, len(content), width)]
+    size = 2 * repeats * width
+    if size > MAX_BYTES:
+        raise ValueError(f"{repeats} repeats of {targets} targets are more than {MAX_BYTES} bytes")
+    content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
+    if len(content) != size:
+        raise ValueError(f"not {repeats} repeats of {targets} targets")
+    parts = [content[start : start + width] for start in range(0, size, width)]
+    padding = (1 << 8 * width - targets) - 1  # the last bits of the last byte
+    if any(part[-1] & padding for part in parts):
+        raise ValueError(f"bits of more than {targets} targets")
     return tuple(parts[::2]), tuple(parts[1::2])
 
 
-def _hex(repeats: Iterable[bytes]) -> list[str]:
-    return [bits.hex() for bits in repeats]
-
-
-def _count(bits: bytes) -> int:
+def _ones(bits: bytes) -> int:
     return int.from_bytes(bits, "big").bit_count()
-
-
-def _damaged(path: Path, why: str) -> UsageError:
-    return UsageError(
-        f"--grb-baseline {str(path)!r} is damaged: {why}; take it from version control, or write "
-        f"it anew with --grb-update-baseline"
-    )

@@ -1,6 +1,6 @@
-"""The two tests: of targets, for a model that is the same, and of repeats, for one retrained.
+"""The two tests: on targets, for a model that is the same, and on repeats, for a retrained one.
 
-Both are of accuracy in points. No torch; numpy and scipy are loaded when a test is made.
+Both are on accuracy in points. No torch; scipy is imported when a test is made.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-MOST_REPEATS: Final = 1000  # beyond which nobody would go to settle a case
+MAX_REPEATS: Final = 1000  # suggested to users
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignTest:
-    """Exact one-sided sign test on targets, McNemar's where there is one repeat.
+    """Exact one-sided sign test on targets; McNemar's test if there is one repeat.
 
     Attributes:
-        lost: targets that were right and are wrong (in more repeats than the other way round) ...
-        won: ... and the other way round.
-        p: probability of so many losses, if each change could as well have been a gain.
+        lost: number of targets that were right in more repeats before than now.
+        won: number of targets that are right in more repeats now than before.
+        p: probability of at least so many losses if losses and gains are equally likely.
     """
 
     lost: int
@@ -29,10 +29,9 @@ class SignTest:
     p: float
 
     def low(self, targets: int, level: float) -> float:
-        """Lower end of the one-sided interval of the loss, in points.
+        """Return the lower end of the one-sided interval of the loss, in points.
 
-        Clopper and Pearson's for the share of losses among the changes, whose number is taken as
-        given.
+        Clopper and Pearson's for the share of losses among the changes, given their number.
         """
         from scipy.special import betaincinv
 
@@ -46,7 +45,7 @@ class SignTest:
 
 
 def sign_test(lost: int, won: int) -> SignTest:
-    """Of numbers of targets; without any change p is 1."""
+    """Return the test on numbers of targets; without any change p is 1."""
     from scipy.special import betainc
 
     # P(X >= lost) of Binomial(lost + won, 1/2)
@@ -77,7 +76,7 @@ class PairedTest:
 
     @property
     def p(self) -> float:
-        """Probability of a mean loss like this, if the true one is the margin."""
+        """Probability of at least this mean loss if the true one is the margin."""
         from scipy.special import stdtr
 
         if math.isinf(self.statistic):
@@ -85,35 +84,39 @@ class PairedTest:
         return float(stdtr(self.n - 1, -self.statistic))
 
     def low(self, level: float) -> float:
-        """Lower end of the one-sided interval of the mean loss at this confidence, in points."""
+        """Return the lower end of the one-sided interval of the mean loss, in points."""
         return self.mean - _width(self.deviation, self.n, level)
 
     def high(self, level: float) -> float:
-        """Upper end of the other one-sided interval."""
+        """Return the upper end of the one-sided interval of the mean loss, in points."""
         return self.mean + _width(self.deviation, self.n, level)
 
     def repeats_needed(self, alpha: float, level: float) -> int | None:
-        """With how many repeats a mean and a deviation like these would settle it.
+        """Return the number of repeats that would decide such a mean and deviation.
 
-        That is the loss shown to be beyond the margin at `alpha`, or excluded at `level`; None
-        where more than `MOST_REPEATS` would be needed.
+        The loss is then shown to be beyond the margin at `alpha`, or excluded at `level`; None if
+        that needs more than `MAX_REPEATS`.
         """
         gap = abs(self.mean - self.margin)
         level = 1.0 - alpha if self.mean > self.margin else level
         return next(
-            (n for n in _more(self.n) if _width(self.deviation, n, level) < gap),
+            (
+                n
+                for n in range(self.n + 1, MAX_REPEATS + 1)
+                if _width(self.deviation, n, level) < gap
+            ),
             None,
         )
 
 
 def paired_test(losses: Sequence[float], margin: float, step: float = 0.0) -> PairedTest:
-    """Of the losses of two or more repeats, in points.
+    """Return the test on the losses of two or more repeats.
 
     Args:
-        losses: of the repeats.
-        margin: that nobody minds.
-        step: by which a loss can differ from another. Accuracies are rounded to whole targets, so
-            that a few losses may be alike by chance: the deviation is at least that of two
+        losses: of the repeats, in points.
+        margin: tolerated loss, in points.
+        step: smallest difference between two losses, in points. Accuracies are rounded to whole
+            targets, so a few losses may be equal by chance: the deviation is at least that of two
             roundings, step / sqrt(6).
     """
     return PairedTest(
@@ -134,7 +137,3 @@ def _ratio(value: float, scale: float) -> float:
     if scale > 0:
         return value / scale
     return math.copysign(math.inf, value) if value else 0.0
-
-
-def _more(n: int) -> range:
-    return range(n + 1, MOST_REPEATS + 1)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from grb_check.gate.baselines.compare import Pair, compare, compare_together
+from grb_check.gate.baselines.compare import Pair, compare, compare_jointly
 from grb_check.gate.baselines.files import Entry
 
 STEADY = [0.50, 0.52, 0.51, 0.49, 0.50, 0.51, 0.52, 0.50]
@@ -105,7 +105,7 @@ def test_a_target_that_is_lost_in_one_repeat_of_many_is_a_small_loss() -> None:
     after = entry([(ranks < 60) & (ranks != number) for number in range(20)], weights=["b"] * 20)
     for found in (
         compare(pair(before, after), 2.0, 0.01),
-        compare_together([pair(before, after), pair(before, before)], 2.0, 0.01),
+        compare_jointly([pair(before, after), pair(before, before)], 2.0, 0.01),
     ):
         assert found is not None
         assert (found.result, found.unit, found.low) == ("pass", "targets", None)
@@ -139,8 +139,8 @@ def test_an_entry_about_something_else_is_not_compared(what: str) -> None:
     after = accuracies(STEADY, targets=200) if what == "targets" else replace(before, **{what: "x"})
     found = compare(pair(before, after), 2.0, 0.01)
     assert found.result == "incomparable"
-    assert f"another {what}" in found.text
-    assert compare_together([pair(before, after)], 2.0, 0.01) is None
+    assert f"the {what} is " in found.text
+    assert compare_jointly([pair(before, after)], 2.0, 0.01) is None
 
 
 @given(
@@ -176,7 +176,7 @@ def test_all_cases_together_see_what_none_sees_alone() -> None:
 
     pairs = [pair(*each) for each in zip(run(0.60, "w"), run(0.57, "v"), strict=True)]
     assert all(compare(each, 2.0, 0.0007).result != "fail" for each in pairs)
-    found = compare_together(pairs, 2.0, 0.04)
+    found = compare_jointly(pairs, 2.0, 0.04)
     assert found is not None
     assert (found.result, found.unit, found.n) == ("fail", "repeats", 8)
     assert found.loss == pytest.approx(3.0, abs=1.0)
@@ -191,7 +191,7 @@ def test_a_case_that_varies_wildly_does_not_hide_the_others() -> None:
         for _ in range(5)
     ]
     wild = pair(accuracies(rng.random(8)), accuracies(rng.random(8), name="v"))
-    found = compare_together([*steady, wild], 2.0, 0.04)
+    found = compare_jointly([*steady, wild], 2.0, 0.04)
     assert found is not None
     assert found.result == "fail"
 
@@ -201,5 +201,5 @@ def test_targets_of_full_count_once() -> None:
     parts = [pair(*lost(100, 60, 12), level=level) for level in ("easy", "medium", "hard")]
     full = pair(*lost(300, 200, 36), level="full")
     chosen = ([full], [parts[0], full], [*parts, full], parts[:2])
-    found = [compare_together(each, 2.0, 0.04) for each in chosen]
+    found = [compare_jointly(each, 2.0, 0.04) for each in chosen]
     assert [each and each.n for each in found] == [300, 300, 300, 200]

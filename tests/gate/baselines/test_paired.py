@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from grb_check.gate.baselines.paired import MOST_REPEATS, paired_test, sign_test
+from grb_check.gate.baselines.paired import MAX_REPEATS, paired_test, sign_test
 
 COUNTS = st.integers(0, 60)
 LOSSES = st.lists(st.floats(-20, 20), min_size=2, max_size=30)
@@ -64,7 +64,7 @@ def test_so_many_repeats_are_needed_and_no_fewer(losses: list[float]) -> None:
     needed = found.repeats_needed(0.01, 0.95)
     if needed is None:
         return
-    assert found.n < needed <= MOST_REPEATS
+    assert found.n < needed <= MAX_REPEATS
     level = 0.99 if found.mean > 2.0 else 0.95
     gap = abs(found.mean - 2.0)
 

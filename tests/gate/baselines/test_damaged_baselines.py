@@ -1,0 +1,89 @@
+"""Damaged baseline files: refused with the reason, or read as what they were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from baseline_factory import accuracies
+from mutants import byte_mutants, structural_mutants
+
+from grb_check.errors import UsageError
+from grb_check.files.typed_json import digest_of
+from grb_check.gate.baselines.compare import Pair, compare, compare_jointly
+from grb_check.gate.baselines.files import Content, Entry, read_baseline, write_baseline
+
+NUMBERS = [60, pytest.param(2000, marks=pytest.mark.slow)]
+ENTRIES = {
+    "x/easy/injection/pgd": accuracies([0.5, 0.7, 0.4], targets=13),
+    "x/full/injection/rnd+budget=0.1": accuracies([0.9, 0.8, 1.0], targets=50),
+    "tests/test_it.py::test_own[a]": accuracies([0.25], targets=4),
+}
+VERSIONS = {"grb_check": "0.1.0", "torch": "2.13.0"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "baseline.json"
+    write_baseline(file, ENTRIES, VERSIONS)
+    return file
+
+
+def digest(file: dict[str, Any]) -> str | None:
+    """The digest that a writer would give a changed file, if it has the right types."""
+    fields = {name: file[name] for name in Content.__struct_fields__ if name in file}
+    try:
+        return digest_of(msgspec.convert(fields, Content))
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
+
+
+def outcome(path: Path, raw: bytes) -> dict[str, Entry] | None:
+    """Entries that the file holds, after every use of them; None if it is refused."""
+    path.write_bytes(raw)
+    try:
+        saved = read_baseline(path)
+    except UsageError as error:
+        refused(str(error), path)
+        return None
+    for name, entry in saved.entries.items():
+        assert entry.repeats == len(entry.weights) == len(entry.perturbations)
+        assert all(0.0 <= each <= 1.0 for each in (*entry.clean, *entry.attacked))
+        now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
+        pairs = [Pair("easy", entry, now), Pair("easy", now, entry)]
+        assert all(compare(pair, 2.0, 0.01).text for pair in pairs)
+        compare_jointly(pairs[:1], 2.0, 0.01)
+    write_baseline(path, saved.entries, saved.versions | VERSIONS)
+    assert read_baseline(path).entries == saved.entries
+    return dict(saved.entries)
+
+
+def refused(message: str, path: Path) -> None:
+    assert str(path) in message
+    assert "--grb-update-baseline" in message
+    assert len(message) < 1500 + len(str(path))
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_changed_field_is_refused_or_gives_consistent_entries(path: Path, number: int) -> None:
+    """The same entries if the digest was not formed again."""
+    file = json.loads(path.read_text())
+    stale = file["digest"]
+    read = 0
+    for raw in structural_mutants(file, number, seed=0, seal=digest):
+        found = outcome(path, raw)
+        if found is not None:
+            read += 1
+            unchanged = f'"digest": "{stale}"'.encode() in raw
+            assert not unchanged or found == ENTRIES
+    assert 0 < read < number
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_changed_bytes_are_refused_or_give_the_same_entries(path: Path, number: int) -> None:
+    """As a broken disk or an editor would leave them."""
+    for raw in byte_mutants(path.read_bytes(), number, seed=1):
+        assert outcome(path, raw) in (None, ENTRIES)

@@ -1,0 +1,105 @@
+"""Damaged versions of files that are read back, for tests of what reads them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+NUMBERS: Final = (0, -1, 1, 10**30, 10**400, -(2**63), 2.5, 1e308, float("nan"), float("inf"))
+OTHERS: Final = (None, True, "", "x", "1", [], [1], {}, {"a": 1}, "\x1b[31m", "\ud800", "é" * 300)
+DEEP: Final = "DEEP"  # replaced in the text, since json.dumps cannot nest so deep
+TWIN: Final = "@TWIN"  # a second field of the same name
+
+
+def structural_mutants(
+    file: dict[str, Any], number: int, seed: int, seal: Callable[[dict[str, Any]], str | None]
+) -> Iterator[bytes]:
+    """Yield files in which one or two fields are deleted, replaced, retyped or duplicated.
+
+    Args:
+        file: as builtin types.
+        number: of mutants.
+        seed: of the choices.
+        seal: returns the digest of a changed file, or None if it has none; every other mutant gets
+            it, the others keep the one of the file.
+    """
+    rng = random.Random(seed)
+    for count in range(number):
+        changed = copy.deepcopy(file)
+        for _ in range(rng.choice((1, 1, 2))):
+            _mutate(changed, rng)
+        if count % 2:
+            digest = seal(json.loads(_text(changed, deep="[]")))
+            if digest is not None and "digest" in changed:
+                changed["digest"] = digest
+        yield _text(changed).encode("utf-8", "surrogatepass")
+
+
+def byte_mutants(raw: bytes, number: int, seed: int) -> Iterator[bytes]:
+    """Yield files in which some bytes are changed, removed, inserted or repeated."""
+    rng = random.Random(seed)
+    for _ in range(number):
+        content = bytearray(raw)
+        for _ in range(rng.choice((1, 1, 1, 3, 10))):
+            place, length = rng.randrange(len(content)), rng.choice((1, 1, 5, 50))
+            some = bytes(rng.randrange(256) for _ in range(length))
+            content[place : place + rng.choice((0, length))] = rng.choice(
+                (some, b"", bytes(content[place : place + length]) * 2)
+            )
+        yield bytes(content[: rng.choice((len(content), rng.randrange(len(content) + 1)))])
+
+
+def _mutate(file: Any, rng: random.Random) -> None:
+    """Change one field of a random container."""
+    container = rng.choice(list(_containers(file)))
+    keys = list(container) if isinstance(container, dict) else range(len(container))
+    key = rng.choice(list(keys))
+    value = container[key]
+    match rng.randrange(7):
+        case 0:
+            del container[key]
+        case 1:
+            container[key] = rng.choice(NUMBERS)
+        case 2:
+            container[key] = rng.choice(OTHERS)
+        case 3:
+            container[key] = DEEP
+        case 4:
+            container[key] = _near(value, rng)
+        case 5 if isinstance(container, dict):
+            container[f"{key}{TWIN}"] = rng.choice((value, _near(value, rng), *NUMBERS, *OTHERS))
+        case _:
+            container[key] = copy.deepcopy(rng.choice(list(_values(file))))
+
+
+def _near(value: Any, rng: random.Random) -> Any:
+    """Return a value of the same type that is close to another."""
+    if isinstance(value, bool) or value is None:
+        return not value
+    if isinstance(value, (int, float)):
+        return value + rng.choice((1, -1, 0.001, 100))
+    if isinstance(value, str) and value:
+        place = rng.randrange(len(value))
+        return value[:place] + rng.choice("0a9 /") + value[place + 1 :]
+    if isinstance(value, list):
+        return rng.sample(value, len(value)) + value[: rng.randrange(2)]
+    return value
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    if isinstance(value, (dict, list)) and value:
+        yield value
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _containers(each)
+
+
+def _values(value: Any) -> Iterator[Any]:
+    for container in _containers(value):
+        yield from container.values() if isinstance(container, dict) else container
+
+
+def _text(file: Any, deep: str = "[" * 100_000 + "]" * 100_000) -> str:
+    return json.dumps(file, indent=1).replace(f'"{DEEP}"', deep).replace(f'{TWIN}"', '"')
