@@ -38,6 +38,7 @@ def board_of(
 def boards(draw: st.DrawFn, *, with_repeats: bool | None = None) -> Board:
     """Whole boards, with or without repeats and printed summaries."""
     fractions = st.floats(0, 1)
+    names = st.text(st.characters(codec="utf-8").filter(str.isprintable), min_size=1, max_size=8)
     attacks = draw(st.lists(st.sampled_from(ATTACKS), min_size=1, unique=True))
     defences = draw(st.lists(st.sampled_from(TITLES), min_size=1, unique=True))
     levels = [level for level in DIFFICULTIES if draw(st.booleans())] or ["full"]
@@ -60,13 +61,13 @@ def boards(draw: st.DrawFn, *, with_repeats: bool | None = None) -> Board:
         }
     return Board(
         name="board",
-        dataset=draw(st.text(min_size=1, max_size=5)),
+        dataset=draw(names.filter(str.strip)),
         difficulties=tuple(levels),
         attacks=tuple(attacks),
         defences=tuple(defences),
         cells=cells,
         printed=printed,
-        fingerprint=draw(st.text(max_size=4)),
+        fingerprint=draw(names),
         split=draw(st.sampled_from(["grb", "given", ""])),
-        about=tuple(draw(st.lists(st.text(max_size=8), max_size=2))),
+        about=tuple(draw(st.lists(names, max_size=2))),
     )

@@ -5,8 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
+
+import msgspec
+
+from grb_check.files.typed_json import digest_of
 
 NUMBERS: Final = (0, -1, 1, 10**30, 10**400, -(2**63), 2.5, 1e308, float("nan"), float("inf"))
 OTHERS: Final = (None, True, "", "x", "1", [], [1], {}, {"a": 1}, "\x1b[31m", "\ud800", "é" * 300)
@@ -14,17 +18,33 @@ DEEP: Final = "DEEP"  # replaced in the text, since json.dumps cannot nest so de
 TWIN: Final = "@TWIN"  # a second field of the same name
 
 
+def new_digest(file: dict[str, Any], kind: type[msgspec.Struct]) -> str | None:
+    """The digest that a writer would give a changed file; None if its types are wrong.
+
+    Args:
+        file: as builtin types.
+        kind: of its content.
+    """
+    fields = {name: file[name] for name in kind.__struct_fields__ if name in file}
+    try:
+        return digest_of(msgspec.convert(fields, kind))
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
+
+
 def structural_mutants(
-    file: dict[str, Any], number: int, seed: int, seal: Callable[[dict[str, Any]], str | None]
+    file: dict[str, Any], number: int, seed: int, kind: type[msgspec.Struct]
 ) -> Iterator[bytes]:
     """Yield files in which one or two fields are deleted, replaced, retyped or duplicated.
+
+    Every other one gets the digest of its content, if its types allow; the rest keep that of the
+    file.
 
     Args:
         file: as builtin types.
         number: of mutants.
         seed: of the choices.
-        seal: returns the digest of a changed file, or None if it has none; every other mutant gets
-            it, the others keep the one of the file.
+        kind: of its content.
     """
     rng = random.Random(seed)
     for count in range(number):
@@ -32,7 +52,7 @@ def structural_mutants(
         for _ in range(rng.choice((1, 1, 2))):
             _mutate(changed, rng)
         if count % 2:
-            digest = seal(json.loads(_text(changed, deep="[]")))
+            digest = new_digest(json.loads(_text(changed, deep="[]")), kind)
             if digest is not None and "digest" in changed:
                 changed["digest"] = digest
         yield _text(changed).encode("utf-8", "surrogatepass")

@@ -91,7 +91,7 @@ def find_boards(
         UsageError: a leaderboard or a defence does not exist, or a leaderboard is of other data.
         DataError: a file is not a leaderboard.
     """
-    from grb_check.ranking.boards.files import find_board
+    from grb_check.ranking.boards.files import measured_board
     from grb_check.ranking.boards.published import published_board
 
     if models and sources and all(source.of_graphs for source in sources):
@@ -103,7 +103,7 @@ def find_boards(
     names = [source.name for source in sources]
     measured: Mapping[str, Board] = {}
     if models.zoo or models.defences:
-        measured = _present((name, find_board(ZOO, name, places.home)) for name in names)
+        measured = _present((name, measured_board(name, places.home)) for name in names)
         _check_defences(models.defences, measured.values())
         if not measured:
             raise _no_measured_board(sources)

@@ -23,6 +23,8 @@ from grb_check.models.zoo import ZOO
 
 NO_ATTACK: Final = "no attack"
 
+Key: TypeAlias = tuple[str, str, str]  # attack (or summary), defence, difficulty
+
 DefenceMeasure: TypeAlias = Literal["avg", "avg_3min", "weighted"]
 AttackMeasure: TypeAlias = Literal["avg", "avg_3max", "weighted"]
 
@@ -79,8 +81,8 @@ class Board:
     difficulties: tuple[str, ...]
     attacks: tuple[str, ...]
     defences: tuple[str, ...]
-    cells: Mapping[tuple[str, str, str], Cell]
-    printed: Mapping[tuple[str, str, str], Figure] = field(default_factory=dict)
+    cells: Mapping[Key, Cell]
+    printed: Mapping[Key, Figure] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     split: str = ""

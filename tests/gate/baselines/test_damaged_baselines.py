@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 from baseline_factory import accuracies
 from mutants import byte_mutants, structural_mutants
 
 from grb_check.errors import UsageError
-from grb_check.files.typed_json import digest_of
 from grb_check.gate.baselines.compare import Pair, compare, compare_jointly
 from grb_check.gate.baselines.files import Content, Entry, read_baseline, write_baseline
 
@@ -30,15 +27,6 @@ def path(tmp_path: Path) -> Path:
     file = tmp_path / "baseline.json"
     write_baseline(file, ENTRIES, VERSIONS)
     return file
-
-
-def digest(file: dict[str, Any]) -> str | None:
-    """The digest that a writer would give a changed file, if it has the right types."""
-    fields = {name: file[name] for name in Content.__struct_fields__ if name in file}
-    try:
-        return digest_of(msgspec.convert(fields, Content))
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-        return None
 
 
 def outcome(path: Path, raw: bytes) -> dict[str, Entry] | None:
@@ -73,7 +61,7 @@ def test_a_changed_field_is_refused_or_gives_consistent_entries(path: Path, numb
     file = json.loads(path.read_text())
     stale = file["digest"]
     read = 0
-    for raw in structural_mutants(file, number, seed=0, seal=digest):
+    for raw in structural_mutants(file, number, seed=0, kind=Content):
         found = outcome(path, raw)
         if found is not None:
             read += 1

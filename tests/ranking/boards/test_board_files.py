@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from boards import board_of, boards
 from hypothesis import given, settings
+from mutants import byte_mutants, new_digest, structural_mutants
 
 from grb_check.errors import DataError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import board_to_dict, find_board, read_board, write_board
+from grb_check.ranking.boards.files import Content, measured_board, read_board, write_board
 from grb_check.ranking.boards.published import published_board
+from grb_check.ranking.boards.tables import csv_text, markdown
+from grb_check.ranking.standing import weighted_standing
 
 BOARD = board_of(
     {
@@ -25,6 +28,7 @@ BOARD = board_of(
     }
 )
 Change = Callable[[dict[str, Any]], object]
+MUTANTS = [60, pytest.param(2000, marks=pytest.mark.slow)]
 
 
 @settings(max_examples=20, deadline=None)
@@ -46,73 +50,85 @@ def test_published_boards_can_be_written(tmp_path: Path) -> None:
     assert read_board(tmp_path / "published.json") == board
 
 
-def test_summaries_are_in_the_file_for_others_to_read() -> None:
-    """Mean and deviation, of defences and of attacks."""
-    summaries = board_to_dict(BOARD)["summaries"]
-    assert summaries["defences"]["avg"]["GCN"]["full"][0] == pytest.approx(0.75)
-    assert summaries["attacks"]["weighted"]["injection/rnd"]["full"][0] == pytest.approx(
-        ((4 * 0.25 + 0) / 5 + (4 * 0.75 + 0.5) / 5) / 2
-    )
-
-
-def cell(record: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = record["cells"]["injection/rnd"]["GCN"]["full"]
+def cell(file: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = file["cells"]["injection/rnd"]["GCN"]["full"]
     return found
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_board(BOARD, tmp_path / "made.json")
+    return tmp_path / "made.json"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: r.update(format=1), "format 1 is not 2"),
-        (lambda r: r.pop("models"), "models is missing"),
-        (lambda r: r.update(models={"GAT": "gat v1"}), "models has 'GAT', which is no defence"),
-        (lambda r: r.update(models={"GCN": 1}), "models has 'GCN', which is no defence with a"),
-        (lambda r: r.pop("dataset"), "dataset is missing"),
-        (lambda r: r.update(dataset=3), "dataset is no text"),
-        (lambda r: r.update(attacks=[]), "attacks is empty"),
-        (lambda r: r.update(attacks="rnd"), "attacks is no list of texts"),
-        (lambda r: r.update(attacks=["injection/rnd", NO_ATTACK]), "a row of every leaderboard"),
-        (lambda r: r.update(attacks=["injection/rnd", "injection/pgd"]), "of injection/pgd is mis"),
-        (lambda r: r.update(defences=["GCN", "GCN"]), "defences lists something twice"),
-        (lambda r: r.update(defences=["GCN", "GAT"]), "injection/rnd, GAT is missing"),
-        (lambda r: r.update(defences=["\x1b[31mGCN"]), r"'\x1b[31mGCN', which cannot be printed"),
-        (lambda r: r.update(attacks=["injection/rnd\n"]), r"'injection/rnd\n', which cannot be"),
-        (lambda r: r.update(defences=[" "]), "defences has ' ', which cannot be printed"),
-        (lambda r: r.update(difficulties=["hardest"]), "difficulty 'hardest' is none of easy"),
-        (lambda r: r.update(difficulties=["easy"]), "rnd, GCN, easy is missing"),
-        (lambda r: r.update(cells=[]), "cells is no object"),
-        (lambda r: cell(r).update(mean=50), "mean is 50, not a number from 0 to 1"),
-        (lambda r: cell(r).update(mean=True), "mean is True"),
-        (lambda r: cell(r).update(mean=10**400), "not a number from 0 to 1"),
-        (lambda r: cell(r).update(mean=float("nan")), "mean is nan"),
-        (lambda r: cell(r).update(deviation=None), "deviation is None"),
-        (lambda r: cell(r).update(mean=0.6), "0.6 is written, the repeats give 0.5"),
-        (lambda r: cell(r).update(deviation=0.1), "0.1 is written, the repeats give 0.35"),
-        (lambda r: cell(r).update(repeats=0.5), "repeats is no list"),
-        (lambda r: cell(r).update(repeats=["a"]), "a repeat is 'a'"),
+        (lambda r: r.update(format=1), "has format 1, written by grb_check"),
+        (lambda r: r.pop("models"), "missing required field `models`"),
+        (lambda r: r.update(models={"GAT": "gat v1"}), "models has 'GAT', expected GCN, A|B"),
+        (lambda r: r.update(models={"GCN": 1}), "at `$.models[...]`"),
+        (lambda r: r.update(dataset=3), "at `$.dataset`"),
+        (lambda r: r.update(attacks=[]), "attacks is empty or has a name twice"),
+        (lambda r: r.update(attacks="rnd"), "at `$.attacks`"),
+        (lambda r: r.update(attacks=["injection/rnd", NO_ATTACK]), "which every leaderboard has"),
+        (
+            lambda r: r.update(attacks=["injection/rnd", "injection/pgd"]),
+            "cells of 'injection/pgd', 'A|B', 'full' is missing",
+        ),
+        (lambda r: r.update(defences=["GCN", "GCN"]), "defences is empty or has a name twice"),
+        (
+            lambda r: r.update(defences=["GCN"]),
+            "cells of 'injection/rnd', 'A|B', 'full' is of no attack, defence or difficulty",
+        ),
+        (lambda r: r.update(defences=["\x1b[31mGCN"]), r"'\x1b[31mGCN' cannot be printed"),
+        (lambda r: r.update(attacks=["injection/rnd\n"]), r"'injection/rnd\n' cannot be printed"),
+        (lambda r: r.update(defences=[" "]), "' ' cannot be printed"),
+        (lambda r: r.update(dataset="a\rb"), r"'a\rb' cannot be printed"),
+        (lambda r: r.update(difficulties=["hardest"]), "difficulties has 'hardest', expected easy"),
+        (lambda r: r.update(cells=[]), "at `$.cells`"),
+        (lambda r: r.update(more=1), "unknown field `more`"),
+        (lambda r: cell(r).update(mean=50), "Expected `float` <= 1.0"),
+        (lambda r: cell(r).update(mean=True), "Expected `float`, got `bool`"),
+        (lambda r: cell(r).update(mean=10**400), "is damaged: "),
+        (lambda r: cell(r).update(mean=float("nan")), "is not JSON"),
+        (lambda r: cell(r).update(deviation=None), "Expected `float`, got `null`"),
+        (
+            lambda r: cell(r).update(mean=0.6),
+            "mean of cell injection/rnd, GCN, full is 0.6, and its repeats give 0.5",
+        ),
+        (lambda r: cell(r).update(deviation=0.1), "deviation of cell injection/rnd, GCN, full is"),
+        (lambda r: cell(r).update(repeats=["a"]), "Expected `float`, got `str`"),
         (lambda r: cell(r).update(mean=0.5, deviation=0, repeats=[0.5]), "different numbers of"),
-        (lambda r: r.update(printed={"best": {}}), "printed has 'best', none of avg"),
-        (lambda r: r.update(printed={"avg": {}}), "printed of avg, GCN is missing"),
+        (lambda r: r.update(printed={"best": {}}), "printed has 'best', expected avg"),
+        (lambda r: r.update(printed={"avg": {}}), "printed of 'avg', 'A|B', 'full' is missing"),
     ],
 )
-def test_a_wrong_file_is_an_error_that_says_what_is_wrong(
-    tmp_path: Path, change: Change, message: str
+def test_a_wrong_file_is_refused_even_if_the_digest_was_formed_again(
+    path: Path, change: Change, message: str
 ) -> None:
-    """With the file's name, and how to make another."""
-    record = board_to_dict(BOARD)
-    change(record)
-    path = tmp_path / "made.json"
-    path.write_text(json.dumps(record))
+    """With the file's name, the field, and how to make another."""
+    file = json.loads(path.read_text())
+    change(file)
+    digest = new_digest(file, Content)
+    path.write_text(json.dumps(file if digest is None else file | {"digest": digest}))
     with pytest.raises(DataError) as raised:
         read_board(path)
     assert message in str(raised.value)
     assert str(path) in str(raised.value)
     assert "python -m grb_check leaderboard" in str(raised.value)
-    assert len(str(raised.value)) < 300 + len(str(path))
+    assert len(str(raised.value)) < 400 + len(str(path))
+
+
+def test_an_edited_figure_is_refused(path: Path) -> None:
+    """The digest is of another one."""
+    path.write_text(path.read_text().replace("0.75", "0.76", 1))
+    with pytest.raises(DataError, match="does not match its digest"):
+        read_board(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"[1, 2]", b"null", b"\xff", b"[" * 100_000])
-def test_a_file_that_is_no_json_object_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_json_object_is_an_error(tmp_path: Path, content: bytes) -> None:
     """Whatever it holds instead."""
     path = tmp_path / "made.json"
     path.write_bytes(content)
@@ -120,32 +136,69 @@ def test_a_file_that_is_no_json_object_is_an_error(tmp_path: Path, content: byte
         read_board(path)
 
 
-def test_what_later_versions_add_is_passed_over(tmp_path: Path) -> None:
-    """As long as the format is the same."""
-    path = tmp_path / "made.json"
-    path.write_text(json.dumps({**board_to_dict(BOARD), "more": 1, "summaries": None}))
-    assert read_board(path) == BOARD
+def read_or_refused(path: Path, raw: bytes) -> Board | None:
+    """The board that a file holds, after every use of it; None if it is refused."""
+    path.write_bytes(raw)
+    try:
+        board = read_board(path)
+    except DataError as error:
+        refused(str(error), path)
+        return None
+    assert all(
+        0 <= each <= 1 for cell in board.cells.values() for each in (cell.mean, *cell.repeats)
+    )
+    rows = dict.fromkeys(board.rows, (0.5, 0.5))
+    for level in board.difficulties:
+        found = weighted_standing(board, level, rows)
+        assert found is not None
+        assert 1 <= found.rank <= found.competitors == len(board.defences) + 1
+    assert markdown(board)
+    assert csv_text(board)
+    write_board(board, path)
+    assert read_board(path) == board
+    return board
 
 
-def test_boards_are_found_by_name(tmp_path: Path) -> None:
-    """The published one, the dataset's own, and others by the stem of their file."""
-    folder = tmp_path / "leaderboards"
-    write_board(BOARD, folder / "tiny.json")
-    write_board(replace(BOARD, about=("other",)), folder / "mine.json")
-    zoo, mine = find_board("zoo", "tiny", tmp_path), find_board("mine", "tiny", tmp_path)
-    assert zoo == replace(BOARD, name="zoo")
-    assert mine == replace(BOARD, name="mine", about=("other",))
-    assert find_board("mine", "grb-cora", tmp_path) is None
-    assert find_board("zoo", "unheard-of", tmp_path) is None
-    assert find_board("published", "tiny", tmp_path) is None
-    assert find_board("published", "grb-cora", tmp_path) == published_board("grb-cora")
+def refused(message: str, path: Path) -> None:
+    assert str(path) in message
+    assert "python -m grb_check leaderboard" in message
+    assert len(message) < 1500 + len(str(path))
+
+
+@pytest.mark.parametrize("number", MUTANTS)
+def test_a_changed_field_is_refused_or_gives_a_consistent_board(path: Path, number: int) -> None:
+    """The same board if the digest was not formed again."""
+    file = json.loads(path.read_text())
+    stale = file["digest"]
+    read = 0
+    for raw in structural_mutants(file, number, seed=0, kind=Content):
+        found = read_or_refused(path, raw)
+        if found is not None:
+            read += 1
+            unchanged = f'"digest": "{stale}"'.encode() in raw
+            assert not unchanged or found == replace(BOARD, name="made")
+    assert 0 < read < number
+
+
+@pytest.mark.parametrize("number", MUTANTS)
+def test_changed_bytes_are_refused_or_give_the_same_board(path: Path, number: int) -> None:
+    """As a broken disk or an editor would leave them."""
+    for raw in byte_mutants(path.read_bytes(), number, seed=1):
+        assert read_or_refused(path, raw) in (None, BOARD)
+
+
+def test_the_measured_board_of_a_dataset_is_found(tmp_path: Path) -> None:
+    """In the data home, under the name of the dataset."""
+    write_board(BOARD, tmp_path / "leaderboards" / "tiny.json")
+    assert measured_board("tiny", tmp_path) == replace(BOARD, name="zoo")
+    assert measured_board("unheard-of", tmp_path) is None
 
 
 def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path: Path) -> None:
     """Ranks in it would mean nothing."""
     write_board(BOARD, tmp_path / "leaderboards" / "other.json")
-    with pytest.raises(DataError, match="holds the leaderboard of tiny, not of other"):
-        find_board("zoo", "other", tmp_path)
+    with pytest.raises(DataError, match="is the leaderboard of tiny, not of other"):
+        measured_board("other", tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

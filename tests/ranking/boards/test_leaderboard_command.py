@@ -11,7 +11,7 @@ import pytest
 from board_bench import Bench
 
 from grb_check.__main__ import main
-from grb_check.ranking.boards.files import find_board, read_board
+from grb_check.ranking.boards.files import measured_board, read_board
 
 Run = Callable[..., int]
 
@@ -41,7 +41,7 @@ def test_it_writes_the_board_in_three_forms(
     assert "1/2 good easy/injection/rnd (0 s so far)" in captured.err
     board = read_board(written[0])
     assert board.defences == ("good", "Mine")
-    assert find_board("zoo", "tiny", tmp_path / "home") is not None
+    assert measured_board("tiny", tmp_path / "home") is not None
     assert "# Leaderboard: tiny" in written[1].read_text("utf-8")
     assert b"\r" not in written[2].read_bytes()
     with written[2].open(newline="") as stream:
@@ -112,7 +112,7 @@ def test_a_model_that_fails_makes_the_status_1(
     """The board of the others is written."""
     assert run("--models=board_models:broken,board_models:good") == 1
     assert "broken is left out: " in capsys.readouterr().err
-    board = find_board("zoo", "tiny", tmp_path / "home")
+    board = measured_board("tiny", tmp_path / "home")
     assert board is not None
     assert board.defences == ("good",)
     assert "left out broken: " in board.about[-1]

@@ -13,7 +13,7 @@ from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.models.zoo import ZOO, Entry
 from grb_check.ranking.boards.board import defence_summary, not_measured
-from grb_check.ranking.boards.files import find_board
+from grb_check.ranking.boards.files import measured_board
 from grb_check.ranking.comparison_models import find_boards, read_comparison_models
 from grb_check.session.listing import listing
 
@@ -22,7 +22,7 @@ SOURCE = datasets.find("synthetic-cora")
 
 def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
     """Reference models under the attacks of GRB's leaderboards and of the suite `smoke`."""
-    board = find_board("zoo", "synthetic-cora", tmp_path)
+    board = measured_board("synthetic-cora", tmp_path)
     assert board is not None
     titles = {each.described: each.title for each in ZOO.values()}
     here = {name: title for title, name in board.models.items() if name in titles}
@@ -38,7 +38,7 @@ def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
 
 def test_defences_are_worth_their_name_on_the_shipped_board(tmp_path: Path) -> None:
     """Adversarial training raises the weighted accuracy of every model."""
-    board = find_board("zoo", "synthetic-cora", tmp_path)
+    board = measured_board("synthetic-cora", tmp_path)
     assert board is not None
 
     def weighted(title: str) -> float:
