@@ -1,4 +1,7 @@
-"""The rule that decides pass or fail from an outcome. No torch, no pytest."""
+"""The rule that decides pass or fail from an outcome.
+
+Imports scipy when a case is judged, and not scipy.stats, which takes a second.
+"""
 
 from __future__ import annotations
 
@@ -257,7 +260,7 @@ def _half_width(outcome: Outcome) -> float:
     Student's t over the repeats. One repeat has no spread: the binomial deviation of the two
     attacked accuracies over the targets replaces it, which is too small if retraining varies.
     """
-    from scipy.special import ndtri, stdtrit  # not scipy.stats, which takes a second to import
+    from scipy.special import ndtri, stdtrit
 
     count = len(outcome.repeats)
     if count > 1:

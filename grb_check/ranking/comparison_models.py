@@ -1,25 +1,22 @@
-"""The models that a run is ranked against: whole leaderboards, or some of their defences.
-
-Imports neither torch nor a leaderboard before one is asked for.
-"""
+"""The models that a run is ranked against: whole leaderboards, or some of their defences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from grb_check.cases.case import Case
 from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, unknown
-
-if TYPE_CHECKING:
-    from grb_check.ranking.boards.board import Board
+from grb_check.models.zoo import ZOO as REFERENCE_MODELS
+from grb_check.models.zoo import entry
+from grb_check.ranking.boards.board import Board, not_measured
+from grb_check.ranking.boards.files import ZOO, measured_board, read_board
+from grb_check.ranking.boards.published import PUBLISHED, published_board, published_datasets
 
 FLAG: Final = "--grb-rank-against"
-PUBLISHED: Final = "published"
-ZOO: Final = "zoo"
 RUN: Final = "run"  # the models of the run, in reports that also name leaderboards
 MAKE: Final = "python -m grb_check leaderboard --dataset"
 SHOWN_DIGITS: Final = 12  # of a fingerprint
@@ -91,8 +88,6 @@ def find_boards(
         UsageError: a leaderboard or a defence does not exist, or a leaderboard is of other data.
         DataError: a file is not a leaderboard.
     """
-    from grb_check.ranking.boards.files import measured_board
-    from grb_check.ranking.boards.published import published_board
 
     if models and sources and all(source.of_graphs for source in sources):
         raise UsageError(
@@ -168,7 +163,6 @@ def _present(boards: Iterable[tuple[str, Board | None]]) -> dict[str, Board]:
 
 
 def _from_file(path: Path, names: Sequence[str]) -> Board:
-    from grb_check.ranking.boards.files import read_board
 
     if not path.is_file():
         raise UsageError(f"{FLAG}: there is no file {str(path)!r}; make one with {MAKE} NAME")
@@ -219,8 +213,6 @@ def _check_boards(boards: Sequence[Board], places: Places) -> None:
 
 def _check_defences(words: Sequence[str], boards: Iterable[Board]) -> None:
     """Refuse a defence that neither a leaderboard nor the reference models have."""
-    from grb_check.models.zoo import ZOO as REFERENCE_MODELS
-    from grb_check.models.zoo import entry
 
     titles = list(dict.fromkeys(title for board in boards for title in board.defences))
     usual = [each.title for each in REFERENCE_MODELS.values()]
@@ -238,7 +230,6 @@ def _check_defences(words: Sequence[str], boards: Iterable[Board]) -> None:
 
 def _title(word: str, board: Board) -> str:
     """Return the title of a defence on that leaderboard."""
-    from grb_check.models.zoo import entry
 
     for title in board.defences:
         if title.lower() == word.lower():
@@ -257,7 +248,6 @@ def _title(word: str, board: Board) -> str:
 
 def _not_measured(board: Board) -> list[str]:
     """Return a note on the reference models that a measured leaderboard lacks, if any."""
-    from grb_check.ranking.boards.board import not_measured
 
     titles = not_measured(board)
     if not titles:
@@ -276,7 +266,6 @@ def _no_measured_board(sources: Sequence[Source]) -> UsageError:
 
 
 def _no_published_board(sources: Sequence[Source]) -> UsageError:
-    from grb_check.ranking.boards.published import published_datasets
 
     return UsageError(
         f"{FLAG}: GRB has published no leaderboard of {_listed(sources)}; there are those of "

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from grb_check.cases.case import is_node_id
 from grb_check.cases.expected_cases import Ledger, Row
-from grb_check.ranking.comparison_models import PUBLISHED
+from grb_check.ranking.boards.published import PUBLISHED
 from grb_check.ranking.standing import Neighbour, Standing
 from grb_check.reports.plain import count, fit
 from grb_check.reports.rank_words import sentence

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from grb_check.ranking.comparison_models import PUBLISHED, RUN
+from grb_check.ranking.boards.published import PUBLISHED
+from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.ranking.run_ranks import GroupStandings, Ranking

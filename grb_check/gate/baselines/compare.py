@@ -1,7 +1,8 @@
 """Compare one case, or all cases of a model and dataset, with the baseline. See docs/gate.md.
 
-A model that is the same, or trained before the run, is compared target by target; one that was
+A model that is the same, or trained before the run, is compared target by target. One that was
 retrained is compared repeat by repeat, since all targets share the randomness of a training.
+Imports numpy when targets are compared.
 """
 
 from __future__ import annotations

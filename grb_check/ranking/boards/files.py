@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
-import grb_check
+from grb_check import __version__
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.metrics import Figure
 from grb_check.errors import DataError, UsageError
@@ -120,7 +120,7 @@ def write_board(board: Board, path: Path) -> None:
         cells=_nested((key, _file_cell(cell)) for key, cell in board.cells.items()),
         printed=_nested((key, (each.mean, each.deviation)) for key, each in board.printed.items()),
     )
-    write_text(path, encode(BOARD, content, grb_check.__version__))
+    write_text(path, encode(BOARD, content, __version__))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from grb_check.cases.metrics import Figure
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 
-NAME: Final = "published"
+PUBLISHED: Final = "published"
 PERCENT: Final = 100
 SCENARIO: Final = "injection"  # of all published tables
 
@@ -43,7 +43,7 @@ def published_board(dataset: str) -> Board | None:
         for level, (mean, deviation) in zip(levels, pairs, strict=True)
     }
     return Board(
-        name=NAME,
+        name=PUBLISHED,
         dataset=dataset,
         difficulties=levels,
         attacks=tuple(map(_attack, record["attacks"])),
