@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
 
 # How long an example takes says more of what else the machine does than of the code.
-settings.register_profile("untimed", settings.default, deadline=None)
+settings.register_profile(
+    "untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 # Read when torch is loaded: idle threads sleep, so that a busy machine does not slow tests down.

@@ -1,6 +1,6 @@
 """Time and memory of making and of loading graphs of GRB's larger sizes.
 
-    python benchmarks/datasets.py [--preset reddit] [--home FOLDER]
+    python -m benchmarks.datasets [--preset reddit] [--home FOLDER]
 
 Each step runs in a process of its own: the graph is made, written and loaded from its folder, and
 split again. Memory is the peak after the imports, minus what there was before; `ratio` is that of
@@ -15,10 +15,9 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
+
+from benchmarks.processes import alone
 
 PRESETS = ("flickr", "reddit", "aminer")
 MIB = 2**20
@@ -61,12 +60,6 @@ def loading(name: str, home: Path) -> dict[str, float]:
         "arrays_mib": round(size / MIB),
         "ratio": round(taken / size, 2),
     }
-
-
-def alone(step: Callable[[str, Path], dict[str, float]], name: str, home: Path) -> dict[str, float]:
-    """The step's figures from a fresh process."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(step, name, home).result()
 
 
 def main() -> None:

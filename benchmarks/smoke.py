@@ -1,6 +1,6 @@
 """Time and memory of the smoke suite and of the installed plugin.
 
-    python benchmarks/smoke.py
+    python -m benchmarks.smoke
 
 Runs the suite in subprocesses, first with an empty store and then with the store that this left,
 and the unused plugin against `-p no:grb_check`, in turn. Prints one JSON object.

@@ -117,7 +117,7 @@ def rank_by_degree(degrees: IntArray) -> IntArray:
     vector instructions, and GRB's published splits are older than that. The algorithm is the
     scalar one of numpy 1.19: median of three, the larger part postponed, insertion sort of up to
     16 items, heapsort where the parts stay too large. It is a loop over nodes in Python, the only
-    one, and takes about a second for 659,574 nodes (`benchmarks/datasets.py`).
+    one, and takes about a second for 659,574 nodes (`python -m benchmarks.datasets`).
 
     Args:
         degrees: int64 [num_nodes].

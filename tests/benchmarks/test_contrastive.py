@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from tiny import write_dataset
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-Row = dict[str, Any]
+from benchmarks.command import Command
+from benchmarks.contrastive import loss, measuring, row_file, tables, tasks
+from benchmarks.contrastive.__main__ import COMMANDS
+from benchmarks.contrastive.tasks import NODES
+from benchmarks.rows import Row
+from grb_check.errors import UsageError
+
 Asked = Callable[..., argparse.Namespace]
 
 STAND_INS = """
@@ -67,39 +70,28 @@ def broken(num_features):
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Import a module of the benchmark as the script does."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
+def nodes() -> Command:
+    return COMMANDS["nodes"]
 
 
 @pytest.fixture
-def nodes(module: Callable[[str], ModuleType]) -> ModuleType:
-    return module("contrastive_nodes")
-
-
-@pytest.fixture
-def measuring(
-    module: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ModuleType:
+def in_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measuring without a process for each column; the stand-ins can be imported."""
     (tmp_path / "contrastive_stand_ins.py").write_text(STAND_INS)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "contrastive_stand_ins", raising=False)
     write_dataset(tmp_path / "tiny")
-    found = module("contrastive_measuring")
 
     def here(step: Callable[..., Row], *args: object) -> Row:
         try:
             return step(*args)
         except Exception as error:
-            return {"error": type(error).__name__}
+            return {"error": f"{type(error).__name__}: {error}"}
 
-    monkeypatch.setattr(found, "alone", here)
-    return found
+    monkeypatch.setattr(measuring, "alone", here)
 
 
-def options_of(benchmark: ModuleType, line: str) -> argparse.Namespace:
+def options_of(benchmark: Command, line: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     benchmark.add_arguments(parser)
     return parser.parse_args(line.split())
@@ -112,7 +104,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def asked(nodes: ModuleType, measuring: ModuleType, tmp_path: Path, store: Path) -> Asked:
+def asked(nodes: Command, in_process: None, tmp_path: Path, store: Path) -> Asked:
     """Options for stand-ins, and what else stands on the command line, on a tiny graph."""
 
     def options(models: str, more: str = "") -> argparse.Namespace:
@@ -155,13 +147,11 @@ def attacked(model: str, attack: str, *left: float) -> list[Row]:
     ]
 
 
-def test_each_seed_of_each_attack_is_a_row_of_the_file(
-    module: Callable[[str], ModuleType], nodes: ModuleType, asked: Asked
-) -> None:
+def test_each_seed_of_each_attack_is_a_row_of_the_file(nodes: Command, asked: Asked) -> None:
     """Times of training stand in the rows of the attack before which it was done."""
     options = asked("encoder", "modification/prbcd+iterations=2 --seeds 2")
     rows = list(nodes.rows(options))
-    assert rows == module("contrastive_kept").read_rows(options.out)
+    assert rows == row_file.read_rows(options.out)
     assert [(each["attack"], each["seed"]) for each in rows] == [
         ("modification/random-flips", 0),
         ("modification/random-flips", 1),
@@ -174,82 +164,74 @@ def test_each_seed_of_each_attack_is_a_row_of_the_file(
         assert each["seconds"] > 0
     assert rows[0]["training_seconds"] >= rows[0]["pretraining_seconds"]
     assert rows[2]["method"] in ("adaptive", "transferred")
-    table = nodes.table(options, rows)
+    table = nodes.table(rows)
     assert "| contrastive_stand_ins:encoder | Rand. Edge Flip. | " in table
     assert "probing and checks" in table
 
 
 @pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
 def test_sets_of_graphs_are_measured_in_the_same_way(
-    module: Callable[[str], ModuleType], measuring: ModuleType, tmp_path: Path, store: Path
+    in_process: None, tmp_path: Path, store: Path
 ) -> None:
     """Targets are the graphs of the test set."""
-    graphs = module("contrastive_graphs")
+    graphs = COMMANDS["graphs"]
     write_paths_and_rings(tmp_path / "tu" / "MUTAG" / "raw")
     options = options_of(
         graphs,
-        f"--data {tmp_path} --sets MUTAG --models contrastive_stand_ins:graph_gcn --seeds 1 "
+        f"--data {tmp_path} --datasets MUTAG --models contrastive_stand_ins:graph_gcn --seeds 1 "
         f"--attacks modification/random-flips --store {store} --out {tmp_path}/out.jsonl",
     )
     (found,) = graphs.rows(options)
     assert (found["task"], found["dataset"], found["targets"]) == ("graphs", "mutag", 8)
     assert sum(found["spent"].values()) <= 8  # each has 5 or 6 edges, and so a budget of 1
     assert found["pretraining_seconds"] >= 0
-    assert "contrastive_stand_ins:graph_gcn" in graphs.table(options, [found])
+    assert "contrastive_stand_ins:graph_gcn" in graphs.table([found])
 
 
-def test_what_is_there_is_not_measured_again(
-    module: Callable[[str], ModuleType], nodes: ModuleType, asked: Asked
-) -> None:
+def test_what_is_there_is_not_measured_again(nodes: Command, asked: Asked) -> None:
     """A further model is; a torn line is no figure."""
     options = asked("finished")
     (first,) = nodes.rows(options)
     assert "pretraining_seconds" not in first
     with options.out.open("a") as file:
         file.write('{"task": "nodes", "datas')
-    assert list(nodes.rows(options)) == []
-    (second,) = nodes.rows(asked("finished gcn_kipf"))
+    assert list(nodes.rows(options)) == [first]
+    again, second = nodes.rows(asked("finished gcn_kipf"))
+    assert again == first
     assert second["model"] == "contrastive_stand_ins:gcn_kipf"
     assert second["pretraining_seconds"] >= 0
     lines = options.out.read_text().splitlines()
     assert [json.loads(line) for line in lines] == [first, second]
 
 
-def test_a_fault_is_told_and_tried_again(
-    module: Callable[[str], ModuleType], nodes: ModuleType, asked: Asked
-) -> None:
+def test_a_fault_is_told_and_tried_again(nodes: Command, asked: Asked) -> None:
     """The other models are measured."""
     options = asked("broken finished")
     failed, measured = nodes.rows(options)
     assert "ModelError" in failed["error"]
     assert measured["model"] == "contrastive_stand_ins:finished"
-    table = nodes.table(options, [])
+    table = nodes.table([failed, measured])
     assert "Not measured" in table
     assert "ZeroDivisionError" in table
-    (again,) = nodes.rows(options)
+    *kept, again = nodes.rows(options)
+    assert kept == [failed, measured]
     assert again["error"] == failed["error"]
 
 
-def test_faults_are_forgotten_once_there_are_figures(
-    module: Callable[[str], ModuleType],
-) -> None:
+def test_faults_are_forgotten_once_there_are_figures() -> None:
     """Those of a whole column too; later figures take the place of earlier ones."""
-    kept = module("contrastive_kept")
     head = {"task": "nodes", "dataset": "planetoid-cora", "model": "dgi"}
     died = {**head, "error": "killed"}
     failed = {**head, "attack": "modification/grbcd", "error": "no gradient"}
     first = row("dgi", "modification/prbcd", attacked=0.6, training_seconds=3.0)
     second = row("dgi", "modification/prbcd", attacked=0.5)
-    assert kept.faults([first, died, failed]) == [died, failed]
-    assert kept.faults([died, failed, first, second]) == [failed]
-    assert kept.latest([died, first, second]) == [{**first, **second}]
+    assert row_file.faults([first, died, failed]) == [died, failed]
+    assert row_file.faults([died, failed, first, second]) == [failed]
+    assert row_file.latest([died, first, second]) == [{**first, **second}]
 
 
-def test_wrong_names_are_told_before_anything_is_measured(
-    module: Callable[[str], ModuleType], nodes: ModuleType, asked: Asked
-) -> None:
+def test_wrong_names_are_told_before_anything_is_measured(nodes: Command, asked: Asked) -> None:
     """Of attacks, models and datasets."""
-    from grb_check.errors import UsageError
 
     for model, more, wrong in (
         ("finished", "modification/prbdc", "prbdc"),
@@ -262,9 +244,9 @@ def test_wrong_names_are_told_before_anything_is_measured(
         assert not options.out.exists()
 
 
-def test_the_tables_have_ours_beside_the_papers(module: Callable[[str], ModuleType]) -> None:
+def test_the_tables_have_ours_beside_the_papers() -> None:
     """Min is the row of the lowest mean; deltas are to the supervised GCN."""
-    tables, task = module("contrastive_tables"), module("contrastive_tasks").NODES
+    task = NODES
     rows = [
         *attacked("gcn_kipf", "prbcd", 0.4, 0.44),
         *attacked("gcn_kipf", "random-flips", 0.8, 0.76),
@@ -290,9 +272,9 @@ def test_the_tables_have_ours_beside_the_papers(module: Callable[[str], ModuleTy
     assert [(each["rank"], each["paper's rank"]) for each in (gcn, dgi)] == [(2, 2), (1, 1)]
 
 
-def test_deltas_are_over_the_datasets_that_both_have(module: Callable[[str], ModuleType]) -> None:
+def test_deltas_are_over_the_datasets_that_both_have() -> None:
     """Ours and the paper's over the same ones."""
-    tables, task = module("contrastive_tables"), module("contrastive_tasks").NODES
+    task = NODES
     dgi = attacked("dgi", "prbcd", 0.6)
     rows = [
         *attacked("gcn_kipf", "prbcd", 0.4),
@@ -304,11 +286,9 @@ def test_deltas_are_over_the_datasets_that_both_have(module: Callable[[str], Mod
     assert tables.deltas(dgi, task)[0] == []
 
 
-def test_the_costs_are_means_over_seeds_and_the_peak_of_the_column(
-    module: Callable[[str], ModuleType],
-) -> None:
+def test_the_costs_are_means_over_seeds_and_the_peak_of_the_column() -> None:
     """What was trained before is not counted twice."""
-    tables, task = module("contrastive_tables"), module("contrastive_tasks").NODES
+    task = NODES
     trained = {"training_seconds": 5.0, "pretraining_seconds": 4.0}
     figures = {"attacked": 0.4, "drop": 0.5}
     rows = [
@@ -332,9 +312,8 @@ def test_the_costs_are_means_over_seeds_and_the_peak_of_the_column(
     assert set(columns) == set(line)
 
 
-def test_the_papers_rows_belong_together(module: Callable[[str], ModuleType]) -> None:
+def test_the_papers_rows_belong_together() -> None:
     """Each model and attack has every dataset; Min is the lowest of its attacks as printed."""
-    tasks = module("contrastive_tasks")
     for task in tasks.TASKS.values():
         figures = tasks.paper_figures(task)
         assert set(figures) == set(task.models.values())
@@ -350,24 +329,20 @@ def test_the_papers_rows_belong_together(module: Callable[[str], ModuleType]) ->
     assert tasks.printed(tasks.NODES, "dgi", "PR-BCD", "tiny") is None
 
 
-def test_tables_of_files_are_task_by_task(
-    module: Callable[[str], ModuleType], tmp_path: Path
-) -> None:
+def test_tables_of_files_are_task_by_task(tmp_path: Path) -> None:
     """Whatever the file a row is in."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
-    kept, tables = module("contrastive_kept"), module("contrastive_tables")
     nodes = attacked("dgi", "prbcd", 0.5)
     graphs = [each | {"task": "graphs", "dataset": "proteins", "model": "adgcl"} for each in nodes]
-    kept.append_rows(first, graphs)
-    kept.append_rows(second, nodes)
-    text = tables.table(options_of(tables, f"{first} {second}"), [])
+    row_file.append_rows(first, graphs)
+    row_file.append_rows(second, nodes)
+    text = tables.table(list(tables.rows(options_of(tables, f"{first} {second}"))))
     assert text.index("| dgi | PR-BCD | ") < text.index("| adgcl | PR-BCD | ")
     assert "26.3 +- 4.3 (64.3)" in text
 
 
-def test_the_loss_is_measured_in_figures(module: Callable[[str], ModuleType]) -> None:
+def test_the_loss_is_measured_in_figures() -> None:
     """More nodes have more to be told from, so that the loss is higher."""
-    loss = module("contrastive_loss")
     small, large = (loss.measure(nodes, 4, 16, 0.4, 1) for nodes in (20, 60))
     assert small["loss"] < large["loss"]
-    assert "| 20 |" in loss.table(argparse.Namespace(), [{"nodes": 20, **small}])
+    assert "| 20 |" in loss.table([{"nodes": 20, **small}])

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from tiny import write_dataset
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+from benchmarks.gate import pool, simulation
 
 
-@pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch):
-    """Import a module of the benchmark as the script does."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return lambda name: importlib.import_module(name)
-
-
-def made_pool(simulation: ModuleType, losses: dict[str, float]) -> object:
+def made_pool(losses: dict[str, float]) -> simulation.Pool:
     """Models that have 60 % right but for their loss; 100 targets, two attacks, two cases."""
     rng = np.random.default_rng(0)
     rate = {name: 0.6 - loss / 100 for name, loss in losses.items()}
@@ -31,27 +22,24 @@ def made_pool(simulation: ModuleType, losses: dict[str, float]) -> object:
     return simulation.Pool(("x/easy/injection/a", "x/hard/injection/b"), after)
 
 
-def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is(module) -> None:
+def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
     """Large and certain in both directions."""
-    simulation = module("gate_simulation")
-    pool = made_pool(simulation, {"gcn": 0, "gcn_ln": -30})
+    pool = made_pool({"gcn": 0, "gcn_ln": -30})
     assert simulation.alarms(pool, "nothing", 10, 20) == 0
     assert simulation.alarms(pool, "layer norm removed", 10, 20) == 20
     assert simulation.mean_loss(pool, "layer norm removed") == pytest.approx(30, abs=2)
 
 
-def test_a_planted_loss_is_of_its_size(module) -> None:
+def test_a_planted_loss_is_of_its_size() -> None:
     """So many targets that were right are wrong, and none the other way round."""
-    simulation = module("gate_simulation")
     right = (np.random.default_rng(1).random((3, 200)) < 0.5).astype(np.int8)
     worse = simulation._worse(right, 3.0, np.random.default_rng(2))
     assert (right - worse).sum(axis=1).tolist() == [6, 6, 6]
     assert (right - worse).min() == 0
 
 
-def test_the_pool_holds_every_model_under_every_attack(module, tmp_path: Path) -> None:
-    """And is not made again."""
-    pool = module("gate_pool")
+def test_the_pool_holds_every_model_under_every_attack(tmp_path: Path) -> None:
+    """A second run measures nothing."""
     options = argparse.Namespace(
         data=str(write_dataset(tmp_path / "tiny")),
         folder=[],
@@ -61,9 +49,9 @@ def test_the_pool_holds_every_model_under_every_attack(module, tmp_path: Path) -
         store=None,
         out=tmp_path / "pool.npz",
     )
-    assert len(list(pool.run(options))) == 1
+    assert len(list(pool.rows(options))) == 1
     kept = dict(np.load(options.out))
     assert kept["after/gcn"].shape[:3] == (1, 1, 15)
     assert kept["before/gcn"].shape[:2] == (1, 15)
     assert set(np.unique(kept["after/gcn"])) <= {-1, 0, 1}
-    assert list(pool.run(options)) == []
+    assert list(pool.rows(options)) == []

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 from tiny import write_dataset
 
+from benchmarks.command import run
+from benchmarks.custom_graph import custom_preset
+from benchmarks.injection import arena as bench
+from benchmarks.injection import peer, scale
+from benchmarks.injection.__main__ import COMMANDS
+from benchmarks.rows import markdown
+from benchmarks.victims import black_box_view, load_dataset, predicted
 from grb_check.attacks.registry import load_attack
 from grb_check.datasets.synthetic import generate
 from grb_check.errors import UsageError
 from grb_check.user_code.randomness import derive_seed
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
@@ -27,25 +30,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch):
-    """Import a module of the benchmark as the script does."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
-
-
-@pytest.fixture
-def arena(module, folder: Path) -> ModuleType:
-    found = module("injection_arena")
-    return found.prepare(found.load_dataset(str(folder), []), 3)
+def arena(folder: Path) -> bench.Arena:
+    return bench.prepare(load_dataset(str(folder), []), 3)
 
 
 def test_strength_writes_a_line_for_each_attack_seed_and_victim(
-    module, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = f"injection.py strength --data {folder} --difficulty easy --attacks rnd"
-    line += " fgsm+iterations=4 --seeds 2 --epochs 2 --white-box --markdown"
+    line = f"injection strength --data {folder} --difficulty easy --attacks rnd"
+    line += " fgsm+iterations=4 --seeds 2 --epochs 2 --white-box"
     monkeypatch.setattr(sys, "argv", line.split())
-    module("injection").main()
+    run("benchmarks.injection", None, COMMANDS)
     text, table = capsys.readouterr().out.split("\n\n")
     clean, *rows = map(json.loads, text.splitlines())
     models = {"GCN", "second GCN", "GIN", "GCN+LN"}
@@ -64,12 +59,11 @@ def test_strength_writes_a_line_for_each_attack_seed_and_victim(
     assert len(table.splitlines()) == 2 + 1 + len(counts)
 
 
-def test_a_watched_attack_does_the_same_and_its_steps_are_counted(module, arena) -> None:
-    bench = module("injection_arena")
+def test_a_watched_attack_does_the_same_and_its_steps_are_counted(arena) -> None:
     attack = bench.with_settings(load_attack("injection", "pgd"), iterations=7, patience=None)
     victim = arena.models["GCN"]
     limits = bench.threat(arena.dataset, "full", nodes=4, links=3)
-    known = bench.black_box_view(arena.dataset, bench.predicted(arena.dataset.graph, victim))
+    known = black_box_view(arena.dataset, predicted(arena.dataset.graph, victim))
     run = bench.run_attack(attack, known, limits, victim, seed=5)
     generator = torch.Generator().manual_seed(derive_seed("attack", "pgd", 5))
     alone = attack.perturb(known, limits, victim, generator)
@@ -81,19 +75,17 @@ def test_a_watched_attack_does_the_same_and_its_steps_are_counted(module, arena)
     assert sum(parts) == pytest.approx(run.seconds)
 
 
-def test_black_box_attacks_do_not_see_the_labels_of_test_nodes(module, arena) -> None:
-    bench, dataset = module("injection_arena"), arena.dataset
+def test_black_box_attacks_do_not_see_the_labels_of_test_nodes(arena) -> None:
+    dataset = arena.dataset
     wrong = (dataset.graph.y + 1) % dataset.num_classes
-    known = bench.black_box_view(dataset, wrong)
+    known = black_box_view(dataset, wrong)
     test = dataset.test["full"]
     assert torch.equal(known.y[test], wrong[test])
     assert torch.equal(known.y[dataset.train], dataset.graph.y[dataset.train])
 
 
-def test_features_outside_the_range_and_links_among_injected_nodes_are_counted(
-    module, arena
-) -> None:
-    bench, num_nodes = module("injection_arena"), arena.dataset.num_nodes
+def test_features_outside_the_range_and_links_among_injected_nodes_are_counted(arena) -> None:
+    num_nodes = arena.dataset.num_nodes
     limits = bench.threat(arena.dataset, "easy", nodes=2, links=2)
     x = torch.full((2, 4), limits.feature_range[0])
     x[0, 0] -= 1
@@ -106,8 +98,8 @@ def test_features_outside_the_range_and_links_among_injected_nodes_are_counted(
     }
 
 
-def test_the_peer_is_given_the_same_model(module, arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer, graph = module("injection_peer"), arena.dataset.graph
+def test_the_peer_is_given_the_same_model(arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = arena.dataset.graph
     gcn = arena.models["GCN"]
     peer.check_same_model(gcn, graph)
     other = arena.models["second GCN"].module.layers.state_dict()
@@ -116,8 +108,7 @@ def test_the_peer_is_given_the_same_model(module, arena, monkeypatch: pytest.Mon
         peer.check_same_model(gcn, graph)
 
 
-def test_scale_refuses_an_unknown_attack_before_it_makes_a_graph(module, tmp_path: Path) -> None:
-    scale = module("injection_scale")
+def test_scale_refuses_an_unknown_attack_before_it_makes_a_graph(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     scale.add_arguments(parser)
     options = parser.parse_args(["--attacks", "nonsense", "--home", str(tmp_path / "home")])
@@ -126,8 +117,8 @@ def test_scale_refuses_an_unknown_attack_before_it_makes_a_graph(module, tmp_pat
     assert not (tmp_path / "home").exists()
 
 
-def test_the_custom_graph_has_the_edges_and_the_homophily_asked_for(module) -> None:
-    preset = module("injection_scale").custom_preset(4000, 20_000)
+def test_the_custom_graph_has_the_edges_and_the_homophily_asked_for() -> None:
+    preset = custom_preset(4000, 20_000)
     graph = generate(preset, 0)
     rows, columns = graph.adjacency.nonzero()
     assert graph.adjacency.nnz == 2 * 20_000
@@ -135,8 +126,8 @@ def test_the_custom_graph_has_the_edges_and_the_homophily_asked_for(module) -> N
     assert homophily == pytest.approx(0.75, abs=0.05)
 
 
-def test_a_table_leaves_out_what_there_is_not(module) -> None:
-    table = module("injection_rows").markdown([{"a": 1, "b": 0.25}, {"a": None}], ["a", "b"])
+def test_a_table_leaves_out_what_there_is_not() -> None:
+    table = markdown([{"a": 1, "b": 0.25}, {"a": None}], ["a", "b"])
     assert table == "| a | b |\n| --- | --- |\n| 1 | 0.25 |\n|  |  |\n"
 
 

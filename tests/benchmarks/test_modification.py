@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -19,14 +17,18 @@ from tiny import FEATURES, NODES, write_dataset
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from benchmarks import memory
+from benchmarks.command import Command, run
+from benchmarks.modification import adaptive, peer, physics, scale, victims
+from benchmarks.modification import arena as bench
+from benchmarks.modification.__main__ import COMMANDS
+from benchmarks.victims import load_dataset
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed
-
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
@@ -35,24 +37,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch):
-    """Import a module of the benchmark as the script does."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module
+def dataset(folder: Path) -> Dataset:
+    return load_dataset(str(folder), [])
 
 
 @pytest.fixture
-def bench(module) -> ModuleType:
-    return module("modification_arena")
-
-
-@pytest.fixture
-def dataset(module, folder: Path) -> Dataset:
-    return module("injection_arena").load_dataset(str(folder), [])
-
-
-@pytest.fixture
-def victim(bench, dataset: Dataset) -> Victim:
+def victim(dataset: Dataset) -> Victim:
     return bench.fitted(bench.small_gcn, dataset, name="GCN", seed=0, epochs=20)
 
 
@@ -67,7 +57,7 @@ class Cut(nn.Module):
         return self.weight(x)
 
 
-def options_of(benchmark: ModuleType, line: str) -> argparse.Namespace:
+def options_of(benchmark: Command, line: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     benchmark.add_arguments(parser)
     return parser.parse_args(line.split())
@@ -92,12 +82,11 @@ def write_npz(path: Path, dataset: Dataset) -> Path:
     return path
 
 
-def test_both_sides_attack_each_model_within_the_budget(module, dataset: Dataset) -> None:
-    adaptive = module("modification_adaptive")
+def test_both_sides_attack_each_model_within_the_budget(dataset: Dataset) -> None:
     line = "--data . --seeds 1 --epochs 20 --victim own pyg --peers --peer-epochs 3 --block 3000"
     line += " --attacks rnd grbcd+steps=2+exchanges=0"
     rows = list(adaptive.of_dataset(dataset, options_of(adaptive, line)))
-    peers = module("modification_peer").PEERS
+    peers = peer.PEERS
     names = ["rnd", "grbcd+steps=2+exchanges=0", *peers]
     assert [(row["victim"], row["attack"]) for row in rows] == [
         (victim, name) for victim in ("own", "pyg") for name in names
@@ -112,9 +101,6 @@ def test_both_sides_attack_each_model_within_the_budget(module, dataset: Dataset
 
 @given(case=strategies.attacked("modification"))
 def test_the_difference_of_two_graphs_is_what_was_done(case) -> None:
-    sys.path.insert(0, str(BENCHMARKS))  # hypothesis and the fixture do not go together
-    peer = importlib.import_module("modification_peer")
-    sys.path.remove(str(BENCHMARKS))
     graph, _, done = case
     after = apply(graph, done).edge_index
     found = peer.difference(graph, torch.cat([after, after], dim=1))  # an edge twice counts once
@@ -125,9 +111,9 @@ def test_the_difference_of_two_graphs_is_what_was_done(case) -> None:
 
 
 def test_the_peer_attacks_the_same_function_and_leaves_the_random_state(
-    module, dataset: Dataset, victim: Victim, bench
+    dataset: Dataset, victim: Victim
 ) -> None:
-    peer, graph, limits = module("modification_peer"), dataset.graph, bench.limits_of(dataset)
+    graph, limits = dataset.graph, bench.limits_of(dataset)
     ones = torch.ones(graph.edge_index.shape[1])
     given_to_peer = peer.LogProbabilities(victim.module)(graph.x, graph.edge_index, ones)
     expected = victim(graph.x, graph.edge_index).log_softmax(dim=1)
@@ -142,7 +128,7 @@ def test_the_peer_attacks_the_same_function_and_leaves_the_random_state(
 
 
 def test_a_watched_attack_does_the_same_and_its_gradients_are_counted(
-    bench, dataset: Dataset, victim: Victim
+    dataset: Dataset, victim: Victim
 ) -> None:
     attack, limits = load_attack("modification", "fga+steps=3"), bench.limits_of(dataset)
     run = bench.run_attack(attack, dataset.graph, limits, victim, 5)
@@ -153,7 +139,7 @@ def test_a_watched_attack_does_the_same_and_its_gradients_are_counted(
     assert torch.equal(run.perturbation.removed_edges, alone.removed_edges)
 
 
-def test_training_keeps_the_state_of_the_lowest_validation_loss(bench, dataset: Dataset) -> None:
+def test_training_keeps_the_state_of_the_lowest_validation_loss(dataset: Dataset) -> None:
     graph, nodes = dataset.graph, dataset.val
 
     def loss(epochs: int) -> float:
@@ -166,12 +152,12 @@ def test_training_keeps_the_state_of_the_lowest_validation_loss(bench, dataset: 
 
 
 def test_black_box_writes_a_line_for_each_attack_and_seed_beside_the_reference(
-    module, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["rnd", "flip+restrict=deletions", "random-flips"]
-    line = f"modification.py black-box --data {folder} --seeds 2 --markdown --attacks"
+    line = f"modification black-box --data {folder} --seeds 2 --attacks"
     monkeypatch.setattr(sys, "argv", [*line.split(), *names])
-    module("modification").main()
+    run("benchmarks.modification", None, COMMANDS)
     text, table = capsys.readouterr().out.split("\n\n")
     rows = [json.loads(each) for each in text.splitlines()]
     assert [(row["seed"], row["attack"]) for row in rows] == [
@@ -184,9 +170,8 @@ def test_black_box_writes_a_line_for_each_attack_and_seed_beside_the_reference(
 
 
 def test_a_victim_without_gradients_for_edges_is_a_row_with_the_reason(
-    module, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    victims = module("modification_victims")
     monkeypatch.setitem(victims.VICTIMS, "cut", Cut)
     options = options_of(victims, "--data . --epochs 2 --attacks rnd prbcd+iterations=2")
     options.victims = ["cut"]
@@ -197,8 +182,7 @@ def test_a_victim_without_gradients_for_edges_is_a_row_with_the_reason(
     assert victims.table([plain, refused]).splitlines()[-1].endswith(f"{refused['error']} |")
 
 
-def test_every_victim_of_the_library_learns_and_is_attacked(module, dataset: Dataset) -> None:
-    victims = module("modification_victims")
+def test_every_victim_of_the_library_learns_and_is_attacked(dataset: Dataset) -> None:
     line = "--data . --epochs 30 --hidden 8 --attacks grbcd+steps=2+exchanges=0"
     rows = list(victims.of_dataset(dataset, options_of(victims, line)))
     assert [row["victim"] for row in rows] == ["GCN", "GAT", "GIN", "GraphSAGE", "APPNP"]
@@ -208,8 +192,7 @@ def test_every_victim_of_the_library_learns_and_is_attacked(module, dataset: Dat
         assert row["attacked"] < row["clean"]
 
 
-def test_scale_measures_the_weights_that_were_trained(module, folder: Path, tmp_path: Path) -> None:
-    scale = module("modification_scale")
+def test_scale_measures_the_weights_that_were_trained(folder: Path, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
     settings = {"folder": folder, "weights": tmp_path / "w.npz", "epochs": 3, "threads": threads}
     trained = scale.train(scale.Job(**settings))
@@ -219,22 +202,17 @@ def test_scale_measures_the_weights_that_were_trained(module, folder: Path, tmp_
     assert 0 < row["used"] <= row["budget"] == row["num_edges"] // 20
 
 
-@pytest.mark.parametrize("name", ["modification_scale", "modification_physics"])
+@pytest.mark.parametrize(("benchmark", "where"), [(scale, "--home"), (physics, "--data")])
 def test_an_unknown_attack_is_refused_before_anything_is_made(
-    module, tmp_path: Path, name: str
+    tmp_path: Path, benchmark: Command, where: str
 ) -> None:
-    benchmark = module(name)
-    where = "--home" if name == "modification_scale" else "--data"
     options = options_of(benchmark, f"--attacks nonsense {where} {tmp_path / 'new'}")
     with pytest.raises(UsageError, match="nonsense"):
         next(benchmark.rows(options))
     assert not (tmp_path / "new").exists()
 
 
-def test_physics_measures_both_sides_on_raw_features(
-    module, dataset: Dataset, tmp_path: Path
-) -> None:
-    physics = module("modification_physics")
+def test_physics_measures_both_sides_on_raw_features(dataset: Dataset, tmp_path: Path) -> None:
     file = write_npz(tmp_path / "graph.npz", dataset)
     graph = physics.raw_graph(file)
     assert graph.graph.edge_index.tolist() == dataset.graph.edge_index.tolist()
@@ -254,8 +232,7 @@ def test_physics_measures_both_sides_on_raw_features(
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux")
-def test_the_peak_of_memory_begins_anew(module) -> None:
-    memory = module("modification_memory")
+def test_the_peak_of_memory_begins_anew() -> None:
     large = torch.ones(100 * 2**18)  # 100 MiB
     high = memory.peak_mib()
     del large
@@ -267,9 +244,7 @@ def test_the_peak_of_memory_begins_anew(module) -> None:
 
 
 @pytest.mark.real
-def test_planetoid_is_loaded_raw_with_its_public_split_and_left_alone(
-    bench, real_data: Path
-) -> None:
+def test_planetoid_is_loaded_raw_with_its_public_split_and_left_alone(real_data: Path) -> None:
     before = sorted((real_data / "planetoid").rglob("*"))
     cora = bench.public_planetoid(real_data / "planetoid", "Cora")
     assert sorted((real_data / "planetoid").rglob("*")) == before

@@ -1,0 +1,1 @@
+"""Contrastive encoders, beside the tables of Guerranti et al. 2023."""

@@ -1,0 +1,16 @@
+"""How often the gate alarms without reason, and how often it misses a loss, on trained models.
+
+    python -m benchmarks.gate pool --data FOLDER/grb-format/planetoid-cora --out cora.npz
+    python -m benchmarks.gate simulate cora.npz
+
+`pool` trains each variant of a model under many seeds and attacks it; `simulate` draws runs from
+that and asks the gate.
+"""
+
+from __future__ import annotations
+
+from benchmarks.command import run
+from benchmarks.gate import pool, simulation
+
+if __name__ == "__main__":
+    run(__spec__.parent, __doc__, {"pool": pool, "simulate": simulation})

@@ -1,0 +1,144 @@
+"""A pool of models: each variant is trained under many seeds and attacked.
+
+    python -m benchmarks.gate pool --data FOLDER/grb-format/planetoid-cora --out cora.npz
+
+Simulated runs draw from such a pool: a repeat is a training seed and an attack seed, and every
+model of the pool is attacked with every perturbation. The file is written after each variant; a
+later run continues it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from benchmarks.rows import Row, markdown
+from grb_check import datasets, models
+from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.registry import load_attack
+from grb_check.attacks.threat import apply
+from grb_check.cases.case import Case, expand
+from grb_check.cases.suites import SUITES
+from grb_check.datasets import Places
+from grb_check.evaluation.arena import Arena
+from grb_check.evaluation.devices import resolve_device, threads_for
+from grb_check.evaluation.own_models import OwnModels, Ready
+from grb_check.evaluation.store import Store
+from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.subject import as_subject
+
+
+def gcn_without_dropout(num_features: int, num_classes: int) -> nn.Module:
+    """The reference GCN, dropout switched off."""
+    return _without_dropout(models.gcn(num_features, num_classes))
+
+
+def gcn_ln_without_dropout(num_features: int, num_classes: int) -> nn.Module:
+    """The same with layer normalisation."""
+    return _without_dropout(models.gcn_ln(num_features, num_classes))
+
+
+def _without_dropout(module: models.GCN) -> models.GCN:
+    module.dropout = nn.Dropout(0.0)
+    return module
+
+
+VARIANTS: Final[dict[str, Callable[..., object]]] = {
+    "gcn": models.gcn,
+    "gcn_no_dropout": gcn_without_dropout,
+    "gcn_ln": models.gcn_ln,
+    "gcn_ln_no_dropout": gcn_ln_without_dropout,
+    "gcn_at": models.gcn_at,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", required=True, help="a dataset, as for --grb-dataset")
+    parser.add_argument("--folder", action="append", default=[], help="as --grb-data")
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--seeds", type=int, default=50, help="of training")
+    parser.add_argument("--attack-seeds", type=int, default=10)
+    parser.add_argument("--store", type=Path, help="of perturbations (default: beside --out)")
+    parser.add_argument("--out", type=Path, required=True, help="the pool, an npz file")
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Fill the pool; yield a row as each variant is done."""
+    store = options.store or options.out.with_suffix(".store")
+    arena = _arena(options, Store(store))
+    level = SUITES["smoke"]
+    cases = expand([""], [arena.dataset.name], level.difficulties, level.attacks)
+    kept = dict(np.load(options.out)) if options.out.exists() else {}
+    with threads_for(arena.dataset.num_nodes):
+        attacked = _Attacked(arena, cases, options.attack_seeds)
+        for variant in options.variants:
+            if f"after/{variant}" in kept:
+                continue
+            kept |= attacked.variant(variant, options.seeds)
+            kept["cases"] = np.array([case.id for case in cases])
+            np.savez_compressed(options.out, **kept)
+            before = kept[f"before/{variant}"]
+            clean = round(100 * float(before[before >= 0].mean()), 1)
+            yield {"data": arena.dataset.name, "variant": variant, "clean": clean}
+
+
+def table(rows: Sequence[Row]) -> str:
+    return markdown(rows, ("data", "variant", "clean"))
+
+
+class _Attacked:
+    """Every case under every attack seed, for any model."""
+
+    def __init__(self, arena: Arena, cases: list[Case], attack_seeds: int) -> None:
+        self._arena = arena
+        self._trials = [[self._trial(case, seed) for case in cases] for seed in range(attack_seeds)]
+        self._perturbations = [
+            [on_surrogates(trial)[0] for trial in trials] for trials in self._trials
+        ]
+        self._width = max(int(t.threat.targets.numel()) for t in self._trials[0])
+
+    def variant(self, name: str, seeds: int) -> dict[str, NDArray[np.int8]]:
+        """Whether each target is right: 0 or 1, and -1 where a case has fewer targets.
+
+        `before/NAME` int8 [seeds, cases, targets], `after/NAME` [seeds, attacks, cases, targets].
+        """
+        attacks, cases = len(self._trials), len(self._trials[0])
+        before = np.full((seeds, cases, self._width), -1, np.int8)
+        after = np.full((seeds, attacks, cases, self._width), -1, np.int8)
+        for seed in range(seeds):
+            ready = self._trained(name, seed)
+            for attack, trials in enumerate(self._trials):
+                for case, trial in enumerate(trials):
+                    graph = apply(self._arena.dataset.graph, self._perturbations[attack][case])
+                    right = right_after(trial, ready, graph)
+                    after[seed, attack, case, : len(right)] = right
+                    before[seed, case, : len(right)] = right_before(trial, ready)
+        return {f"before/{name}": before, f"after/{name}": after}
+
+    def _trained(self, name: str, seed: int) -> Ready:
+        fresh = replace(self._arena, _built={}, _modules=[], _victims={})
+        with isolated_randomness(seed):
+            return fresh.victim(as_subject(VARIANTS[name]), seed)
+
+    def _trial(self, case: Case, seed: int) -> Trial:
+        dataset = self._arena.dataset
+        attack = load_attack(case.scenario, case.attack, settings_for(dataset, case.scenario), {})
+        threat = threat_for(dataset, case.difficulty, attack.scenario, None)
+        return Trial(self._arena.own, attack, threat, case, seed)
+
+
+def _arena(options: argparse.Namespace, store: Store) -> Arena:
+    places = Places(folders=tuple(map(Path, options.folder)))
+    dataset = datasets.load(datasets.find(options.data, places))
+    device = resolve_device("cpu")
+    fingerprint = dataset.fingerprint()
+    own = OwnModels(dataset, fingerprint, store, device)
+    return Arena(dataset, fingerprint, own, device)

@@ -1,0 +1,1 @@
+"""The modification attacks, beside PyG's PRBCD and GRBCD."""

@@ -1,0 +1,129 @@
+"""Time and peak memory of the black-box attacks on a graph of 100,000 nodes and 500,000 edges."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+
+from benchmarks.custom_graph import make_custom
+from benchmarks.memory import peak_mib
+from benchmarks.modification.arena import (
+    check_names,
+    limits_of,
+    load_weights,
+    result,
+    run_attack,
+    save_weights,
+)
+from benchmarks.modification.black_box import SEVEN
+from benchmarks.processes import alone
+from benchmarks.rows import Row, markdown
+from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, raw_gcn, trained
+from grb_check.attacks.registry import load_attack
+
+COLUMNS: Final = (
+    "num_nodes",
+    "num_edges",
+    "attack",
+    "clean",
+    "attacked",
+    "used",
+    "budget",
+    "added",
+    "removed",
+    "nodes",
+    "seconds",
+    "loaded_mib",
+    "peak_mib",
+    "threads",
+    "error",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What one process measures."""
+
+    folder: Path
+    weights: Path
+    epochs: int
+    threads: int
+    attack: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--edges", type=int, default=500_000)
+    parser.add_argument("--attacks", nargs="+", default=SEVEN, help="names, with modifiers")
+    parser.add_argument("--epochs", type=int, default=20, help="of the surrogate's training")
+    parser.add_argument("--threads", type=int, default=2, help="above 1, the cores must be idle")
+    parser.add_argument("--home", type=Path, help="folder of the graph; default: temporary")
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """One row for the surrogate and one for each attack, each from a process of its own."""
+    check_names(options.attacks)
+    with tempfile.TemporaryDirectory() as temporary:
+        home = options.home or Path(temporary)
+        home.mkdir(parents=True, exist_ok=True)
+        made = alone(make_custom, options.nodes, options.edges, home)
+        if "error" in made:
+            yield made
+            return
+        settings = {
+            "folder": Path(made["folder"]),
+            "weights": Path(temporary) / "weights.npz",
+            "epochs": options.epochs,
+            "threads": options.threads,
+        }
+        surrogate = alone(train, Job(**settings))
+        yield {"attack": "none: training"} | surrogate
+        if "error" in surrogate:
+            return
+        for name in options.attacks:
+            yield {"attack": name} | alone(measure, Job(**settings, attack=name))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Nothing is summed up: one line a row."""
+    return markdown(rows, COLUMNS)
+
+
+def train(job: Job) -> Row:
+    """Train the surrogate, four layers as GRB's, and keep its weights."""
+    torch.set_num_threads(job.threads)
+    dataset = load_dataset(str(job.folder), [])
+    begin = time.perf_counter()
+    victim = trained(raw_gcn, dataset, name="surrogate", seed=0, epochs=job.epochs)
+    save_weights(victim, job.weights)
+    return {
+        "num_nodes": dataset.num_nodes,
+        "num_edges": dataset.num_edges,
+        "clean": accuracy(victim, dataset.graph, dataset.test["full"]),
+        "seconds": round(time.perf_counter() - begin, 1),
+        "peak_mib": peak_mib(),
+        "threads": job.threads,
+    }
+
+
+def measure(job: Job) -> Row:
+    """One attack; `peak_mib` is the attack's, with all that was loaded before it."""
+    torch.set_num_threads(job.threads)
+    dataset = load_dataset(str(job.folder), [])
+    victim = load_weights(raw_gcn, dataset, job.weights, name="surrogate")
+    known = black_box_view(dataset, predicted(dataset.graph, victim))
+    limits, loaded = limits_of(dataset), peak_mib()
+    run = run_attack(load_attack("modification", job.attack), known, limits, victim, 0)
+    return {
+        "num_nodes": dataset.num_nodes,
+        "num_edges": dataset.num_edges,
+        "loaded_mib": loaded,
+        **result(run, dataset, limits, victim),
+    }

@@ -1,0 +1,43 @@
+"""Rows of figures as Markdown tables, and their medians and ranges."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+Row: TypeAlias = dict[str, Any]
+
+
+def markdown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """A table of these columns; what a row does not have stays empty."""
+    lines = [columns, ["---"] * len(columns)]
+    lines += [[_cell(row.get(column)) for column in columns] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def grouped(
+    rows: Iterable[Mapping[str, Any]], keys: Sequence[str]
+) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
+    """Rows with equal values of the keys together, in the order of their first appearance."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+    return groups
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those values that there are, or None."""
+    there = [value for value in values if value is not None]
+    return round(statistics.fmean(there), 2) if there else None
+
+
+def median_and_range(values: Sequence[float]) -> tuple[float, float, float]:
+    """Median, smallest and largest value."""
+    return statistics.median(values), min(values), max(values)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Training of the reference models: its cost and its accuracy."""
