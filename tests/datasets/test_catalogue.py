@@ -254,7 +254,7 @@ def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> N
         ("zzz", "known are synthetic-cora, grb-cora.*pyg:CLASS/NAME"),
         ("pyg:Planetoid/Pub Med", "give a class of torch_geometric.datasets"),
         ("pyg:", "give a class of torch_geometric.datasets"),
-        ("./no/where.zip", r"no \.zip, \.npz file of that name"),
+        ("./no/where.zip", "no .zip, .npz, .pt file of that name"),
         ("ogbn-arxiv", "python -m grb_check fetch ogbn-arxiv"),
         ("", "name=path"),
         ("two words", "name=path"),

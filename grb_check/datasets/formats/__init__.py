@@ -15,6 +15,7 @@ from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
 from grb_check.datasets.formats.ogb import OGB
 from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.datasets.formats.planetoid import PLANETOID
+from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.formats.synthetic import SYNTHETIC
@@ -31,6 +32,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     BUNDLED_SET,
     TU_DATASET,
     NPZ_GRAPH,
+    PT_FILE,
     PYG,
     OWN_DATA,
 )

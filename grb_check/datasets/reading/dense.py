@@ -42,7 +42,7 @@ def dense_features(
         DataError: the four contradict each other, or the result would take more than 8 GiB.
     """
     columns, row_ends = integers(columns, f"{where}: indices"), integers(row_ends, where)
-    num_rows, num_columns = _checked_shape(integers(shape, f"{where}: shape"), where)
+    num_rows, num_columns = checked_shape(integers(shape, f"{where}: shape"), where)
     if values.dtype.kind not in "biuf" or values.shape != columns.shape:
         raise DataError(
             f"{where}: {columns.size} indices need as many real numbers, "
@@ -63,7 +63,12 @@ def dense_features(
     return dense
 
 
-def _checked_shape(shape: NDArray[np.int64], where: str) -> tuple[int, int]:
+def checked_shape(shape: NDArray[np.int64], where: str) -> tuple[int, int]:
+    """Return rows and columns.
+
+    Raises:
+        DataError: they are not those of a matrix, or it would take more than 8 GiB as float32.
+    """
     if shape.size != 2 or shape.min() < 1:
         raise DataError(f"{where}: shape {shape.tolist()} is not that of a feature matrix")
     num_rows, num_columns = shape.tolist()

@@ -15,7 +15,7 @@ from grb_check.datasets.assembly import Masks, dataset_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.places import SplitRule
 from grb_check.datasets.reading.adjacency import matrix_of_pairs
-from grb_check.datasets.reading.dense import dense_features
+from grb_check.datasets.reading.dense import checked_shape, dense_features
 from grb_check.errors import DataError, one_line
 
 _PARTS = ("train", "val", "test")
@@ -105,6 +105,7 @@ def _features(x: Any, where: str) -> NDArray[Any]:
             raise DataError(f"{where}: x cannot be read: {one_line(error)}") from error
         if entries.values().dim() != 1:
             raise DataError(f"{where}: x is a hybrid sparse tensor; give a dense one")
+        checked_shape(np.array(x.shape), f"{where}: x")  # before memory for its rows is taken
         rows, columns = _array(entries.indices(), f"{where}: x")
         row_ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=x.shape[0]))])
         values, shape = _array(entries.values(), f"{where}: x"), np.array(x.shape)

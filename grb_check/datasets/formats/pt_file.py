@@ -1,0 +1,248 @@
+"""A graph of PyG in a .pt file: one `torch_geometric.data.Data`, saved with `torch.save`.
+
+The file is a zip archive of a pickle and of the bytes of tensors. Nothing in it can run code: the
+names in the pickle are compared with a short list before torch sees it, and torch reads it with
+`weights_only=True`. torch compares no checksums: a changed byte of a tensor would silently become
+another graph. So each member's CRC-32 is compared here, and torch is given a copy of exactly the
+bytes that were checked.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickletools
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.source import Format, Source, Wanted, find_file
+from grb_check.errors import DataError, one_line
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from grb_check.datasets.dataset import Dataset
+
+LARGEST: Final = 8 << 30  # bytes of the file; GRB's largest features have 0.6 GB
+ATTRIBUTES: Final = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
+_CLASSES: Final = {
+    "torch_geometric.data.data": ("Data", "DataEdgeAttr", "DataTensorAttr"),
+    "torch_geometric.data.storage": ("GlobalStorage",),
+}
+_STORAGES: Final = {  # bytes of one value
+    "torch BoolStorage": 1,
+    "torch ByteStorage": 1,
+    "torch CharStorage": 1,
+    "torch ShortStorage": 2,
+    "torch HalfStorage": 2,
+    "torch BFloat16Storage": 2,
+    "torch IntStorage": 4,
+    "torch FloatStorage": 4,
+    "torch LongStorage": 8,
+    "torch DoubleStorage": 8,
+}
+_ALLOWED: Final = frozenset(
+    (
+        *(f"{module} {name}" for module, names in _CLASSES.items() for name in names),
+        *_STORAGES,
+        "collections OrderedDict",
+        "torch Size",
+        "torch._utils _rebuild_sparse_tensor",
+        "torch._utils _rebuild_tensor_v2",
+        "torch.serialization _get_layout",
+    )
+)
+_VALUES: Final = ("GLOBAL", "BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1")
+_MEMBER: Final = re.compile(r"[^/]+/(data\.pkl|version|byteorder|data/\d+)")
+_ADVICE: Final = (
+    "save one graph with its tensors alone: "
+    "torch.save(Data(x=data.x, edge_index=data.edge_index, y=data.y), PATH)"
+)
+
+
+def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+    return find_file(PT_FILE, wanted, places)
+
+
+def _read(source: Source) -> Dataset:
+    return load_pt(source.name, source.path, split=source.places.split)
+
+
+def load_pt(name: str, path: Path, *, split: SplitRule = "grb") -> Dataset:
+    """Read a `torch_geometric.data.Data` with `x`, `edge_index`, `y` and, if it has them, masks.
+
+    Other attributes are left out if they are tensors, numbers, texts or lists of these.
+
+    Args:
+        name: as in case ids.
+        path: a file written by `torch.save` of torch 1.6 or later, of at most 8 GiB.
+        split: `grb`, or `given` for `train_mask`, `val_mask` and `test_mask`.
+
+    Raises:
+        DataError: the file cannot be read, is damaged, contains anything but tensors and PyG's
+            `Data`, or the graph lacks something or contradicts itself.
+    """
+    # Imported here, because finding datasets must load neither numpy nor torch.
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+
+    try:
+        with warnings.catch_warnings():  # of pickletools and torch about damaged files
+            warnings.simplefilter("ignore")
+            graph = _graph(_loaded(_copy(path)))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error.__cause__
+    except Exception as error:  # zipfile, pickletools and torch raise nearly anything on damage
+        raise DataError(
+            f"{path}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
+        ) from error
+    return dataset_of_graph(
+        graph, name=name, origin=f"PyG graph in {path}", where=str(path), split=split
+    )
+
+
+def _copy(path: Path) -> io.BytesIO:
+    """The members that torch needs, checked, in an archive in memory."""
+    size = path.stat().st_size
+    if size > LARGEST:
+        raise DataError(f"the file has {size:,} bytes; at most {LARGEST:,} are read")
+    copy = io.BytesIO()
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as checked:
+        members = _members(archive, size)
+        sizes = {name: info.file_size for name, info in members.items()}
+        for name, info in members.items():
+            content = archive.read(info)  # raises if the CRC-32 differs
+            if name == "data.pkl":
+                _check_pickle(content, sizes)
+            checked.writestr(f"archive/{name}", content)
+    copy.seek(0)
+    return copy
+
+
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """The members by their names below the one directory that holds them all."""
+    infos = archive.infolist()
+    if len({info.filename.partition("/")[0] for info in infos}) != 1:
+        raise DataError(f"an archive, but not one of torch.save; {_ADVICE}")
+    packed = [info for info in infos if info.compress_type != zipfile.ZIP_STORED]
+    if packed or sum(info.file_size for info in infos) > size:  # also if members overlap
+        raise DataError(f"its members are compressed, which torch.save never does; {_ADVICE}")
+    matches = [(_MEMBER.fullmatch(info.filename), info) for info in infos]
+    members = {match[1]: info for match, info in matches if match}
+    if len(members) < sum(match is not None for match, _ in matches):
+        raise DataError(f"two of its members have one name; {_ADVICE}")
+    if "data.pkl" not in members:
+        raise DataError(f"an archive, but not one of torch.save: data.pkl is missing; {_ADVICE}")
+    return members
+
+
+def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
+    """Compare the names and the storages in a pickle with what is allowed; runs nothing of it.
+
+    A storage is a tuple (storage, type, member, device, values), written out before the operation
+    BINPERSID. torch before 2.9 reads past the end of a member that has fewer bytes.
+    """
+    memo: dict[int, object] = {}
+    items: list[object] | None = None  # of the tuple that is written out; None if it has others
+    last: object = None  # what the operation before has put on the stack, if that is known
+    for operation, argument, _ in pickletools.genops(content):
+        code = operation.name
+        if code in ("BINPUT", "LONG_BINPUT"):
+            memo[argument] = last
+            continue
+        if code == "GLOBAL" and argument not in _ALLOWED:
+            found = ascii(str(argument)[:80].replace(" ", "."))
+            raise DataError(
+                f"it contains {found}; only tensors and a torch_geometric.data.Data are read, so "
+                f"that no code of the file can run; {_ADVICE}"
+            )
+        if code == "BINPERSID":
+            _check_storage(last, sizes)
+        if code == "MARK":
+            items, last = [], None
+        elif code == "TUPLE":
+            items, last = None, items
+        elif code in ("BINGET", "LONG_BINGET"):
+            last = memo.get(argument)
+        else:
+            last = argument if code in _VALUES else None
+        if code not in ("MARK", "TUPLE"):
+            items = None if items is None or last is None else [*items, last]
+
+
+def _check_storage(storage: object, sizes: Mapping[str, int]) -> None:
+    if isinstance(storage, list) and len(storage) == 5 and storage[0] == "storage":
+        _, kind, member, _, count = storage
+        width = _STORAGES.get(kind)
+        if width is not None and sizes.get(f"data/{member}") == width * count:
+            return
+    raise DataError(f"the size of a tensor contradicts the bytes that it has; {_ADVICE}")
+
+
+def _loaded(copy: io.BytesIO) -> object:
+    import torch
+
+    # Without these checks, which are off by default, indices out of range are memory errors later.
+    with _classes_allowed(), torch.sparse.check_sparse_tensor_invariants(True):
+        return torch.load(copy, map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def _classes_allowed() -> Iterator[None]:
+    """PyG's classes, and no others, as torch's safe globals.
+
+    These three functions exist since torch 2.4, the context manager `safe_globals` since 2.5; that
+    adds to what others have allowed, also in the lists of PyG itself, where this replaces it.
+    """
+    from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
+
+    before = get_safe_globals()
+    clear_safe_globals()
+    add_safe_globals(
+        [
+            getattr(importlib.import_module(module), name)
+            for module, names in _CLASSES.items()
+            for name in names
+        ]
+    )
+    try:
+        yield
+    finally:
+        clear_safe_globals()
+        add_safe_globals(before)
+
+
+def _graph(loaded: Any) -> Data:
+    """A new graph with the attributes that are used, each a tensor; the rest is left behind."""
+    import torch
+    from torch_geometric.data import Data
+
+    if type(loaded) is not Data:
+        raise DataError(f"it contains a {type(loaded).__name__}, not a Data; {_ADVICE}")
+    stored = loaded.to_dict()
+    parts = {name: stored[name] for name in ATTRIBUTES if stored.get(name) is not None}
+    for name, value in parts.items():
+        if not isinstance(value, torch.Tensor):
+            raise DataError(f"{name} is a {type(value).__name__}, not a tensor; {_ADVICE}")
+        is_dense = value.layout == torch.strided
+        if is_dense and value.numel() * value.itemsize > value.untyped_storage().nbytes():
+            raise DataError(f"{name} repeats values in memory; save data.{name}.contiguous()")
+    return Data(**parts)
+
+
+def _reason(error: Exception) -> str:
+    """What torch's unpickler says, without its advice to read the file without `weights_only`."""
+    return one_line(error).rpartition("WeightsUnpickler error: ")[2][:200]
+
+
+PT_FILE: Final = Format(
+    find=_find,
+    read=_read,
+    usage="the path of a .pt file with a torch_geometric.data.Data",
+    suffixes=(".pt",),
+)
