@@ -145,7 +145,7 @@ def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
     """Compare the names and the storages in a pickle with what is allowed; runs nothing of it.
 
     A storage is a tuple (storage, type, member, device, values), written out before the operation
-    BINPERSID. torch before 2.9 reads past the end of a member that has fewer bytes.
+    BINPERSID. torch 2.4 reads past the end of a member that has fewer bytes than the tuple says.
     """
     memo: dict[int, object] = {}
     items: list[object] | None = None  # of the tuple that is written out; None if it has others
