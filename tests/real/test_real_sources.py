@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sources import read_with
 from torch_geometric.data import Batch
 from torch_geometric.datasets import TUDataset
 
 from grb_check.datasets import Places, find, load_graph_set
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.npz_graph import load_npz_graph
-from grb_check.datasets.formats.own_data import load_own
-from grb_check.datasets.formats.planetoid import load_planetoid
-from grb_check.datasets.formats.pyg import load_pyg
+from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
+from grb_check.datasets.formats.own_data import OWN_DATA
+from grb_check.datasets.formats.planetoid import PLANETOID
+from grb_check.datasets.formats.pyg import PYG
 from grb_check.errors import DataError
 
 # Many of the files list each edge once, or have self-loops: that is what the notices say.
@@ -61,7 +62,7 @@ def levels(dataset: Dataset) -> list[int]:
 def test_single_files(real_data: Path, file: str) -> None:
     """Nodes, edges, features and classes of each npz file, and a tenth of the nodes a level."""
     path = real_data / f"{file}.npz"
-    dataset = load_npz_graph(path.stem, path)
+    dataset = read_with(NPZ_GRAPH, path.stem, path)
     assert SINGLE_FILES[file] == counts(dataset)
     assert [dataset.num_nodes // 10] * 3 == levels(dataset)
     sizes = CLASS_SIZES.get(path.stem)
@@ -71,7 +72,7 @@ def test_single_files(real_data: Path, file: str) -> None:
 @pytest.mark.slow
 def test_physics_as_a_single_file(real_data: Path) -> None:
     """Counts from 1 to 98 are kept: the matrix has more than the two values of PyG's reader."""
-    dataset = load_npz_graph("physics", real_data / "medium" / "coauthor_phy.npz")
+    dataset = read_with(NPZ_GRAPH, "physics", real_data / "medium" / "coauthor_phy.npz")
     assert counts(dataset) == PHYSICS
     assert dataset.graph.x[:2000].unique().numel() > 10
 
@@ -80,7 +81,7 @@ def test_physics_as_a_single_file(real_data: Path) -> None:
 def test_structure_alone_is_refused(real_data: Path, name: str) -> None:
     """The message says that features are missing."""
     with pytest.raises(DataError, match="has no node features"):
-        load_npz_graph(name, real_data / "structure-only" / f"{name}.npz")
+        read_with(NPZ_GRAPH, name, real_data / "structure-only" / f"{name}.npz")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,9 @@ def test_pyg_classes(real_data: Path, tmp_path: Path, spec: str) -> None:
     path.parent.mkdir(parents=True)
     path.symlink_to(real_data / "medium" / f"{file}.npz")
     before = sorted(tmp_path.rglob("*"))
-    dataset = load_pyg("x", spec, roots=[tmp_path / "user"], home=tmp_path / "home")
+    dataset = read_with(
+        PYG, "x", spec=f"pyg:{spec}", folders=[tmp_path / "user"], home=tmp_path / "home"
+    )
     assert SINGLE_FILES.get(f"medium/{file}", PHYSICS) == counts(dataset)
     assert before == sorted(tmp_path.rglob("*"))
 
@@ -118,9 +121,11 @@ def test_planetoid_both_ways(
     before = sorted(real_data.rglob("*"))
     raw = real_data / "planetoid" / graph / "raw"
     for split in ("grb", "given"):
-        ours: Any = load_planetoid(f"planetoid-{graph.lower()}", raw, split=split)
+        ours: Any = read_with(PLANETOID, f"planetoid-{graph.lower()}", raw, split=split)
         spec = f"Planetoid/{graph}"
-        pyg = load_pyg("x", spec, roots=[real_data], home=tmp_path, split=split)
+        pyg = read_with(
+            PYG, "x", spec=f"pyg:{spec}", folders=[real_data], home=tmp_path, split=split
+        )
         assert expected == counts(ours)
         assert ours.fingerprint() == pyg.fingerprint()
     sizes = (ours.train.numel(), ours.val.numel(), ours.test["full"].numel())
@@ -176,8 +181,8 @@ def part():
         return Data(x=torch.from_numpy(x), edge_index=edges, y=torch.from_numpy(z["labels"]))
 """)
     monkeypatch.syspath_prepend(tmp_path)
-    own = load_own("x", "my_real_graph:part")
-    assert load_npz_graph("x", path).fingerprint() == own.fingerprint()
+    own = read_with(OWN_DATA, "x", spec="my_real_graph:part")
+    assert read_with(NPZ_GRAPH, "x", path).fingerprint() == own.fingerprint()
 
 
 def test_features_keep_their_order(real_data: Path) -> None:
@@ -185,4 +190,4 @@ def test_features_keep_their_order(real_data: Path) -> None:
     path = real_data / "pubmed-parts" / "part16.npz"
     with np.load(path) as arrays:
         stored = np.unique(arrays["attr_data"]).size
-    assert load_npz_graph("x", path).graph.x.unique().numel() == stored + 1  # and zero
+    assert read_with(NPZ_GRAPH, "x", path).graph.x.unique().numel() == stored + 1  # and zero

@@ -49,13 +49,13 @@ def _check(name: str, files: list[Path]) -> None:
 
 
 def _read_graph(source: Source) -> Dataset:
-    from grb_check.datasets.reading.four_files import load_folder  # loads torch
+    from grb_check.datasets.reading.four_files import load_folder  # torch
 
     return load_folder(source.name, source.path, origin=_ORIGIN)
 
 
 def _read_set(source: Source) -> GraphSet:
-    from grb_check.datasets.reading.tu_files import read_graph_set  # loads torch
+    from grb_check.datasets.reading.tu_files import read_graph_set  # torch
 
     return replace(read_graph_set(source.name, source.path), origin=_ORIGIN)
 

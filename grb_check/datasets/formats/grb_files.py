@@ -1,4 +1,7 @@
-"""GRB's four files in a directory or a zip archive; those of GRB's own graphs can be downloaded."""
+"""GRB's four files in a directory or a zip archive; those of GRB's own graphs can be downloaded.
+
+Imports torch only to read, and filelock and requests only to download.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from grb_check.datasets.download.archives import extract
+from grb_check.datasets.download.sources import hosts_of
+from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
 from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, find_file, only_file
 from grb_check.errors import DataError
@@ -53,7 +59,7 @@ def _files(source: Source) -> dict[str, Path]:
 
 
 def _read(source: Source) -> Dataset:
-    from grb_check.datasets.reading.four_files import load_folder  # loads torch
+    from grb_check.datasets.reading.four_files import load_folder
 
     return load_folder(source.name, source.path, origin=source.spec or f"folder {source.path}")
 
@@ -66,9 +72,6 @@ def _prepared(source: Source) -> Iterator[Source]:
     if not _is_archive(source):
         yield source
         return
-    # Imported here, because unpacking and downloading load what collecting tests can do without.
-    from grb_check.datasets.download.archives import extract
-
     with ExitStack() as stack:
         with writing(Path(tempfile.gettempdir())):
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="grb-check-"))
@@ -80,7 +83,6 @@ def _prepared(source: Source) -> Iterator[Source]:
 def _downloaded(source: Source) -> Source:
     """The dataset's folder; what GRB made it from, if GRB's own files cannot be had."""
     from grb_check.datasets.fetching import fetched
-    from grb_check.datasets.formats.rebuilt import UPSTREAM, instead_of
 
     try:
         return fetched(source)
@@ -93,9 +95,6 @@ def _downloaded(source: Source) -> Source:
 def _describe(source: Source) -> str:
     if not source.pending:
         return f"in {source.path}"
-    from grb_check.datasets.download.sources import hosts_of
-    from grb_check.datasets.formats.rebuilt import UPSTREAM
-
     upstream = UPSTREAM.get(source.name)
     otherwise = f", else rebuilds it from PyG's {upstream}" if upstream else ""
     hosts = hosts_of(source.name, source.places.sources)

@@ -1,13 +1,15 @@
-"""Single-file graphs in the layout of the gnn-benchmark collection, with their real features."""
+"""Single-file graphs in the layout of the gnn-benchmark collection, with their real features.
+
+Imports numpy and torch only to read.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, find_file
 from grb_check.errors import DataError
 
@@ -27,37 +29,28 @@ def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
     return find_file(NPZ_GRAPH, wanted, places)
 
 
-def _read(source: Source) -> Dataset:
-    return load_npz_graph(source.name, source.path, split=source.places.split)
-
-
-def load_npz_graph(name: str, path: Path, *, split: SplitRule = "grb") -> Dataset:
+def read(source: Source) -> Dataset:
     """Read one npz file: `adj_*` (CSR), `attr_*` (CSR) or `attr_matrix` (dense), and `labels`.
 
     The layout is that of Shchur et al., "Pitfalls of Graph Neural Network Evaluation" (2018).
     Other members are not touched, so that files whose names of nodes are pickled can be read.
     Unlike PyG's `read_npz`, which sets every positive feature to 1, values are kept.
 
-    Args:
-        name: as in case ids.
-        path: the file.
-        split: `grb`; these files have no split of their own, so that `given` is refused.
-
     Raises:
-        DataError: the file cannot be read, has no features or no labels, or contradicts itself.
+        DataError: the file cannot be read, has no features or no labels, contradicts itself, or its
+            own split is wanted, which such files do not have.
 
     Warns:
         DataNotice: the edges were repaired; not that most of these files list each edge once.
     """
-    # Imported here, because finding datasets must load neither numpy nor torch.
     import numpy as np
 
     from grb_check.datasets.assembly import dataset_of
     from grb_check.datasets.reading.adjacency import both_ways, num_nodes_of, read_matrix
     from grb_check.datasets.reading.npz import array_of, read_npz
 
-    where = str(path)
-    arrays = read_npz(path, dict.fromkeys(_KEYS, sys.maxsize))
+    where = str(source.path)
+    arrays = read_npz(source.path, dict.fromkeys(_KEYS, sys.maxsize))
     labels = array_of(arrays, "labels", where)
     adjacency = {part: array_of(arrays, f"adj_{part}", where) for part in _PARTS}
     for key in _ADJACENCY:  # large, and turned into a matrix here
@@ -68,13 +61,13 @@ def load_npz_graph(name: str, path: Path, *, split: SplitRule = "grb") -> Datase
     matrix = both_ways(read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj"))
     del adjacency
     return dataset_of(
-        name=name,
-        origin=f"npz file {path}",
+        name=source.name,
+        origin=f"npz file {source.path}",
         where=where,
         features=_features(arrays, where),
         adjacency=matrix,
         labels=labels,
-        split=split,
+        split=source.places.split,
     )
 
 
@@ -94,7 +87,7 @@ def _features(arrays: Mapping[str, NDArray[Any]], where: str) -> NDArray[Any]:
 
 NPZ_GRAPH: Final = Format(
     find=_find,
-    read=_read,
+    read=read,
     usage="the path of an .npz file with adj_*, attr_* and labels",
     suffixes=(".npz",),
 )

@@ -1,4 +1,7 @@
-"""ogbn-arxiv from the raw files of the Open Graph Benchmark."""
+"""ogbn-arxiv from the raw files of the Open Graph Benchmark.
+
+Imports numpy and torch only to read, and filelock and requests only to download.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.download.sources import hosts_of
+from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted
 from grb_check.errors import DataError
 
@@ -45,7 +49,7 @@ def _files(source: Source) -> dict[str, Path]:
 @contextmanager
 def _prepared(source: Source) -> Iterator[Source]:
     if source.pending:
-        from grb_check.datasets.fetching import fetched  # loads numpy
+        from grb_check.datasets.fetching import fetched
 
         source = fetched(source)
     yield source
@@ -54,37 +58,28 @@ def _prepared(source: Source) -> Iterator[Source]:
 def _describe(source: Source) -> str:
     if not source.pending:
         return f"in {source.path}"
-    from grb_check.datasets.download.sources import hosts_of
-
     return f"not here; fetch downloads it from {hosts_of(NAME, source.places.sources)}"
 
 
-def _read(source: Source) -> Dataset:
-    return load_arxiv(source.path, split=source.places.split)
-
-
-def load_arxiv(folder: Path, *, split: SplitRule = "grb") -> Dataset:
+def read(source: Source) -> Dataset:
     """Read ogbn-arxiv (Hu et al., "Open Graph Benchmark", NeurIPS 2020): 169,343 nodes.
 
     Citations have a direction, edges of GRB's graphs do not: each citation becomes an edge, and
     that this adds entries is not worth a notice. The files are read here and not by the `ogb`
     package, whose loader keeps whole Python objects in files that torch 2.6 and later refuse.
 
-    Args:
-        folder: holds `raw/edge.csv.gz`, `raw/node-feat.csv.gz`, `raw/node-label.csv.gz`, and for
-            `given` the ids of papers until 2017, of 2018 and since 2019 in
-            `split/time/{train,valid,test}.csv.gz`. No header, LF line ends.
-        split: `grb`, or `given` for OGB's split by time.
+    Files have no header and LF line ends. OGB's own split is by time: papers until 2017, of 2018
+    and since 2019.
 
     Raises:
         DataError: a file is missing, damaged, not a table of such numbers, or contradicts another.
     """
-    # Imported here, because finding datasets must load neither numpy nor torch.
     import numpy as np
 
     from grb_check.datasets.assembly import dataset_of
     from grb_check.datasets.reading.adjacency import both_ways, matrix_of_pairs
 
+    folder, split = source.path, source.places.split
     needed = (*FILES, *(SPLIT_FILES if split == "given" else ()))
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
@@ -136,5 +131,5 @@ def _table(path: Path, kind: DTypeLike, columns: int | None) -> NDArray[Any]:
 
 
 OGB: Final = Format(
-    find=_find, read=_read, files=_files, describe=_describe, prepared=_prepared, names=(NAME,)
+    find=_find, read=read, files=_files, describe=_describe, prepared=_prepared, names=(NAME,)
 )

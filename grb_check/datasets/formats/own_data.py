@@ -1,4 +1,7 @@
-"""A graph that a function of the user makes, named as `pkg.module:attr`."""
+"""A graph that a user's function returns, named as `pkg.module:attr`.
+
+Imports numpy and torch only to read.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, no_files
 from grb_check.errors import DataError, UsageError
 from grb_check.user_code.factories import import_target
@@ -22,21 +25,13 @@ def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
         yield Source(wanted.named(wanted.text.replace(":", ".")), OWN_DATA, spec=wanted.text)
 
 
-def _read(source: Source) -> Dataset:
-    return load_own(source.name, source.spec, split=source.places.split)
+def read(source: Source) -> Dataset:
+    """Import what `source.spec` names, call it if it is a function, and check the result.
 
-
-def load_own(name: str, target: str, *, split: SplitRule = "grb") -> Dataset:
-    """Import what `target` names, call it if it is a function, and check what it gives.
-
-    The global random generators are seeded with 0 for the call and restored after it. The caller
-    sees to it that the user's folders are on `sys.path`. The user's object is not changed.
-
-    Args:
-        name: as in case ids.
-        target: `pkg.module:attr` (or `attr.sub`): a function without required arguments that
-            returns a torch_geometric `Data` or a dataset of one, or such an object itself.
-        split: `grb`, or `given` for the graph's masks.
+    The target is a function without required arguments that returns a torch_geometric `Data` or a
+    dataset of one, or such an object itself, which is not changed. The global random generators are
+    seeded with 0 for the call and restored after it. The caller puts the user's folders on
+    `sys.path`.
 
     Raises:
         UsageError: the text has another form, or what it names does not exist, cannot be imported
@@ -44,7 +39,6 @@ def load_own(name: str, target: str, *, split: SplitRule = "grb") -> Dataset:
         DataError: the function raised (the message ends in the lines of the user's code), or what
             it gives is not one graph for node classification.
     """
-    # Imported here, because finding datasets must load neither numpy nor torch.
     import numpy as np
     from torch import Tensor
     from torch_geometric.data import Data
@@ -52,13 +46,16 @@ def load_own(name: str, target: str, *, split: SplitRule = "grb") -> Dataset:
 
     from grb_check.datasets.reading.pyg_graph import dataset_of_graph, single_graph
 
+    target = source.spec
     where = f"dataset {target}"
     found = import_target(target, "dataset", "function in it that returns the graph")
     made = found if isinstance(found, (Data, PygDataset)) else _called(found, where)
     data = copy.copy(single_graph(made, where))
     if isinstance(x := data.x, (Tensor, np.ndarray)):
         data.x = x.clone() if isinstance(x, Tensor) else x.copy()
-    return dataset_of_graph(data, name=name, origin=target, where=where, split=split)
+    return dataset_of_graph(
+        data, name=source.name, origin=target, where=where, split=source.places.split
+    )
 
 
 def _called(found: object, where: str) -> object:
@@ -73,7 +70,7 @@ def _called(found: object, where: str) -> object:
             f"{where}: needs {', '.join(needed)}; name a function that can be called without "
             f"arguments"
         )
-    from grb_check.user_code.randomness import isolated_randomness  # loads torch
+    from grb_check.user_code.randomness import isolated_randomness
 
     try:
         with isolated_randomness(0):
@@ -95,4 +92,4 @@ def _required(function: Any) -> list[str]:
     ]
 
 
-OWN_DATA: Final = Format(find=_find, read=_read, usage="pkg.module:function", files=no_files)
+OWN_DATA: Final = Format(find=_find, read=read, usage="pkg.module:function", files=no_files)

@@ -1,14 +1,19 @@
-"""Planetoid Cora, CiteSeer and PubMed from the raw files of a PyG root directory."""
+"""Planetoid Cora, CiteSeer and PubMed from the raw files of a PyG root directory.
+
+Imports torch only to read and to download.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.formats.pyg import recipe_of
+from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted
 from grb_check.errors import DataError, one_line
 
@@ -43,45 +48,37 @@ def _files(source: Source) -> dict[str, Path]:
 @contextmanager
 def _prepared(source: Source) -> Iterator[Source]:
     if source.pending:
-        from grb_check.datasets.formats.pyg import recipe_of
-        from grb_check.datasets.reading.pyg_raw import fetch_raw  # loads torch
+        from grb_check.datasets.reading.pyg_raw import fetch_raw
 
         graph = GRAPHS[source.name]
         fetch_raw(
             recipe_of(f"Planetoid/{graph}"),
             source.places.home,
-            lambda root: load_planetoid(source.name, root / graph / "raw"),
+            lambda root: read(replace(source, path=root / graph / "raw")),
         )
     yield source
 
 
-def _read(source: Source) -> Dataset:
-    return load_planetoid(source.name, source.path, split=source.places.split)
-
-
-def load_planetoid(name: str, folder: Path, *, split: SplitRule = "grb") -> Dataset:
+def read(source: Source) -> Dataset:
     """Read a Planetoid graph (Yang et al., ICML 2016) and give it GRB's normalisation.
 
     **The raw files are pickles, which can run code when they are read**, and the origin says so.
     Only a directory that the user named, or that PyG filled at the user's request, is read; nothing
     is written into it.
 
-    Args:
-        name: `planetoid-cora`, `planetoid-citeseer` or `planetoid-pubmed`.
-        folder: the `raw` directory, with the files `ind.cora.x`, ...
-        split: `grb`, or `given` for the public split: 20 training nodes per class, 500 validation
-            nodes, 1,000 test nodes.
+    Its own split is the public one: 20 training nodes per class, 500 validation nodes, 1,000 test
+    nodes.
 
     Raises:
         DataError: the files cannot be read or contradict each other.
     """
-    # Imported here, because finding datasets must load neither numpy nor torch.
     from grb_check.datasets.assembly import Masks, dataset_of
     from grb_check.datasets.reading.adjacency import matrix_of_pairs
 
-    data = _raw(folder, GRAPHS[name].lower())
+    folder = source.path
+    data = _raw(folder, GRAPHS[source.name].lower())
     return dataset_of(
-        name=name,
+        name=source.name,
         origin=f"Planetoid raw files (pickles) in {folder}",
         where=str(folder),
         features=data.x.numpy(),
@@ -90,7 +87,7 @@ def load_planetoid(name: str, folder: Path, *, split: SplitRule = "grb") -> Data
         masks=Masks(
             train=data.train_mask.numpy(), val=data.val_mask.numpy(), test=data.test_mask.numpy()
         ),
-        split=split,
+        split=source.places.split,
     )
 
 
@@ -114,5 +111,5 @@ def _raw(folder: Path, prefix: str) -> Any:
 
 
 PLANETOID: Final = Format(
-    find=_find, read=_read, files=_files, prepared=_prepared, names=tuple(GRAPHS)
+    find=_find, read=read, files=_files, prepared=_prepared, names=tuple(GRAPHS)
 )

@@ -4,7 +4,7 @@ The file is a zip archive of a pickle and of the bytes of tensors. Nothing in it
 names in the pickle are compared with a short list before torch sees it, and torch reads it with
 `weights_only=True`. torch compares no checksums: a changed byte of a tensor would silently become
 another graph. So each member's CRC-32 is compared here, and torch is given a copy of exactly the
-bytes that were checked.
+bytes that were checked. Imports torch only to read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, find_file
 from grb_check.errors import DataError, one_line
 
@@ -70,27 +70,19 @@ def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
     return find_file(PT_FILE, wanted, places)
 
 
-def _read(source: Source) -> Dataset:
-    return load_pt(source.name, source.path, split=source.places.split)
-
-
-def load_pt(name: str, path: Path, *, split: SplitRule = "grb") -> Dataset:
+def read(source: Source) -> Dataset:
     """Read a `torch_geometric.data.Data` with `x`, `edge_index`, `y` and, if it has them, masks.
 
-    Other attributes are left out if they are tensors, numbers, texts or lists of these.
-
-    Args:
-        name: as in case ids.
-        path: a file written by `torch.save` of torch 1.6 or later, of at most 8 GiB.
-        split: `grb`, or `given` for `train_mask`, `val_mask` and `test_mask`.
+    Other attributes are left out if they are tensors, numbers, texts or lists of these. Files have
+    at most 8 GiB and are of torch 1.6 or later. The masks are the dataset's own split.
 
     Raises:
         DataError: the file cannot be read, is damaged, contains anything but tensors and PyG's
             `Data`, or the graph lacks something or contradicts itself.
     """
-    # Imported here, because finding datasets must load neither numpy nor torch.
     from grb_check.datasets.reading.pyg_graph import dataset_of_graph
 
+    path = source.path
     try:
         with warnings.catch_warnings():  # of pickletools and torch about damaged files
             warnings.simplefilter("ignore")
@@ -102,7 +94,11 @@ def load_pt(name: str, path: Path, *, split: SplitRule = "grb") -> Dataset:
             f"{path}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
         ) from error
     return dataset_of_graph(
-        graph, name=name, origin=f"PyG graph in {path}", where=str(path), split=split
+        graph,
+        name=source.name,
+        origin=f"PyG graph in {path}",
+        where=str(path),
+        split=source.places.split,
     )
 
 
@@ -242,7 +238,7 @@ def _reason(error: Exception) -> str:
 
 PT_FILE: Final = Format(
     find=_find,
-    read=_read,
+    read=read,
     usage="the path of a .pt file with a torch_geometric.data.Data",
     suffixes=(".pt",),
 )

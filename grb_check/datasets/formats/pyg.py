@@ -1,4 +1,4 @@
-"""One graph of any dataset class of PyG, by the name of the class. Importing this loads no torch.
+"""One graph of any dataset class of PyG, by the name of the class. Imports torch only to read.
 
 Some of the raw files that PyG's classes read are pickles, which can run code when they are read
 (`Planetoid`), and some of its readers set all features that are not zero to 1 (`Amazon`,
@@ -11,13 +11,13 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.datasets.places import Places, SplitRule
+from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted
 from grb_check.errors import UsageError
 
@@ -45,7 +45,7 @@ def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
 
 
 def _files(source: Source) -> dict[str, Path]:
-    from grb_check.datasets.reading.pyg_raw import find_raw  # loads torch
+    from grb_check.datasets.reading.pyg_raw import find_raw
 
     raw, _ = find_raw(_recipe(source), _roots(source.places), source.places.home)
     return {} if raw is None else {path.name: path for path in raw.files if path.is_file()}
@@ -54,17 +54,11 @@ def _files(source: Source) -> dict[str, Path]:
 @contextmanager
 def _prepared(source: Source) -> Iterator[Source]:
     if source.places.download and not _files(source):
-        from grb_check.datasets.reading.pyg_raw import fetch_raw, load_raw  # loads torch
+        from grb_check.datasets.reading.pyg_raw import fetch_raw, load_raw
 
         recipe = _recipe(source)
         fetch_raw(recipe, source.places.home, lambda root: load_raw(recipe, root))
     yield source
-
-
-def _read(source: Source) -> Dataset:
-    places, spec = source.places, source.spec.removeprefix(PREFIX)
-    roots = _roots(places)
-    return load_pyg(source.name, spec, roots=roots, home=places.home, split=places.split)
 
 
 def _recipe(source: Source) -> Recipe:
@@ -91,39 +85,31 @@ def check_spec(spec: str) -> PygSpec:
     return PygSpec(match[1], match[2])
 
 
-def load_pyg(
-    name: str,
-    spec: str,
-    *,
-    roots: Sequence[Path] = (),
-    home: Path,
-    split: SplitRule = "grb",
-) -> Dataset:
-    """The only graph of a PyG dataset, read from raw files; its features are normalised.
+def read(source: Source) -> Dataset:
+    """Read the only graph of a PyG dataset from its raw files; its features are normalised.
 
-    Args:
-        name: as in case ids.
-        spec: `Class` or `Class/name`, as in `Planetoid/PubMed`.
-        roots: folders of the user; each F is looked through as `F/Class`, `F/class` and F, with
-            PyG's own layout below. Nothing is written into them.
-        home: this package's own folder; downloads are kept in `home/pyg/Class`.
-        split: `grb`, or `given` for the masks of the graph, the first where there are several.
+    Each directory D of the places is searched as `D/Class`, `D/class` and D, with PyG's own layout
+    below; nothing is written into them. Of several masks the first are the dataset's own split.
 
     Raises:
-        UsageError: no such class, or it cannot be made of a root folder and a name.
-        DataError: the raw files are nowhere, cannot be downloaded or read, or do not hold one graph
-            for node classification.
+        UsageError: no such class, or it cannot be made of a root directory and a name.
+        DataError: the raw files are nowhere, cannot be read, or do not hold one graph for node
+            classification.
     """
-    # Imported here, because finding datasets must load neither numpy nor torch.
     from grb_check.datasets.reading.pyg_graph import dataset_of_graph
     from grb_check.datasets.reading.pyg_raw import find_raw, load_raw, not_found
 
-    recipe = recipe_of(spec)
-    raw, looked = find_raw(recipe, roots, home)
+    recipe, places = _recipe(source), source.places
+    raw, looked = find_raw(recipe, _roots(places), places.home)
     if raw is None:
         raise not_found(recipe.label, looked)
-    data = load_raw(recipe, raw.root)
-    return dataset_of_graph(data, name=name, origin=f"PyG {spec}", where=recipe.label, split=split)
+    return dataset_of_graph(
+        load_raw(recipe, raw.root),
+        name=source.name,
+        origin=f"PyG {recipe.spec}",
+        where=recipe.label,
+        split=places.split,
+    )
 
 
 def recipe_of(spec: str) -> Recipe:
@@ -182,7 +168,7 @@ def _arguments(kind: type[Any], parsed: PygSpec, spec: str) -> dict[str, object]
 
 PYG: Final = Format(
     find=_find,
-    read=_read,
+    read=read,
     usage="pyg:CLASS/NAME",
     files=_files,
     prepared=_prepared,

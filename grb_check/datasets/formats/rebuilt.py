@@ -36,7 +36,7 @@ def _files(source: Source) -> dict[str, Path]:
 
 
 def _read(source: Source) -> Dataset:
-    from grb_check.datasets.reading.saint_files import rebuild  # loads torch
+    from grb_check.datasets.reading.saint_files import rebuild  # torch
 
     _refuse_given_split(source)
     return rebuild(source.name, source.path)
@@ -59,7 +59,7 @@ def instead_of(source: Source, failure: DataError) -> Source:
     Warns:
         DataNotice: says why the dataset will be rebuilt.
     """
-    from grb_check.datasets.reading import saint_files  # loads torch
+    from grb_check.datasets.reading import saint_files  # torch
 
     _refuse_given_split(source)
     wanted = Wanted(source.name, "", source.name, None)

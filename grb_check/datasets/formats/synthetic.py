@@ -21,7 +21,7 @@ def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
 
 
 def _read(source: Source) -> Dataset:
-    # Imported here, because finding datasets must load neither numpy nor torch.
+    # Here, because finding datasets must not load torch.
     from grb_check.datasets.reading.four_files import load_folder
     from grb_check.datasets.synthetic import prepare
 

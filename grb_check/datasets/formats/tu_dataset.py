@@ -41,14 +41,14 @@ def _files(source: Source) -> dict[str, Path]:
 @contextmanager
 def _prepared(source: Source) -> Iterator[Source]:
     if source.pending:
-        from grb_check.datasets.reading.tu_files import fetch_graph_set  # loads torch
+        from grb_check.datasets.reading.tu_files import fetch_graph_set  # torch
 
         fetch_graph_set(source.name, source.places.home)
     yield source
 
 
 def _read(source: Source) -> GraphSet:
-    from grb_check.datasets.reading.tu_files import read_graph_set  # loads torch
+    from grb_check.datasets.reading.tu_files import read_graph_set  # torch
 
     return read_graph_set(source.name, source.path)
 

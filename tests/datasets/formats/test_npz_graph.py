@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sources import read_with
 
-from grb_check.datasets.formats.npz_graph import load_npz_graph
+from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
+
+load_npz_graph = partial(read_with, NPZ_GRAPH)
 
 NUM_NODES = 30
 

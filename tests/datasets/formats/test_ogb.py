@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import gzip
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sources import read_with
 
-from grb_check.datasets.formats.ogb import load_arxiv
+from grb_check.datasets.formats.ogb import OGB
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
+
+load_arxiv = partial(read_with, OGB, "ogbn-arxiv")
 
 NUM_NODES = 30
 EDGES = [(i, (i + 1) % NUM_NODES) for i in range(NUM_NODES)] + [(1, 0)]

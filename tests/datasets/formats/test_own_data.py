@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 from small_graphs import community_dataset
+from sources import read_with
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from grb_check.datasets.formats.own_data import load_own
+from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.errors import DataError, UsageError
 
 NUM_NODES = 120
@@ -56,6 +57,10 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     made = ModuleType("mine")
     monkeypatch.setitem(sys.modules, "mine", made)
     return made
+
+
+def load_own(name: str, target: str, **options: Any) -> Any:
+    return read_with(OWN_DATA, name, spec=target, **options)
 
 
 def load(module: ModuleType, made: object, **options: Any) -> Any:

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sources import read_with
 
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.planetoid import load_planetoid
+from grb_check.datasets.formats.planetoid import PLANETOID
 from grb_check.datasets.places import SplitRule
 from grb_check.errors import DataError
 
@@ -47,7 +48,7 @@ def write_raw(root: Path, prefix: str = "cora") -> Path:
 
 
 def read(root: Path, split: SplitRule = "grb") -> Dataset:
-    return load_planetoid("planetoid-cora", root / "raw", split=split)
+    return read_with(PLANETOID, "planetoid-cora", root / "raw", split=split)
 
 
 def test_graph_is_read_and_folder_left_alone(tmp_path: Path) -> None:
@@ -90,10 +91,10 @@ def test_each_graph_has_its_own_file_names(tmp_path: Path, graph: str) -> None:
     raw = write_raw(tmp_path, graph)
     for name in ("cora", "citeseer", "pubmed"):
         if name == graph:
-            assert load_planetoid(f"planetoid-{name}", raw).num_nodes == NUM_NODES
+            assert read_with(PLANETOID, f"planetoid-{name}", raw).num_nodes == NUM_NODES
         else:
             with pytest.raises(DataError, match=f"Planetoid files of {name} cannot be read"):
-                load_planetoid(f"planetoid-{name}", raw)
+                read_with(PLANETOID, f"planetoid-{name}", raw)
 
 
 def test_warning_filters_stay_as_they_were(tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sources import read_with
 from torch.serialization import get_safe_globals
 from torch_geometric.data import Batch, Data, HeteroData
 
 from grb_check.datasets import DataNotice, Places, find, load
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.formats.pt_file import load_pt
+from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.reading.pyg_graph import dataset_of_graph
 from grb_check.errors import DataError
 
@@ -73,7 +74,7 @@ def with_pickle(content: object) -> bytes:
 
 def read(content: bytes, path: Path, split: Any = "grb") -> Dataset:
     path.write_bytes(content)
-    return load_pt("mine", path, split=split)
+    return read_with(PT_FILE, "mine", path, split=split)
 
 
 def refusal(content: bytes, path: Path) -> str:
@@ -95,7 +96,7 @@ def path(tmp_path: Path) -> Path:
 def test_graph_is_the_one_that_was_saved(path: Path, split: Any) -> None:
     """The same dataset as from the object in memory; the masks are the split if that is asked."""
     torch.save(graph(), path)
-    dataset = load_pt("mine", path, split=split)
+    dataset = read_with(PT_FILE, "mine", path, split=split)
     expected = dataset_of_graph(graph(), name="mine", origin="", where="", split=split)
     assert expected.fingerprint() == dataset.fingerprint()
     rule = "GRB's split" if split == "grb" else "its own split"
@@ -229,7 +230,7 @@ def test_masks_that_are_wanted_must_be_there(path: Path) -> None:
     """A graph without masks has no split of its own."""
     path.write_bytes(saved(graph(train_mask=None, val_mask=None, test_mask=None)))
     with pytest.raises(DataError, match="no split of its own"):
-        load_pt("mine", path, split="given")
+        read_with(PT_FILE, "mine", path, split="given")
 
 
 @cache

@@ -14,9 +14,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sources import read_with
 from torch_geometric.datasets import Flickr
 
-from grb_check.datasets.formats.pyg import load_pyg
+from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.normalisation import normalise
 from grb_check.datasets.reading.saint_files import fetch_upstream, load_saint, rebuild, standardise
 from grb_check.errors import DataError
@@ -25,7 +26,6 @@ NUM_NODES = 40
 PEAK = """
 import resource, sys
 from pathlib import Path
-from grb_check.datasets.formats.pyg import load_pyg
 from grb_check.datasets.reading.saint_files import load_saint, standardise
 from grb_check.datasets import assembly
 import numpy
@@ -82,7 +82,7 @@ def test_pyg_reads_the_same_graph(tmp_path: Path) -> None:
     """`pyg:Flickr` on the same raw files: the same edges and labels, features as in the file."""
     raw = write(tmp_path / "Flickr" / "raw", features=features().astype(np.float32))
     rebuilt = rebuild("grb-flickr", raw)
-    plain = load_pyg("flickr", "Flickr", roots=[tmp_path], home=tmp_path / "home")
+    plain = read_with(PYG, "flickr", spec="pyg:Flickr", folders=[tmp_path], home=tmp_path / "home")
     assert rebuilt.graph.edge_index.equal(plain.graph.edge_index)
     assert rebuilt.graph.y.equal(plain.graph.y)
     low, high = plain.raw_feature_range
