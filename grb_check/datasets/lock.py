@@ -7,24 +7,24 @@ GRB publishes no checksums. The first use of a dataset records the SHA-256 of ea
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, Literal
 
+import msgspec
 from filelock import FileLock
 
 from grb_check.datasets.source import DataNotice
-from grb_check.errors import DataError
+from grb_check.errors import DataError, one_line
 from grb_check.files.whole import write_whole
 from grb_check.files.writing import UnwritableError, writing
 
 LOCK_FILE: Final = "grb_check.lock.json"
-FORMAT: Final = 1
+FORMAT: Final[Literal[1]] = 1
 _CHUNK: Final = 1 << 20
 
 
@@ -34,6 +34,17 @@ class Stamp:
 
     sha256: str
     size: int  # bytes
+
+
+class _Entry(msgspec.Struct):
+    recorded: str  # date
+    origin: str
+    files: dict[str, Stamp]
+
+
+class _LockFile(msgspec.Struct):
+    format: Literal[1]
+    datasets: dict[str, _Entry]
 
 
 def stamp(path: Path) -> Stamp:
@@ -92,9 +103,7 @@ def recorded(key: str, home: Path) -> dict[str, Stamp] | None:
         DataError: the lock file cannot be read.
     """
     entry = _read(home).get(key)
-    if entry is None:
-        return None
-    return {name: Stamp(each["sha256"], each["size"]) for name, each in entry["files"].items()}
+    return None if entry is None else entry.files
 
 
 def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> None:
@@ -111,13 +120,11 @@ def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> 
 
         UnwritableError: the folder cannot be written.
     """
-    entry = {
-        "recorded": datetime.now(timezone.utc).date().isoformat(),
-        "origin": origin,
-        "files": {name: {"sha256": each.sha256, "size": each.size} for name, each in files.items()},
-    }
+    today = datetime.now(timezone.utc).date().isoformat()
     with writing(home / LOCK_FILE), _exclusive(home):
-        _write(home, _read(home) | {key: entry})
+        entries = _read(home) | {key: _Entry(today, origin, dict(files))}
+        content = msgspec.json.encode(_LockFile(FORMAT, dict(sorted(entries.items()))))
+        write_whole(home / LOCK_FILE, msgspec.json.format(content, indent=1) + b"\n")
 
 
 def record_first_use(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> None:
@@ -144,29 +151,17 @@ def _exclusive(home: Path) -> Iterator[None]:
         yield
 
 
-def _read(home: Path) -> dict[str, Any]:
+def _read(home: Path) -> dict[str, _Entry]:
     path = home / LOCK_FILE
     try:
-        content = json.loads(path.read_text("utf-8"))
-        if content["format"] != FORMAT:
-            raise DataError(
-                f"{path}: format {content['format']!r} is not {FORMAT}; delete the file"
-            )
-        entries: dict[str, Any] = content["datasets"]
-        for entry in entries.values():
-            for each in entry["files"].values():
-                Stamp(str(each["sha256"]), int(each["size"]))
+        return msgspec.json.decode(path.read_bytes(), type=_LockFile).datasets
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        msg = f"{path}: not a readable lock file ({error}); delete it to record checksums anew"
-        raise DataError(msg) from None
-    return entries
-
-
-def _write(home: Path, entries: Mapping[str, Any]) -> None:
-    content = {"format": FORMAT, "datasets": dict(sorted(entries.items()))}
-    write_whole(home / LOCK_FILE, json.dumps(content, indent=1).encode() + b"\n")
+    except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path}: not a lock file of format {FORMAT} ({one_line(error)}); delete it to record "
+            f"checksums again"
+        ) from None
 
 
 def _text(stamp: Stamp | None) -> str:

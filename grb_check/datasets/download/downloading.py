@@ -6,11 +6,10 @@ import html
 import json
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
@@ -32,15 +31,6 @@ _HTML_STARTS: Final = (b"<!doctype", b"<html")
 _TITLE: Final = re.compile(rb"<title[^>]*>(.{1,200}?)</title", re.IGNORECASE | re.DOTALL)
 _ADDRESS: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
 _ANOTHER_TIME: Final = (408, 425, 429)
-
-
-# What resolvers say on different systems; to ask again would only cost time.
-_NO_SUCH_HOST: Final = (
-    "Name or service not known",
-    "nodename nor servname provided",
-    "getaddrinfo failed",
-    "No address associated with hostname",
-)
 
 
 class DownloadError(DataError):
@@ -271,7 +261,8 @@ class _Transfer:
             msg = f"it, or where it redirects to, cannot be used: {_line(str(error))}"
             raise _Refused(msg) from error
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            if any(sign in str(error) for sign in _NO_SUCH_HOST):
+            resolver = _cause(error).__cause__
+            if isinstance(resolver, socket.gaierror) and resolver.errno != socket.EAI_AGAIN:
                 raise _Refused(f"no such host, or no network: {_reason(error)}") from error
             raise _Broken(f"no connection: {_reason(error)}") from error
         except OSError as error:  # certificates that the environment names and that are not there
@@ -314,10 +305,6 @@ def _body(response: requests.Response) -> Iterator[bytes]:
         yield from response.iter_content(_CHUNK)
     except requests.RequestException as error:
         raise _Broken(_reason(error)) from error
-    # urllib3 before 2 does not compare; `tell` counts bytes before they are decoded.
-    announced = _length(response)
-    if announced is not None and response.raw.tell() < announced:
-        raise _Broken("the connection was closed")
 
 
 def _check_status(response: requests.Response, wanted: tuple[int, ...]) -> None:
@@ -368,25 +355,25 @@ def _content_range(response: requests.Response) -> re.Match[str] | None:
 
 def _retry_after(response: requests.Response) -> float | None:
     """Seconds; the header holds seconds or a date (RFC 9110, section 10.2.3)."""
-    text = response.headers.get("Retry-After", "").strip()
-    if text.isdecimal():
-        return float(text)
     try:
-        then = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+        return urllib3.Retry().parse_retry_after(response.headers["Retry-After"])
+    except (KeyError, ValueError, urllib3.exceptions.InvalidHeader):
         return None
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=timezone.utc)
-    return max(0.0, (then - datetime.now(timezone.utc)).total_seconds())
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost message of an error of requests, without the addresses of objects."""
+def _cause(error: BaseException) -> BaseException:
+    """The innermost error of an error of requests."""
     inner: BaseException | None = error
     while isinstance(inner, BaseException):
         error = inner
         inner = getattr(error, "reason", None) or (error.args[-1] if error.args else None)
-    return _ADDRESS.sub("", _line(str(error))) or type(error).__name__
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    """Its message, without the addresses of objects."""
+    cause = _cause(error)
+    return _ADDRESS.sub("", _line(str(cause))) or type(cause).__name__
 
 
 def _amount(done: int, total: int | None) -> str:

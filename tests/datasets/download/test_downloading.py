@@ -377,6 +377,23 @@ def test_a_server_that_is_not_there_is_named(target: Path) -> None:
     assert " object at 0x" not in said
 
 
+@pytest.mark.parametrize(("number", "attempts"), [(socket.EAI_NONAME, 1), (socket.EAI_AGAIN, 4)])
+def test_a_host_without_an_address_is_named(
+    number: int, attempts: int, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for again only if the resolver says that the failure is temporary."""
+    asked = []
+
+    def resolve(host: str, *rest: object, **options: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(number, "no address")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with pytest.raises(DownloadError, match=r"^http://data\.invalid/x: no .*no address"):
+        download("http://data.invalid/x", target, retry=NO_TIME)
+    assert asked == ["data.invalid"] * attempts
+
+
 def test_a_proxy_of_the_environment_is_used(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked with the whole URL."""
     url = "http://nowhere.invalid/file.zip"
