@@ -1,4 +1,4 @@
-"""How much an attack may do to a dataset."""
+"""Budgets of attacks on a dataset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 def threat_for(
     dataset: AnyDataset, difficulty: str, scenario: Scenario, budget: float | None = None
 ) -> Threat:
-    r"""The threat to the test nodes of one difficulty.
+    r"""Return the threat to the test nodes of one difficulty.
 
     Injection, on GRB's five datasets as published (same name, numbers of nodes and features):
     Table 12 of `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_.
@@ -36,33 +36,32 @@ def threat_for(
 
     rounded, at least 1 node, at most t edges; features stay in the range of the dataset. A larger
     graph thus gets fewer nodes for each target with more edges each, and always 1.5 injected edges
-    a target. The rule gives grb-cora's row exactly (20 x 20, full 60 x 20); for easy it gives
+    per target. The rule gives grb-cora's row exactly (20 x 20, full 60 x 20); for easy it gives
     grb-citeseer 22 x 21 (published 30 x 20), grb-flickr 164 x 81 (200 x 100), grb-reddit 291 x 119
     (500 x 200), grb-aminer 544 x 181 (500 x 100): each figure within a factor of 1.9.
 
     Modification: 5 % of the graph's undirected edges (as in the paper's modification experiments),
-    and the features of 5 % of the targets; each rounded down, at least 1 where there is one.
+    and the features of 5 % of the targets; each rounded down, at least 1 if there is any.
 
     Modification of a set of graphs: 5 % of the undirected edges of each graph, rounded down, at
-    least 1 where there is one, as in `On the Adversarial Robustness of Graph Contrastive Learning
-    Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which leaves
-    the rounding open); no features.
+    least 1 if there is any, as in `On the Adversarial Robustness of Graph Contrastive Learning
+    Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which does not
+    specify the rounding); no features.
 
     Args:
         dataset: gives targets, sizes and the range of features.
         difficulty: one of the dataset's.
         scenario: `modification` or `injection`.
         budget: another share, above 0 and at most 1, rounded likewise. Modification: of the edges
-            and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets,
-            with as many edges each as without it.
+            and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets;
+            the edges of each node stay the same.
 
     Raises:
-        UsageError: unknown difficulty or scenario, or one that a set of graphs does not have.
+        UsageError: the difficulty or scenario is unknown, or not available for a set of graphs.
     """
     if difficulty not in dataset.test:
         known = ", ".join(dataset.test)
-        msg = f"difficulty is {difficulty!r}, dataset {dataset.name} has {known}"
-        raise UsageError(msg)
+        raise UsageError(f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}")
     if isinstance(dataset, GraphDataset):
         return _threat_to_graphs(dataset, scenario, MODIFIED_SHARE if budget is None else budget)
     if scenario == "modification":
@@ -80,13 +79,13 @@ def threat_for(
         if budget is None:
             return threat
         return replace(threat, injected_nodes=_part(budget, threat.targets.numel()))
-    raise UsageError(f"scenario is {scenario!r}, allowed are 'modification' and 'injection'")
+    raise UsageError(f"scenario is {scenario!r}; allowed: 'modification', 'injection'")
 
 
 def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
-    """What GRB's Table 12 sets for the attacks on a dataset: `iterations` and `step_size`.
+    """Return the `iterations` and `step_size` that GRB's Table 12 has for attacks on a dataset.
 
-    Empty for datasets that are not GRB's as published, see `threat_for`, and for modification.
+    Empty for modification, and for all datasets but GRB's as published, see `threat_for`.
     """
     if scenario != "injection" or isinstance(dataset, GraphDataset):
         return {}
@@ -97,8 +96,8 @@ def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
 def _threat_to_graphs(dataset: GraphDataset, scenario: str, share: float) -> Threat:
     if scenario != "modification":
         raise UsageError(
-            f"scenario is {scenario!r}, dataset {dataset.name} is a set of graphs, whose edges can "
-            f"be changed: 'modification' only"
+            f"scenario is {scenario!r}, but dataset {dataset.name} is a set of graphs, which only "
+            f"'modification' can attack"
         )
     budgets = torch.tensor([_part(share, count) for count in dataset.edges_of_graphs.tolist()])
     return Threat(
@@ -111,14 +110,14 @@ def _threat_to_graphs(dataset: GraphDataset, scenario: str, share: float) -> Thr
 
 
 def _part(share: float, count: int) -> int:
-    """That share of `count`, rounded down, at least 1 where there is anything."""
-    exact = Fraction(str(share))  # 29 % of 100 are 29; 0.29 * 100 is less
+    """Return that share of `count`, rounded down, at least 1 unless `count` is 0."""
+    exact = Fraction(str(share))  # 29 % of 100 is 29; 0.29 * 100 is less
     return max(int(exact * count), min(1, count))
 
 
 def _published_row(dataset: Dataset) -> dict[str, Any] | None:
     row: dict[str, Any] | None = _table()["datasets"].get(dataset.name)
-    if row is None or dataset.row_features:  # what is printed is about GRB's features
+    if row is None or dataset.row_features:  # the published budgets assume GRB's features
         return None
     sizes = (row["num_nodes"], row["num_features"])
     return row if sizes == (dataset.num_nodes, dataset.num_features) else None

@@ -1,8 +1,8 @@
-"""Names of attacks with modifiers: what `tdgia+hao+iterations=200` sets, and its one spelling.
+"""Names of attacks with modifiers, such as `tdgia+hao+iterations=200`, and their canonical form.
 
-A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, a setting being a field
-of the attack's frozen dataclass. One modifier is the harness's own, `budget=SHARE`, which every
-attack has and which comes last. Needs no torch.
+A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, where a setting is a field
+of the attack's frozen dataclass. The modifier `budget=SHARE` belongs to the harness: every attack
+takes it, and it comes last. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -28,54 +28,53 @@ PRESETS: Final[Mapping[str, tuple[str, object]]] = {
     "hao": ("harmony", 1.0),
     "ensemble": ("surrogates", SURROGATES),
 }
-# A dataset may have defaults of its own for these (GRB, Table 12): the attack's own default, when
-# named, is then a choice like any other and stays in the name.
+# Datasets may have their own defaults for these (GRB, Table 12), so that a name which sets them to
+# the attack's default differs from one which does not set them.
 PER_DATASET: Final = ("iterations", "step_size")
 IDENTITY: Final = ("name", "scenario", "version")
 WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its other attacks
-BUDGET: Final = "budget"  # of the harness, so that no field of that name is a setting
+BUDGET: Final = "budget"  # belongs to the harness: a field of that name is not a setting
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
-_WORD: Final = re.compile(
-    r"[A-Za-z0-9._-]*\s*(=|$)"
-)  # a part of a value, or the last of a threshold's
+# Part of a value, or the last part of a threshold's pattern.
+_WORD: Final = re.compile(r"[A-Za-z0-9._-]*\s*(=|$)")
 
 
 def base_name(name: str) -> str:
-    """A name without its modifiers."""
+    """Return a name without its modifiers."""
     return name.partition("+")[0]
 
 
 def split_budget(name: str) -> tuple[str, float | None]:
-    """A name without its budget, and the budget; None where it names none.
+    """Return a name without its budget, and the budget, None if the name has none.
 
     >>> split_budget("prbcd+budget=5%+black-box")
     ('prbcd+black-box', 0.05)
 
     Raises:
-        UsageError: two budgets, or one that is no share above 0 and at most 1.
+        UsageError: the name has two budgets, or one that is not a share above 0 and at most 1.
     """
     base, *modifiers = name.split("+")
     texts = [each for each in modifiers if each.partition("=")[0].strip() == BUDGET]
     if not texts:
         return name, None
     if len(texts) > 1:
-        raise UsageError(f"attack {base}: {BUDGET} is given twice in {name!r}")
+        raise UsageError(f"attack {base}: {BUDGET} is given twice in {name!r}; give it once")
     rest = [each for each in modifiers if each is not texts[0]]
     text = texts[0].partition("=")[2]
     return "+".join([base, *rest]), read_budget(text, f"attack {base}: {BUDGET}")
 
 
 def with_budget(name: str, budget: float | None) -> str:
-    """The name with that budget, last; the name alone for None."""
+    """Append that budget to a name; None leaves the name as it is."""
     return name if budget is None else f"{name}+{BUDGET}={_write_value(budget)}"
 
 
 def read_budget(text: str, where: str) -> float:
-    """A share of what may be attacked, from `0.05` or `5%`.
+    """Parse a budget, a share such as `0.05` or `5%`.
 
     Raises:
-        UsageError: no number above 0 and at most 1.
+        UsageError: it is not a number above 0 and at most 1.
     """
     number = text.strip()
     whole = 100 if number.endswith("%") else 1
@@ -85,21 +84,21 @@ def read_budget(text: str, where: str) -> float:
         value = math.nan
     if not 0.0 < value <= 1.0:
         raise UsageError(
-            f"{where}: {text!r} is no budget; give a share above 0 and at most 1, such as 0.05 or "
-            f"5%"
+            f"{where}: {text!r} is not a budget; give a share above 0 and at most 1, such as 0.05 "
+            f"or 5%"
         )
     return value
 
 
 def check_surrogates(kinds: object) -> None:
-    """Refuse what does not name surrogates.
+    """Check that a setting names surrogates.
 
     Raises:
-        UsageError: none is named, one twice, or one that there is not.
+        UsageError: it names none, one twice, or an unknown one.
     """
     if not isinstance(kinds, tuple) or not kinds or len(set(kinds)) < len(kinds):
         raise UsageError(
-            f"surrogates is {kinds!r}, allowed is a tuple of {', '.join(SURROGATES)}, each at most "
+            f"surrogates is {kinds!r}; it must be a tuple of {', '.join(SURROGATES)}, each at most "
             f"once"
         )
     for kind in kinds:
@@ -108,9 +107,10 @@ def check_surrogates(kinds: object) -> None:
 
 
 def split_names(text: str, names: Container[str]) -> list[str]:
-    """The parts of a list with commas.
+    """Split a list at its commas.
 
-    A comma inside the value of a setting belongs to it, unless the name of an attack follows.
+    A comma inside the value of a setting is part of the value, unless the name of an attack
+    follows.
 
     >>> split_names("agia+surrogates=gcn,gin+hao, pgd+iterations=9,rnd", {"pgd", "rnd"})
     ['agia+surrogates=gcn,gin+hao', 'pgd+iterations=9', 'rnd']
@@ -126,34 +126,34 @@ def split_names(text: str, names: Container[str]) -> list[str]:
 
 
 def read_modifiers(attack: object, name: str, label: str) -> dict[str, object]:
-    """The settings that a name asks for.
+    """Return the settings that the modifiers of a name set.
 
     Args:
-        attack: what is modified; its fields are the settings.
-        name: with modifiers or without.
-        label: of the attack, for messages.
+        attack: its fields are the settings.
+        name: with or without modifiers.
+        label: name of the attack in messages.
 
     Raises:
-        UsageError: an unknown modifier, a value of another type, or a setting given twice.
+        UsageError: a modifier is unknown, a value has another type, or a setting is given twice.
     """
     modifiers = name.split("+")[1:]
     types = _types(attack)
     if modifiers and not types:
-        reason = "" if _is_frozen(attack) else ", because its class is no frozen dataclass"
+        reason = "" if _is_frozen(attack) else ", because its class is not a frozen dataclass"
         raise UsageError(f"attack {label} takes no modifiers{reason}; got {'+'.join(modifiers)!r}")
     settings: dict[str, object] = {}
     for modifier in modifiers:
         setting, value = _read_modifier(modifier, types, label)
         if setting in settings:
-            raise UsageError(f"attack {label}: {setting} is given twice in {name!r}")
+            raise UsageError(f"attack {label}: {setting} is given twice in {name!r}; give it once")
         settings[setting] = value
     return settings
 
 
 def write_modifiers(attack: object, settings: Settings) -> str:
-    """`+MODIFIER...` for settings, in the order of the fields; equal settings give equal text.
+    """Write settings as `+MODIFIER...`, in the order of the fields; equal settings, equal text.
 
-    What equals the attack's default is left out, unless datasets may have another default.
+    Settings that equal the attack's default are left out, unless datasets may have another default.
     """
     words = [
         _write_modifier(setting, settings[setting])
@@ -165,10 +165,10 @@ def write_modifiers(attack: object, settings: Settings) -> str:
 
 
 def with_settings(attack: AnyAttack, settings: Settings, label: str) -> AnyAttack:
-    """The attack with other settings.
+    """Return the attack with other settings.
 
     Raises:
-        UsageError: the attack refuses a value.
+        UsageError: the attack rejects a value.
     """
     if not settings:
         return attack
@@ -181,12 +181,12 @@ def with_settings(attack: AnyAttack, settings: Settings, label: str) -> AnyAttac
 
 
 def has_setting(attack: object, setting: str) -> bool:
-    """Whether a name can set it."""
+    """Whether a name of the attack can set it."""
     return setting in _types(attack)
 
 
 def _in_a_value(text: str) -> bool:
-    """Whether text ends inside `+SETTING=VALUE`; a second `=` ends the value (of a threshold)."""
+    """Whether text ends inside `+SETTING=VALUE`; the second `=` of a threshold ends the value."""
     setting, _, _ = text.rpartition("+")[2].partition("=")
     is_setting = setting.strip().isidentifier() and setting.strip() not in PRESETS
     return "+" in text and is_setting and text.rpartition("+")[2].count("=") == 1
@@ -198,13 +198,13 @@ def _is_frozen(attack: object) -> bool:
 
 
 def _types(attack: object) -> dict[str, Any]:
-    """Setting -> type, in the order of the fields; none where it is no frozen dataclass."""
+    """Return setting -> type, in the order of the fields; empty unless a frozen dataclass."""
     if not _is_frozen(attack):
         return {}
     kind: Any = type(attack)
     try:
         hints = get_type_hints(kind)
-    except Exception:  # a name that is imported for type checkers only
+    except Exception:  # a name that is only imported for type checkers
         hints = {}
     return {
         each.name: hints.get(each.name, type(getattr(attack, each.name)))
@@ -232,7 +232,7 @@ def _write_modifier(setting: str, value: object) -> str:
 
 
 def _read_value(text: str, kind: Any, where: str) -> object:
-    """The value that text stands for, of the first fitting type."""
+    """Parse text as the first type that fits."""
     options = list(get_args(kind)) if get_origin(kind) in (Union, UnionType) else [kind]
     options.sort(key=lambda option: (option is not NoneType, option is str))
     if _VALUE.fullmatch(text):
@@ -242,7 +242,7 @@ def _read_value(text: str, kind: Any, where: str) -> object:
             except ValueError:
                 continue
     allowed = " or ".join(map(_describe, options))
-    several = "; no attack has the name behind the comma" if "," in text else ""
+    several = "; no attack has the name after the comma" if "," in text else ""
     raise UsageError(f"{where}: {text!r} is not {allowed}{several}")
 
 
@@ -265,7 +265,7 @@ def _describe(kind: Any) -> str:
         return " or ".join(map(repr, arguments))
     if get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return f"a list with commas, each {_describe(arguments[0])}"
-    return f"settable in a name (its type is {kind})"
+    return f"a setting that names can set (its type is {kind})"
 
 
 def _write_value(value: object) -> str:

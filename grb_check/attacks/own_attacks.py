@@ -1,4 +1,4 @@
-"""Users' attacks: objects with four attributes, checked before the run and fenced in it."""
+"""Users' attacks: objects with four attributes, checked before the run and isolated during it."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def from_path(path: str) -> tuple[object, Attack]:
-    """What `pkg.module:attr` names, and the attack that it is or makes.
+    """Import `pkg.module:attr`; return it and the attack that it is or makes.
 
     Raises:
-        UsageError: it cannot be imported, or is no attack.
+        UsageError: it cannot be imported, or is not an attack.
     """
     found = import_target(path, "attack", "attack, or a class or function in it that makes one")
     return found, made(found, f"attack {path!r}")
 
 
 def entry_point_names() -> tuple[str, ...]:
-    """Names under which installed packages offer attacks; none of them is imported."""
+    """Return the names under which installed packages offer attacks, without importing any."""
     return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
 
 
 def from_entry_point(name: str) -> tuple[object, Attack]:
-    """What an installed package offers under that name, and the attack that it is or makes.
+    """Load an entry point of that name; return it and the attack that it is or makes.
 
     Raises:
-        UsageError: it cannot be imported, is no attack, or has another name.
+        UsageError: it cannot be imported, is not an attack, or has another name.
     """
     points = sorted(set(entry_points(group=GROUP, name=name)), key=lambda point: point.value)
     label = f"attack {name!r} of {' and '.join(map(_package, points))}"
     if len({point.value for point in points}) > 1:
-        raise UsageError(f"{label}: two packages offer it; name one as pkg.module:attr")
+        raise UsageError(f"{label}: two packages offer it; select one as pkg.module:attr")
     try:
         found = points[0].load()
     except (Exception, SystemExit) as error:
@@ -67,7 +67,7 @@ def from_entry_point(name: str) -> tuple[object, Attack]:
 
 
 def made(found: object, label: str) -> Attack:
-    """The attack that a user's object is, or makes when called without arguments.
+    """Return the attack that a user's object is, or makes when called without arguments.
 
     Raises:
         UsageError: see `check`, or the call failed.
@@ -85,12 +85,13 @@ def made(found: object, label: str) -> Attack:
 
 
 def check(attack: object, label: str) -> None:
-    """Refuse what is no attack.
+    """Check that an object is an attack.
 
     Raises:
-        UsageError: a missing attribute, or one with a value that is not allowed.
+        UsageError: an attribute is missing or has a value that is not allowed.
     """
-    from grb_check.attacks.threat import Knowledge, Scenario  # torch, which an attack needs anyway
+    # Imports torch, which an attack needs anyway.
+    from grb_check.attacks.threat import Knowledge, Scenario
 
     missing = [name for name in ATTRIBUTES if not hasattr(attack, name)]
     if missing:
@@ -101,29 +102,29 @@ def check(attack: object, label: str) -> None:
     given = cast("Attack", attack)
     if not isinstance(given.name, str) or not _NAME.fullmatch(given.name):
         raise UsageError(
-            f"{label}: its name {given.name!r} cannot stand in a case id; use letters, digits, "
-            f"'.', '_' and '-', beginning with a letter or digit"
+            f"{label}: its name {given.name!r} cannot be part of a case id; use letters, digits, "
+            f"'.', '_' and '-', starting with a letter or digit"
         )
     for attribute, allowed in (("scenario", Scenario), ("knowledge", Knowledge)):
         value = getattr(given, attribute)
         if value not in get_args(allowed):
             raise UsageError(
-                f"{label}: {attribute} is {value!r}, allowed: {', '.join(get_args(allowed))}"
+                f"{label}: {attribute} is {value!r}; allowed: {', '.join(get_args(allowed))}"
             )
     try:
         check_surrogates(getattr(given, "surrogates", ("gcn",)))
     except UsageError as error:
         raise UsageError(f"{label}: {error}") from None
     if not _takes_four(given.perturb):
-        raise UsageError(f"{label}: its perturb cannot be called as {CALL}")
+        raise UsageError(f"{label}: its perturb cannot be called as {CALL}; change its signature")
 
 
 @final
 @dataclass(frozen=True)
 class OwnAttack:
-    """A user's attack whose errors name it, and which leaves global random states alone.
+    """A user's attack: errors name it, and global random states are protected from it.
 
-    Other attributes than the four of an attack are those of the user's object.
+    All other attributes are those of the user's object.
     """
 
     attack: Attack
@@ -141,7 +142,7 @@ class OwnAttack:
         return self.attack.knowledge
 
     def __getattr__(self, name: str) -> Any:
-        if name == "attack" or name.startswith("__"):  # not there yet while a copy is made
+        if name == "attack" or name.startswith("__"):  # not set yet while a copy is made
             raise AttributeError(name)
         return getattr(self.attack, name)
 
@@ -152,11 +153,12 @@ class OwnAttack:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """What the user's attack returns, on the CPU.
+        """Return the perturbation of the user's attack, on the CPU.
 
         Raises:
-            AttackError: it raised, or returned something else.
+            AttackError: the attack raised, or did not return a perturbation.
         """
+        # Imported here because this module is imported without torch.
         from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
         label = f"attack {self.scenario}/{self.name}"
@@ -171,21 +173,22 @@ class OwnAttack:
 
 
 def _checked(result: object, label: str) -> Perturbation:
+    # Imported here because this module is imported without torch.
     from torch import Tensor
 
     from grb_check.attacks.threat import Perturbation
 
     if not isinstance(result, Perturbation):
         raise AttackError(
-            f"{label}: perturb returned a {type(result).__name__}, not a "
+            f"{label}: perturb returned a {type(result).__name__}; it must return a "
             f"grb_check.attacks.threat.Perturbation"
         )
     parts = {name: value for name, value in vars(result).items() if name != "notes"}
     wrong = [name for name, value in parts.items() if not isinstance(value, Tensor)]
     if wrong:
         raise AttackError(
-            f"{label}: {wrong[0]} of its perturbation is a {type(parts[wrong[0]]).__name__}, not a "
-            f"tensor"
+            f"{label}: {wrong[0]} of its perturbation is a {type(parts[wrong[0]]).__name__}; it "
+            f"must be a tensor"
         )
     return replace(result, **{name: value.detach().cpu() for name, value in parts.items()})
 

@@ -1,4 +1,4 @@
-"""What the harness asks of an attack, and what it gives to it."""
+"""The interface between the harness and attacks: `Attack` and `DifferentiableModel`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class DifferentiableModel(Protocol):
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor]:
-        """The map from the features of injected nodes to logits of targets, all else being fixed.
+        """Return the map from the features of injected nodes to logits of targets.
 
-        What does not depend on those features is computed once, where the model allows that.
+        Everything else is fixed, and computed once if the model allows that.
 
         Args:
             x: float32 [N, d], features of the existing nodes.
@@ -41,7 +41,7 @@ class DifferentiableModel(Protocol):
     def with_links(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """The map from features of injected nodes and weights of their links to logits of targets.
+        """Return the map from injected features and weights of their links to logits of targets.
 
         Args:
             x: float32 [N, d], features of the existing nodes.
@@ -51,27 +51,27 @@ class DifferentiableModel(Protocol):
             targets: int64 [t], distinct existing nodes.
 
         Returns:
-            From float32 [n, d] and weights float32 [n, m] to float [t, num_classes], with weights
-            of 1 and 0 for a link and none; None where the model does not take weights so, or not
-            for that many links.
+            From float32 [n, d] and weights float32 [n, m], 1 for a link and 0 for none, to float
+            [t, num_classes]. None if the model does not support such weights, or not for that many
+            links.
         """
         ...
 
     def with_pairs(
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
-        """The map from weights of pairs of existing nodes to logits of targets.
+        """Return the map from weights of pairs of existing nodes to logits of targets.
 
         Args:
             x: float32 [N, d], features, fixed.
             edge_index: int64 [2, 2E], both directions of each edge of the clean graph.
-            pairs: int64 [2, m], undirected, each once, first < second. A pair that is an edge has
-                its weight instead of the 1 that all other edges have.
+            pairs: int64 [2, m], undirected, each once, first < second. A pair that is an edge gets
+                its weight instead of the weight 1 of all other edges.
             targets: int64 [t], distinct nodes.
 
         Returns:
-            From float32 [m] to float [t, num_classes], with weights of 1 and 0 for an edge and
-            none; None where the model does not take weights so.
+            From float32 [m], 1 for an edge and 0 for none, to float [t, num_classes]. None if the
+            model does not support such weights.
         """
         ...
 
@@ -83,34 +83,34 @@ class DifferentiableModel(Protocol):
         objective: Callable[[Tensor], Tensor],
         edge_weight: Tensor | None = None,
     ) -> PairGradients | None:
-        """The gradient of an objective with respect to the weight of every pair of nodes.
+        """Return the gradient of an objective with respect to the weight of every pair of nodes.
 
         Args:
             x: float32 [N, d].
-            edge_index: int64 [2, 2E], both directions of each edge of the graph as it is now.
+            edge_index: int64 [2, 2E], both directions of each edge of the current graph.
             targets: int64 [t], distinct nodes.
             objective: from logits float [t, num_classes] to a scalar.
-            edge_weight: float32 [2E], the same in both directions; 1 where it is not given.
+            edge_weight: float32 [2E], the same in both directions; 1 if not given.
 
         Returns:
-            None for a model whose layers do not tell it.
+            None for a model whose layers do not have such a gradient in closed form.
         """
         ...
 
 
 def members(model: DifferentiableModel) -> tuple[DifferentiableModel, ...]:
-    """The models of an ensemble, over which attacks average their objective, or the model alone."""
+    """Return the models over which attacks average their objective: an ensemble's, or the model."""
     found: tuple[DifferentiableModel, ...] = getattr(model, "members", (model,))
     return found
 
 
 @runtime_checkable
 class Attack(Protocol):
-    """One attack: any object with these attributes, a user's too.
+    """One attack: any object with these attributes, built-in or a user's.
 
-    The harness's own ones are frozen dataclasses whose fields are their hyper-parameters; data come
-    with the call. Such a class, if it has a `version` besides (a number, raised whenever the output
-    changes), has its perturbations kept in the store; what other objects return is never stored.
+    Built-in attacks are frozen dataclasses whose fields are their hyper-parameters; data come with
+    the call. Perturbations of such a class that also has a `version` (a number, raised whenever the
+    output changes) are kept in the store; those of other objects are never stored.
 
     Attributes:
         name: as in case ids.
@@ -137,9 +137,9 @@ class Attack(Protocol):
         Args:
             graph: `x` float32 [N, d], `edge_index` int64 [2, 2E] (both directions of each edge),
                 `y` int64 [N]: true labels of training and validation nodes and the model's
-                predictions for all others; for white-box attacks, true labels of test nodes too.
+                predictions for all others; for white-box attacks, also true labels of test nodes.
             threat: targets and budgets.
-            model: what the attack may differentiate through.
+            model: the model that the attack may differentiate through.
             generator: a CPU generator, the only source of randomness.
 
         Returns:

@@ -1,8 +1,8 @@
-"""The built-in attacks: one row each, and what a name stands for.
+"""The built-in attacks, one row each, and the way from a name to an attack.
 
-A new attack is its file, a row here and a line in the documentation. Names, suites, listings and
-the tests that hold for every attack follow from the row and the class. No attack, and no torch, is
-imported before it is asked for.
+A new attack is its file, a row here and a row in the table of `docs/injection.md` or
+`docs/modification.md`. Names, suites, listings and the tests of every attack follow from the row
+and the class. Attacks, and torch with them, are imported only when they are asked for.
 """
 
 from __future__ import annotations
@@ -89,18 +89,17 @@ def load_attack(
     defaults: Mapping[str, object] = _NOTHING,
     own: Mapping[Pair, Attack] = _NO_ATTACKS,
 ) -> Attack:
-    """The attack of that name, modifiers included.
+    """Return the attack of that name, with its modifiers applied.
 
     Args:
         scenario: `injection` or `modification`.
-        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; a budget in it is the
-            threat's affair.
-        defaults: settings that a dataset has for the built-in attacks that know them; what the name
-            sets comes first.
+        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; a budget in it is ignored,
+            because it belongs to the threat.
+        defaults: a dataset's settings for built-in attacks that have them; the name overrides them.
         own: users' attacks by (scenario, name without modifiers).
 
     Raises:
-        UsageError: there is no such attack, or it does not take a modifier.
+        UsageError: the attack is unknown, or does not take a modifier.
     """
     name, _ = names.split_budget(name)
     pair = (scenario, names.base_name(name))
@@ -115,15 +114,15 @@ def load_attack(
 
 
 def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_ATTACKS) -> str:
-    """The one spelling of a name: modifiers in the order of the attack's fields, defaults dropped.
+    """Return the canonical form of a name: modifiers in the order of the fields, without defaults.
 
     >>> canonical_name("injection", "pgd+budget=.1+iterations=0200+objective=tanh_margin")
     'pgd+iterations=200+budget=0.1'
 
-    The attack is imported where there are modifiers of its own, and only there.
+    The attack is imported only if the name has modifiers other than a budget.
 
     Raises:
-        UsageError: as `load_attack`, or a modifier of `worst`, which is no attack of its own.
+        UsageError: as `load_attack`, or `worst` is given a modifier.
     """
     plain, budget = names.split_budget(name)
     base = names.base_name(plain)
@@ -131,27 +130,27 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
         return names.with_budget(plain, budget)
     if base == names.WORST:
         raise UsageError(
-            f"attack {scenario}/{base} takes no modifier but {names.BUDGET}=SHARE, because it is "
-            f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}, which can be "
-            f"given to these: --grb-attack=NAME+MODIFIER,{base}"
+            f"attack {scenario}/{base} only takes the modifier {names.BUDGET}=SHARE, because it is "
+            f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}; give it to those "
+            f"attacks: --grb-attack=NAME+MODIFIER,{base}"
         )
-    load_attack(scenario, plain, own=own)  # refuses what the attack refuses
+    load_attack(scenario, plain, own=own)  # raises if the attack rejects a value
     attack = own.get((scenario, base)) or _built_in(scenario, base)
     settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
     return names.with_budget(f"{base}{names.write_modifiers(attack, settings)}", budget)
 
 
 def describe(attack: Attack) -> str | None:
-    """Name, version and settings in one line, for whatever is written to disk.
+    """Return name, version and settings in one line, as written to disk.
 
-    A built-in attack is called as in case ids, wherever its code lies, and its settings are those
-    that differ from the defaults, which its version stands for:
-    `injection/pgd v2 (iterations=200)`. A user's is called by the user's own module and class, with
-    all its settings.
+    A built-in attack is named as in case ids, independently of where its code lies, with the
+    settings that differ from the defaults of its version: `injection/pgd v2 (iterations=200)`. A
+    user's attack is named by its module and class, with all settings.
 
-    None for a user's attack that has no `version`, is no dataclass, or has settings that are no
-    numbers, texts, truth values or tuples of them: nothing tells for certain when its output
-    changes, so that it is never stored.
+    Returns:
+        None for a user's attack that has no `version`, is not a dataclass, or has settings other
+        than numbers, strings, booleans, None and tuples of them: a change of its output could go
+        unnoticed, so that it is never stored.
     """
     plain = attack.attack if isinstance(attack, OwnAttack) else attack
     version = getattr(plain, "version", None)
@@ -187,7 +186,7 @@ def _class_of(scenario: str, name: str) -> type[Attack]:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the text of a value tells all about it."""
+    """Whether the repr of a value identifies it."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or type(value) in (bool, int, float, str)

@@ -1,4 +1,4 @@
-"""The referee: what an attack may do, what it did, and the proof that the two agree."""
+"""The referee: what an attack may do, what it did, and the check that it kept to its threat."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Threat:
         scenario: `modification` or `injection`; the budgets of the other one are 0.
         targets: int64 [t], the nodes whose predictions the attack wants to change.
         edge_budget: modification: undirected edges that may be added or removed, together.
-        injected_nodes: injection: nodes that may be added.
-        edges_per_injected_node: injection: edges at each of them; an edge between two injected
+        injected_nodes: injection: number of nodes that may be added.
+        edges_per_injected_node: injection: most edges at each of them; an edge between two injected
             nodes counts for both.
         feature_range: lowest and highest value allowed for a changed or injected feature.
-        modified_nodes: modification: target nodes whose features may change.
-        batch: int64 [N], rising, the graph of each node where the targets are graphs; else None.
-            Nothing may lead from one graph to another.
+        modified_nodes: modification: number of target nodes whose features may change.
+        batch: int64 [N], ascending, the graph of each node if the targets are graphs; else None.
+            No edge may connect two graphs.
         edge_budgets: int64 [number of graphs], the edge budget of each of them; their sum is
-            `edge_budget`. None where the targets are nodes.
+            `edge_budget`. None if the targets are nodes.
 
     Raises:
         ValueError: only one of `batch` and `edge_budgets` is given.
@@ -61,12 +61,14 @@ class Threat:
 
     def __post_init__(self) -> None:
         if (self.batch is None) != (self.edge_budgets is None):
-            raise ValueError("a threat to graphs has batch and edge_budgets, one to nodes neither")
+            raise ValueError(
+                "a threat to graphs needs both batch and edge_budgets, one to nodes neither"
+            )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Perturbation:
-    """What an attack did, as a difference to a clean graph of N nodes; tensors on the CPU.
+    """Changes that an attack made to a clean graph of N nodes; tensors on the CPU.
 
     Attributes:
         added_edges: int64 [2, a], undirected pairs, each once, first < second.
@@ -74,10 +76,10 @@ class Perturbation:
         injected_x: float32 [n, d], features of the nodes N .. N + n - 1.
         injected_edges: int64 [2, e], first row: which injected node, 0 .. n - 1; second row: an
             existing node 0 .. N - 1 or another injected node N .. N + n - 1. An edge between two
-            injected nodes stands once, with first row + N < second row.
+            injected nodes is listed once, with first row + N < second row.
         modified_nodes: int64 [m], existing nodes, each once.
         modified_x: float32 [m, d], their new features.
-        notes: what the attack wants reported, such as a reason for unused budget.
+        notes: notes to report, such as a reason for unused budget.
     """
 
     added_edges: Tensor = field(default_factory=_no_pairs)
@@ -89,12 +91,12 @@ class Perturbation:
     notes: tuple[str, ...] = ()
 
     def tensors(self) -> list[Tensor]:
-        """The tensors in the order of the fields."""
+        """Return the tensors in the order of the fields."""
         return [getattr(self, each.name) for each in fields(self) if each.name != "notes"]
 
 
 def apply(graph: Data, perturbation: Perturbation) -> Data:
-    """The attacked graph; the clean one stays as it is.
+    """Return the attacked graph; the clean one is not modified.
 
     Args:
         graph: clean graph of N nodes with `x` [N, d], `edge_index` [2, 2E] and `y` [N]; or graphs
@@ -104,9 +106,9 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     Returns:
         `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
         `edge_index` [2, .] with both directions of each edge: first the original edges that are
-        kept, in their order, then the added ones, then those of the injected nodes. Where there is
-        a `batch` it is kept, and edges are sorted by row then column: as in every PyG batch, those
-        of a graph stand together, which models may count on.
+        kept, in their order, then the added ones, then those of the injected nodes. A `batch` is
+        kept, and edges are then sorted by row and column: as in every PyG batch, the edges of a
+        graph are contiguous, which models may rely on.
     """
     device, num_nodes = graph.x.device, graph.num_nodes
     x = graph.x.clone()
@@ -137,12 +139,12 @@ def _rows(rows: Tensor, like: Tensor) -> Tensor:
 
 
 def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
-    """Raise if a perturbation is malformed or does more than its threat allows.
+    """Raise an error if a perturbation is malformed or exceeds its threat.
 
-    Everything is counted again from the perturbation; nothing is taken from the attack.
+    Everything is recomputed from the perturbation; nothing is taken from the attack.
 
     Args:
-        perturbation: what an attack, or a file, claims to have done.
+        perturbation: from an attack or a file.
         graph: the clean graph, `x` [N, d] and `edge_index` [2, 2E].
         threat: what was allowed.
 
@@ -227,13 +229,12 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
 
 
 def _verify_each_graph(pairs: Tensor, batch: Tensor, budgets: Tensor) -> None:
-    """Changes [2, m] lie inside graphs, and none of these has more than it may."""
+    """Check that changes [2, m] lie inside graphs and within the budget of each graph."""
     first, second = batch.cpu()[pairs]
     between = int((first != second).sum())
     if between:
         raise BudgetError(
-            f"added_edges and removed_edges: {between} pairs lead from one graph to another, "
-            f"allowed 0"
+            f"added_edges and removed_edges: {between} pairs connect two graphs, allowed 0"
         )
     allowed = budgets.cpu()
     changes = torch.bincount(first, minlength=allowed.numel())
@@ -257,7 +258,7 @@ def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat
         return
     _verify_ids("injected_edges, first row", first, injected)
     _verify_ids("injected_edges, second row", second, num_nodes + injected)
-    # Seen from an injected node, an existing neighbour has the smaller id.
+    # An existing neighbour has a smaller id than any injected node.
     from_new = first + num_nodes
     to_old = second < num_nodes
     ordered = torch.stack(
@@ -286,7 +287,7 @@ def _verify_modified_nodes(perturbation: Perturbation, num_nodes: int, threat: T
         raise BudgetError(f"modified_nodes: {repeated} repeated nodes, allowed 0")
     outside = int((~torch.isin(nodes, threat.targets.cpu())).sum())
     if outside:
-        raise BudgetError(f"modified_nodes: {outside} nodes that are no targets, allowed 0")
+        raise BudgetError(f"modified_nodes: {outside} nodes that are not targets, allowed 0")
 
 
 def _verify_features(name: str, rows: Tensor, threat: Threat) -> None:
@@ -318,7 +319,8 @@ def _repeated(values: Tensor) -> int:
 
 
 def _verify_pairs(name: str, pairs: Tensor, num_nodes: int) -> Tensor:
-    """The codes first * num_nodes + second [m] of pairs [2, m], each in order and once."""
+    """Return codes first * num_nodes + second [m] after checking that pairs [2, m] are in order,
+    distinct and no self-loops."""
     loops = int((pairs[0] == pairs[1]).sum())
     if loops:
         raise BudgetError(f"{name}: {loops} self-loops, allowed 0")

@@ -425,7 +425,7 @@ def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_removal_share_outside_zero_to_one_is_refused(attack, share) -> None:
     """The share is named with the value given."""
-    with pytest.raises(UsageError, match=r"removal_share is .* allowed is 0 to 1"):
+    with pytest.raises(UsageError, match=r"removal_share is .* must be from 0 to 1"):
         attack(removal_share=share)
 
 

@@ -134,7 +134,7 @@ def test_canonical_names(given: str, expected: str) -> None:
         ("probe+flag=yes", "'yes' is not true or false"),
         ("probe+patience=x", "'x' is not none or a whole number"),
         ("probe+knowledge=grey-box", "'grey-box' is not 'black-box' or 'white-box'"),
-        ("probe+word=a,b", "'a,b' is not a word .*no attack has the name behind the comma"),
+        ("probe+word=a,b", "'a,b' is not a word .*no attack has the name after the comma"),
         ("probe+word=a/b", "'a/b' is not a word"),
         ("probe+surrogates=gcn,", "'gcn,' is not a list with commas, each a word"),
         ("probe+hao+harmony=0.5", "harmony is given twice in 'probe.hao.harmony=0.5'"),
@@ -161,7 +161,7 @@ def test_what_is_no_frozen_dataclass_takes_no_modifiers() -> None:
     class Plain:
         iterations = 3
 
-    with pytest.raises(UsageError, match="because its class is no frozen dataclass; got 'hao'"):
+    with pytest.raises(UsageError, match="because its class is not a frozen dataclass; got 'hao'"):
         read_modifiers(Plain(), "plain+hao", "plain")
     assert not has_setting(Plain(), "iterations")
 
@@ -250,7 +250,7 @@ def test_a_budget_that_is_written_is_read_back(budget: float, modifiers: str) ->
 )
 def test_what_is_no_share_is_no_budget(text: str) -> None:
     """More than everything cannot be attacked, and nothing need not be."""
-    with pytest.raises(UsageError, match=r"--grb-budget: .* is no budget; give a share above 0"):
+    with pytest.raises(UsageError, match=r"--grb-budget: .* is not a budget; give a share above 0"):
         read_budget(text, "--grb-budget")
 
 
@@ -261,7 +261,7 @@ def test_a_budget_given_twice_is_refused() -> None:
 
 
 def test_the_worst_takes_no_modifier_but_a_budget() -> None:
-    """It is no attack with settings; the message says where they belong."""
+    """It has no settings; the message says which attacks to give them to."""
     assert canonical_name("modification", "worst+budget=1") == "worst+budget=1.0"
-    with pytest.raises(UsageError, match=r"modification/worst takes no modifier .* got 'hao'"):
+    with pytest.raises(UsageError, match=r"/worst only takes the modifier .* got 'hao'"):
         canonical_name("modification", "worst+hao+budget=0.1")

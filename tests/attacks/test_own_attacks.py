@@ -63,16 +63,16 @@ def test_an_object_a_class_or_a_function_makes_an_attack(found: object) -> None:
         (SimpleNamespace(name="a", perturb=print), "without scenario, knowledge"),
         (lambda: None, "attack x is a NoneType without"),
         (lambda size: Mine(), "raised when called without arguments:\n.*missing 1 required"),
-        (SimpleNamespace(**vars(returning(0)) | {"name": "a/b"}), "'a/b' cannot st"),
-        (SimpleNamespace(**vars(returning(0)) | {"name": "a+b"}), "cannot stand in a case id"),
+        (SimpleNamespace(**vars(returning(0)) | {"name": "a/b"}), "'a/b' cannot be"),
+        (SimpleNamespace(**vars(returning(0)) | {"name": "a+b"}), "cannot be part of a case id"),
         (SimpleNamespace(**vars(returning(0)) | {"name": 3}), "its name 3 cannot stand"),
         (
             SimpleNamespace(**vars(returning(0)) | {"scenario": "poisoning"}),
-            "scenario is 'poisoning', allowed: modification, injection",
+            "scenario is 'poisoning'; allowed: modification, injection",
         ),
         (
             SimpleNamespace(**vars(returning(0)) | {"knowledge": "all"}),
-            "knowledge is 'all', allowed: black-box, white-box",
+            "knowledge is 'all'; allowed: black-box, white-box",
         ),
         (
             SimpleNamespace(**vars(returning(0)) | {"perturb": lambda graph: None}),
@@ -81,7 +81,7 @@ def test_an_object_a_class_or_a_function_makes_an_attack(found: object) -> None:
         (SimpleNamespace(**vars(returning(0)) | {"perturb": 3}), "perturb cannot be called"),
         (
             SimpleNamespace(**vars(returning(0)) | {"surrogates": "gcn"}),
-            "attack x: surrogates is 'gcn', allowed is a tuple of gcn, gcn_ln, gin",
+            "attack x: surrogates is 'gcn'; it must be a tuple of gcn, gcn_ln, gin",
         ),
         (
             SimpleNamespace(**vars(returning(0)) | {"surrogates": ("gcn", "gni")}),
@@ -89,7 +89,7 @@ def test_an_object_a_class_or_a_function_makes_an_attack(found: object) -> None:
         ),
     ],
 )
-def test_what_is_no_attack_is_refused(found: object, message: str) -> None:
+def test_other_objects_are_refused(found: object, message: str) -> None:
     """The message names what is missing or what is allowed."""
     with pytest.raises(UsageError, match=message):
         made(found, "attack x")
@@ -119,11 +119,11 @@ def test_an_attack_that_raises_is_named_with_the_users_frames() -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (None, "attack injection/mine: perturb returned a NoneType, not a grb_check.attacks"),
+        (None, "attack injection/mine: perturb returned a NoneType; it must return a grb_check"),
         ({"injected_x": 3}, "perturb returned a dict"),
         (
             Perturbation(injected_edges=[[0], [1]]),  # type: ignore[arg-type]
-            "injected_edges of its perturbation is a list, not a tensor",
+            "injected_edges of its perturbation is a list; it must be a tensor",
         ),
     ],
 )

@@ -67,7 +67,7 @@ FAULTS = {
     "node injected": ({"injected_x": torch.zeros(1, 2)}, "in a threat of modification, allowed 0"),
     "link injected": ({"injected_edges": pairs([(0, 1)])}, "in a threat of modification"),
     "node twice": ({"modified_nodes": torch.tensor([1, 1])}, "1 repeated nodes"),
-    "node no target": ({"modified_nodes": torch.tensor([1, 2])}, "1 nodes that are no targets"),
+    "node no target": ({"modified_nodes": torch.tensor([1, 2])}, "1 nodes that are not targets"),
     "node out of range": ({"modified_nodes": torch.tensor([1, 9])}, "ids from 1 to 9"),
     "too many nodes": (
         {"modified_nodes": torch.tensor([0, 1, 3]), "modified_x": torch.zeros(3, 2)},
@@ -271,7 +271,7 @@ def test_budget_of_one_graph_is_no_other_ones() -> None:
 
 def test_pairs_between_graphs_are_refused() -> None:
     across = Perturbation(added_edges=pairs([(2, 3), (0, 2)]))
-    with pytest.raises(BudgetError, match="1 pairs lead from one graph to another, allowed 0"):
+    with pytest.raises(BudgetError, match="1 pairs connect two graphs, allowed 0"):
         verify(across, TWO_GRAPHS, TO_GRAPHS)
 
 
@@ -303,7 +303,7 @@ def test_flips_of_graphs_are_counted_one_by_one(union, data) -> None:
 
 
 def test_half_a_threat_to_graphs_is_refused() -> None:
-    with pytest.raises(ValueError, match="has batch and edge_budgets"):
+    with pytest.raises(ValueError, match="needs both batch and edge_budgets"):
         replace(TO_GRAPHS, edge_budgets=None)
-    with pytest.raises(ValueError, match="has batch and edge_budgets"):
+    with pytest.raises(ValueError, match="needs both batch and edge_budgets"):
         replace(TO_GRAPHS, batch=None)

@@ -114,7 +114,7 @@ def test_a_users_attack_is_known_by_its_name_once_it_is_named(own: Path) -> None
     assert roster.one("mine+white-box+size=0.5") == ("injection", "mine+white-box")
     assert roster.one("own_attacks:mine") == roster.one("injection/mine") == ("injection", "mine")
     assert list(roster.own) == [("injection", "mine")]
-    with pytest.raises(UsageError, match="knowledge is 'grey', allowed: black-box, white-box"):
+    with pytest.raises(UsageError, match="knowledge is 'grey'; allowed: black-box, white-box"):
         roster.one("mine+knowledge=grey")
 
 
@@ -218,5 +218,5 @@ def test_users_attacks_have_budgets_too() -> None:
     roster = Roster()
     roster.add(attack())
     assert roster.one("mine+budget=0.5") == ("injection", "mine+budget=0.5")
-    with pytest.raises(UsageError, match="'0' is no budget"):
+    with pytest.raises(UsageError, match="'0' is not a budget"):
         roster.one("mine+budget=0")

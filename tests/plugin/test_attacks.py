@@ -110,7 +110,7 @@ def test_a_users_attack_at_fault_is_an_error_of_its_case(project: pytest.Pyteste
             "attack injection/faulty raised:",
             "*in perturb*",
             "*RuntimeError: the user's own fault",
-            "attack injection/faulty: perturb returned a dict, not a *Perturbation",
+            "attack injection/faulty: perturb returned a dict; it must return a *Perturbation",
             "*nodes injected, the limit is *",
         ]
     )

@@ -1,4 +1,11 @@
-"""What modification attacks share: sets of edges, where flips come from, how they are searched.
+"""Shared parts of the modification attacks on a single graph.
 
-May import `attacks.protocol`, `attacks.threat`, `attacks.objectives`.
+- Attacks by gradients: `edge_set` (edges as sorted numbers), `flip_sources` (all pairs, random
+  pairs, removals), `best_flips` (the best of all pairs), `greedy` (steps, exchanges), `relaxation`
+  (projection, rounding), `edge_search` (settings, start and end).
+- Attacks without gradients: `flips_at_targets`, `removable`, `pair_ranges`, `lowest_pairs`,
+  `ranked_flips`, `centrality`, `spectra`.
+- Attacks on features: `feature_nodes`.
+
+May import what `attacks/__init__.py` lists below it.
 """

@@ -1,4 +1,4 @@
-"""The flips of highest gain among all pairs of nodes, block by block with a running top-k."""
+"""The flips of largest gain among all pairs of nodes, block by block with a running top-k."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from grb_check.attacks.pair_gradients import PairGradients
 
 _Change = Callable[[Tensor], Tensor]
 
-BLOCK: Final = 2**21  # pairs looked at together, 8 MiB of float32
-FIRST: Final = 2**17  # a small one first, which tells what is worth looking at
+BLOCK: Final = 2**21  # pairs in a block, 8 MiB of float32
+FIRST: Final = 2**17  # a small first block, whose best gains bound the rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,19 +35,19 @@ class Ranked:
 def best_flips(
     gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor, count: int
 ) -> Ranked:
-    """The `count` pairs with an end in `rows` whose flip raises the objective most.
+    """Return the `count` pairs with an end in `rows` whose flip raises the objective most.
 
-    Adding a pair gains its gradient, removing an edge gains minus that. Exactly what the dense
-    N x N gradient would give; memory is that of a few blocks. Rows come by the size of their
-    gradient, so that pairs which cannot reach the best found so far are passed over by a bound:
-    :math:`|v_i||u_j| + |v_j||u_i| + |t_i + t_j|`.
+    The gain of adding a pair is its gradient, that of removing an edge minus its gradient. The
+    result is that of the dense N x N gradient, in the memory of a few blocks. Rows are sorted by
+    the size of their gradient, so that pairs which cannot reach the best found so far are skipped
+    by the bound :math:`|v_i||u_j| + |v_j||u_i| + |t_i + t_j|`.
 
     Args:
-        gradients: of the graph that has these edges.
-        edges: of the graph as it is now.
+        gradients: of the graph with these edges.
+        edges: of the current graph.
         rows: int64 [m], distinct nodes.
         forbidden: int64 [f], codes of pairs that may not be flipped.
-        count: fewer come back where there are fewer pairs.
+        count: number of pairs; fewer are returned if there are fewer.
     """
     if count <= 0 or not rows.numel():
         return Ranked(rows.new_empty(0), gradients.degrees.new_empty(0))
@@ -60,7 +60,7 @@ def best_flips(
         found.append(scan.above(start, size, lowest, count))
         pending += found[-1][0].numel()
         start, size = start + size, BLOCK
-        if pending >= count or start == rows.numel():  # each merge sorts all that there is
+        if pending >= count or start == rows.numel():  # merge rarely: each merge sorts everything
             every, values = (torch.cat(parts) for parts in zip(*found, strict=True))
             gains, order = values.topk(min(count, values.numel()))
             codes = every[order]
@@ -69,7 +69,7 @@ def best_flips(
 
 
 class _Scan:
-    """Blocks of the matrix of gains; each pair stands where its first end comes as a row."""
+    """Blocks of the matrix of gains; each pair appears in the row of the end that comes first."""
 
     def __init__(
         self, gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor
@@ -87,12 +87,12 @@ class _Scan:
         self._forbidden = self._located(forbidden)
 
     def above(self, start: int, size: int, lowest: float, count: int) -> tuple[Tensor, Tensor]:
-        """The best `count` above `lowest`, codes and gains, of rows start ... start + size - 1."""
+        """Return codes and gains of the best `count` above `lowest` in `size` rows from `start`."""
         rows, places = self._order[start : start + size], self._reachable(start, size, lowest)
         gains = self._gradients.block(rows, self._order[places])
         self._at(gains, self._present, start, places, torch.neg)
         self._at(gains, self._forbidden, start, places, _never)
-        # Of two rows of this block the pair counts once; of one node there is none.
+        # Each pair of two rows of this block counts once; a node has no pair with itself.
         inner = int(torch.searchsorted(places, start + size))
         own = torch.arange(start, start + size, device=places.device)
         gains[:, :inner].masked_fill_(places[:inner] <= own[:, None], -math.inf)
@@ -104,7 +104,7 @@ class _Scan:
         return self._edges.encode(ends), values
 
     def _reachable(self, start: int, size: int, lowest: float) -> Tensor:
-        """Places from `start` on that some row of the block might make a gain above with."""
+        """Return places from `start` on whose pairs with the block's rows may exceed `lowest`."""
         places = torch.arange(start, self._order.numel(), device=self._order.device)
         if lowest == -math.inf:
             return places
@@ -113,10 +113,10 @@ class _Scan:
         bound = self._received[rows].max() * self._sent[columns]
         bound += self._sent[rows].max() * self._received[columns]
         bound += t[rows].abs().max() + t[columns].abs()
-        return places[~(bound * (1 + 1e-5) <= lowest)]  # what is no number bounds nothing
+        return places[~(bound * (1 + 1e-5) <= lowest)]  # NaN is not a bound
 
     def _located(self, codes: Tensor) -> Tensor:
-        """Places [2, m] of the ends of pairs, the end that comes first as a row above."""
+        """Return places [2, m] of the ends of pairs, the end that comes first as a row on top."""
         places = self._place[self._edges.ends(codes)]
         places = torch.stack([places.amin(0), places.amax(0)])
         return places[:, places[0].argsort()]
@@ -124,7 +124,7 @@ class _Scan:
     def _at(
         self, gains: Tensor, located: Tensor, start: int, places: Tensor, change: _Change
     ) -> None:
-        """Change the gains [r, c] of those pairs that the block holds, in place."""
+        """Change the gains [r, c] of the pairs that are in the block, in place."""
         edge = located[0].new_tensor([start, start + gains.shape[0]])
         low, high = torch.searchsorted(located[0], edge).tolist()
         row, column = located[:, low:high]

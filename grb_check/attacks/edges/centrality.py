@@ -1,4 +1,4 @@
-"""How central nodes are: by degree, by eigenvector, by shortest paths."""
+"""Centrality of nodes: degree, eigenvector, betweenness."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from torch import Tensor
 
 Floats = NDArray[np.float64]
 
-SOURCES: Final = 128  # nodes that betweenness is sampled from
-BLOCK: Final = 64  # of them at once: 3 matrices of N x 64 and one bool for each level
-MOST_STEPS: Final = 1000  # of the power iteration, which ends when no entry moves by more than ...
-ACCURACY: Final = 1e-9
-STEPS: Final = 2**40  # centralities are rounded to this part of the largest
+SOURCES: Final = 128  # sampled sources of betweenness
+BLOCK: Final = 64  # sources at once: 3 matrices of N x 64 and one bool matrix for each level
+MOST_STEPS: Final = 1000  # of the power iteration
+ACCURACY: Final = 1e-9  # it ends when no entry changes by this much
+STEPS: Final = 2**40  # centralities are rounded to multiples of the largest / STEPS
 
 
 def degree(adjacency: Any, _: torch.Generator) -> Floats:
-    """Number of edges at each node, float64 [N]."""
+    """Return the number of edges at each node, float64 [N]."""
     return np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel()
 
 
 def eigenvector(adjacency: Any, _: torch.Generator) -> Floats:
-    """The leading eigenvector of the adjacency, float64 [N], not negative (Bonacich 1972).
+    """Return the leading eigenvector of the adjacency, float64 [N], non-negative (Bonacich 1972).
 
-    By power iteration on A + I, which converges on bipartite graphs, too, from a vector of ones: of
-    several leading eigenvectors it always finds the same mixture. Nodes outside the components that
-    they live on have 0, up to the accuracy.
+    By power iteration on A + I, which also converges on bipartite graphs, from a vector of ones, so
+    that the same mixture of several leading eigenvectors is always found. Nodes outside their
+    components have 0, up to the accuracy.
     """
     vector = np.ones(adjacency.shape[0])
     for _step in range(MOST_STEPS):
@@ -43,11 +43,11 @@ def eigenvector(adjacency: Any, _: torch.Generator) -> Floats:
 
 
 def betweenness(adjacency: Any, generator: torch.Generator) -> Floats:
-    """How many shortest paths lead through each node, float64 [N], from a sample of sources.
+    """Return the betweenness of each node, float64 [N], from a sample of sources.
 
     "A faster algorithm for betweenness centrality" (Brandes, Journal of Mathematical Sociology 25,
     2001), from at most `SOURCES` random sources (Brandes & Pich 2007), `BLOCK` of them at once:
-    each level of all their searches is one sparse product. Exact where all nodes are sources.
+    each level of all their searches is one sparse product. Exact if all nodes are sources.
     """
     num_nodes = adjacency.shape[0]
     sources = torch.randperm(num_nodes, generator=generator)[:SOURCES].numpy()
@@ -57,7 +57,7 @@ def betweenness(adjacency: Any, generator: torch.Generator) -> Floats:
 
 
 def _dependencies(adjacency: Any, sources: NDArray[np.int64]) -> Floats:
-    """The sum over sources of the part of its shortest paths that leads through each node."""
+    """Return the sum over sources of the share of its shortest paths through each node, [N]."""
     columns = np.arange(sources.size)
     paths = np.zeros((adjacency.shape[0], sources.size))  # shortest paths from the source
     paths[sources, columns] = 1.0
@@ -86,9 +86,9 @@ CENTRALITIES: Final[Mapping[str, Callable[[Any, torch.Generator], Floats]]] = {
 
 
 def as_integers(centrality: Floats) -> Tensor:
-    """int64 [N] in the same order, up to rounding, so that sums of two compare exactly.
+    """Return centralities as int64 [N], rounded, so that sums of two of them compare exactly.
 
-    Whole numbers stay as they are.
+    Whole numbers stay unchanged.
     """
     if not np.array_equal(centrality, np.round(centrality)):
         centrality = np.round(centrality * (STEPS / centrality.max()))

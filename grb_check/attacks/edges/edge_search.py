@@ -1,85 +1,63 @@
-"""What the gradient attacks on edges have in common."""
+"""Searches for flips by gradients: their settings, and what all do before and after the search."""
 
 from __future__ import annotations
 
-from typing import Protocol, get_args
+from collections.abc import Callable
+from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.edges.flip_sources import Aim
 from grb_check.attacks.edges.removable import shortfall
-from grb_check.attacks.names import check_surrogates
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.threat import Knowledge, Threat
-from grb_check.errors import UsageError, choose
+from grb_check.attacks.setting_checks import GradientSettings
+from grb_check.attacks.threat import Perturbation, Threat
 
 
-class EdgeSearch(Protocol):
-    """The settings that all of them have."""
+class EdgeSearchSettings(GradientSettings, Protocol):
+    """Settings of every search for edges by gradients.
+
+    Attributes:
+        block_size: random pairs whose gradients are taken at a time, for models that do not give
+            the gradients of all pairs (`DifferentiableModel.pair_gradients`).
+        isolate: whether a node may lose its last edge.
+    """
 
     @property
-    def objective(self) -> str: ...
+    def block_size(self) -> int: ...
     @property
-    def surrogates(self) -> tuple[str, ...]: ...
-    @property
-    def knowledge(self) -> Knowledge: ...
+    def isolate(self) -> bool: ...
 
 
-def check_edge_search(settings: EdgeSearch, **counts: int) -> None:
-    """Refuse settings that no search can have.
+def search_graph(
+    graph: Data,
+    threat: Threat,
+    model: DifferentiableModel,
+    settings: EdgeSearchSettings,
+    find: Callable[[EdgeSet, Aim], Tensor],
+    rows: Tensor | None = None,
+) -> Perturbation:
+    """Return the flips that a search finds in a single graph, with a note on unused budget.
 
     Args:
-        counts: settings that have to be 1 or more.
-
-    Raises:
-        UsageError: names the setting, its value and what is allowed.
+        settings: of the attack.
+        find: the search, from clean edges and aim to distinct codes int64 [m].
+        rows: int64 [r], nodes of which every flip has one; any node if not given.
     """
-    objective_named(settings.objective)
-    for name, value in counts.items():
-        if value < 1:
-            raise UsageError(f"{name} is {value}, allowed are 1 and more")
-    choose("knowledge", settings.knowledge, get_args(Knowledge))
-    check_surrogates(settings.surrogates)
-    if settings.knowledge == "white-box" and settings.surrogates != ("gcn",):
-        raise UsageError(
-            f"surrogates is {settings.surrogates!r} with knowledge 'white-box', which attacks the "
-            f"model itself; leave one of the two out"
-        )
+    if not threat.edge_budget or not threat.targets.numel() or graph.num_nodes < 2:
+        return Perturbation(notes=_unused(threat, 0))
+    device, clean = graph.x.device, edge_set(graph)
+    targets = threat.targets.to(device)  # the threat's tensors may be elsewhere
+    rows = torch.arange(graph.num_nodes) if rows is None else rows
+    objective = objective_named(settings.objective)
+    aim = Aim(model, graph.x, targets, graph.y[targets], objective, rows.to(device))
+    flips = find(clean, aim)
+    return clean.perturbation(flips, _unused(threat, flips.numel()))
 
 
-def check_step_size(value: float) -> None:
-    """Refuse what is no step size.
-
-    Raises:
-        UsageError: it is not above 0.
-    """
-    if not value > 0:
-        raise UsageError(f"step_size is {value}, allowed is anything above 0")
-
-
-def check_share(name: str, value: float) -> None:
-    """Refuse what is no share.
-
-    Raises:
-        UsageError: it is not above 0 and at most 1.
-    """
-    if not 0 < value <= 1:
-        raise UsageError(f"{name} is {value}, allowed is above 0 and at most 1")
-
-
-def aim_of(
-    graph: Data, threat: Threat, model: DifferentiableModel, objective: str, rows: Tensor
-) -> Aim:
-    """What an attack with these settings wants, with an end of every flip among `rows` [m].
-
-    All of it is on the graph's device, wherever the threat's targets are.
-    """
-    targets, rows = (nodes.to(graph.x.device) for nodes in (threat.targets, rows))
-    return Aim(model, graph.x, targets, graph.y[targets], objective_named(objective), rows)
-
-
-def unused(threat: Threat, used: int) -> tuple[str, ...]:
-    """The note on what is left of the budget."""
+def _unused(threat: Threat, used: int) -> tuple[str, ...]:
     return shortfall(used, threat.edge_budget, "no other one raises the objective")

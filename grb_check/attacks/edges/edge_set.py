@@ -1,9 +1,12 @@
-"""Undirected edges as sorted numbers, so that flips are set operations."""
+"""Undirected edges: as sorted numbers, so that flips are set operations, or as a scipy matrix."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -24,37 +27,52 @@ class EdgeSet:
     num_nodes: int
 
     def has(self, codes: Tensor) -> Tensor:
-        """bool [m]: which of the codes [m] are edges."""
+        """Return which of the codes [m] are edges, bool [m]."""
         places = torch.searchsorted(self.codes, codes)
         inside = places < self.codes.numel()
         found = self.codes[places.clamp(max=max(0, self.codes.numel() - 1))] if inside.any() else 0
         return inside & (found == codes)
 
     def flipped(self, flips: Tensor) -> EdgeSet:
-        """With every edge among the distinct codes [m] removed, every other pair added."""
+        """Return the edges after flipping distinct codes [m]: edges are removed, others added."""
         codes, counts = torch.unique(torch.cat([self.codes, flips]), return_counts=True)
         return EdgeSet(codes[counts == 1], self.num_nodes)
 
     def edge_index(self) -> Tensor:
-        """int64 [2, 2E], both directions."""
+        """Return int64 [2, 2E], both directions of each edge."""
         ends = self.ends(self.codes)
         return torch.cat([ends, ends.flip(0)], dim=1)
 
     def ends(self, codes: Tensor) -> Tensor:
-        """int64 [2, m] of codes [m], first < second."""
+        """Return the pairs int64 [2, m] of codes [m], first < second."""
         return torch.stack([codes // self.num_nodes, codes % self.num_nodes])
 
     def encode(self, pairs: Tensor) -> Tensor:
-        """Codes [m] of pairs int64 [2, m] in any order."""
+        """Return the codes [m] of pairs int64 [2, m], whose ends may be in any order."""
         first, second = pairs
         return torch.minimum(first, second) * self.num_nodes + torch.maximum(first, second)
 
     def degrees(self) -> Tensor:
-        """int64 [N]."""
+        """Return the number of edges at each node, int64 [N]."""
         return torch.bincount(self.ends(self.codes).flatten(), minlength=self.num_nodes)
 
+    def partly_flipped(self, flips: Tensor, weights: Tensor) -> tuple[EdgeSet, Tensor]:
+        """Return these edges together with relaxed flips, and the weight of each, float.
+
+        Args:
+            flips: distinct codes int64 [m].
+            weights: float [m], 0 to 1, how much each is flipped: the weight of an added pair, and
+                the part that a removed edge loses of its weight 1.
+        """
+        present = self.has(flips)
+        codes = torch.cat([self.codes, flips[~present]]).sort().values
+        edge_weights = torch.ones_like(codes, dtype=weights.dtype)
+        changed = torch.where(present, 1 - weights, weights)
+        edge_weights[torch.searchsorted(codes, flips)] = changed
+        return EdgeSet(codes, self.num_nodes), edge_weights
+
     def perturbation(self, flips: Tensor, notes: tuple[str, ...] = ()) -> Perturbation:
-        """What flipping distinct codes [m] adds and removes."""
+        """Return the perturbation that flips distinct codes [m]."""
         flips = flips.sort().values
         present = self.has(flips)
         return Perturbation(
@@ -65,7 +83,14 @@ class EdgeSet:
 
 
 def edge_set(graph: Data) -> EdgeSet:
-    """The edges of a graph with `edge_index` [2, 2E] in both directions."""
+    """Return the edges of a graph with `edge_index` [2, 2E] in both directions."""
     first, second = graph.edge_index
     codes = (first * graph.num_nodes + second)[first < second]
     return EdgeSet(codes.sort().values, graph.num_nodes)
+
+
+def adjacency_of(graph: Data) -> Any:
+    """Return the symmetric adjacency as a sparse CSR array float64 [N, N] of ones."""
+    row, column = graph.edge_index.cpu().numpy()
+    size = (graph.num_nodes, graph.num_nodes)
+    return sp.csr_array((np.ones(row.size), (row, column)), shape=size)

@@ -1,4 +1,4 @@
-"""Targets whose features are worth changing, and what a change of them does."""
+"""Choice of targets whose features change, and the objective as a function of these features."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.edge_set import adjacency_of
 from grb_check.attacks.objectives import Objective
 from grb_check.attacks.protocol import DifferentiableModel, members
 
 MOST_ROUNDS: Final = 64
 FAINT: Final = 0.05
-ROWS: Final = 512  # of the matrix of reaches, made together
+ROWS: Final = 512  # of the matrix of reaches, computed at once
 
 
 def covering_nodes(
     graph: Data, targets: Tensor, count: int, reach: float, generator: torch.Generator
 ) -> Tensor:
-    """Targets which together reach many targets within two hops, int64 [count].
+    """Return targets that together reach many targets within two hops, int64 [count].
 
-    A node v reaches t in the measure of the entry (t, v) of the second power of the normalised
-    adjacency with loops, D^{-1/2} (A + I) D^{-1/2}, wholly from `reach` on. By the greedy rule of
-    maximum coverage, those come first which reach most of what none before them reaches; in at most
-    `MOST_ROUNDS` rounds, each of which takes an equal share.
+    How far node v reaches t is the entry (t, v) of the squared normalised adjacency with loops,
+    D^{-1/2} (A + I) D^{-1/2}, as a share of `reach`, at most 1. By the greedy rule of maximum
+    coverage, the nodes that reach most of what is not yet reached come first; in at most
+    `MOST_ROUNDS` rounds of equal size.
 
     Args:
         graph: N nodes.
         targets: int64 [t] on the CPU.
         count: at most t.
-        reach: an entry, above 0.
-        generator: decides between nodes that reach equally many.
+        reach: entry from which a node counts as fully reached, above 0.
+        generator: breaks ties between nodes that reach equally much.
     """
     targets = targets[torch.randperm(targets.numel(), generator=generator)]
     reaches = _reaches(graph, targets, reach)
@@ -53,10 +53,10 @@ def covering_nodes(
 
 
 def _reaches(graph: Data, targets: Tensor, reach: float) -> sp.csr_array:
-    """How far, 0 to 1, the target of a row reaches that of a column: sparse float64 [t, t].
+    """Return how far, 0 to 1, the target of a row reaches that of a column: sparse float64 [t, t].
 
-    What is under `FAINT` of `reach` is left out: two hops through a hub reach every other node
-    there, each next to nothing, and all of them together would fill the matrix.
+    Entries below `FAINT` are dropped: two hops through a hub reach every other node there a little,
+    which would fill the matrix.
     """
     adjacency = adjacency_of(graph) + sp.eye_array(graph.num_nodes)
     scale = sp.diags_array(1.0 / np.sqrt(adjacency.sum(axis=1)))
@@ -75,13 +75,13 @@ def _reaches(graph: Data, targets: Tensor, reach: float) -> sp.csr_array:
 def objective_of_rows(
     graph: Data, nodes: Tensor, targets: Tensor, model: DifferentiableModel, objective: Objective
 ) -> Callable[[Tensor], Tensor]:
-    """The map from features [m, d] of some nodes to the objective over the targets (a scalar).
+    """Return the map from features [m, d] of some nodes to the objective over the targets (scalar).
 
-    The nodes are put last, so that a model sees them as injected ones and computes only what they
-    change, where it can do so.
+    The nodes are placed last, so that a model treats them as injected nodes and recomputes only
+    what they change, if it can.
 
     Args:
-        graph: `y` of the targets being the labels to move away from.
+        graph: `y` holds the labels to move the targets away from.
         nodes: int64 [m], distinct.
         targets: int64 [t]; nodes may be among them.
         model: the objective is averaged over its members.

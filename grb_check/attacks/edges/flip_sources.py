@@ -1,4 +1,4 @@
-"""Where an attack gets its flips from: a model's gradient for all pairs, or for random ones."""
+"""Sources of candidate flips: a model's gradient for all pairs, or for random ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from grb_check.attacks.objectives import Objective
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.errors import GradientError
 
-CHOSEN: Final = 4  # of so many random pairs one counts as promising
+CHOSEN: Final = 4  # one of that many random pairs becomes a candidate
 
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """What an attack on edges wants.
+    """The aim of an attack on edges.
 
     Attributes:
-        model: whose logits it changes.
+        model: the model under attack.
         x: float32 [N, d].
         targets: int64 [t].
         labels: int64 [t], to move away from.
-        objective: of logits and labels, to be raised.
-        rows: int64 [m]: every flip has an end among them.
+        objective: function of logits and labels, to be maximised.
+        rows: int64 [m], nodes of which every flip has one.
     """
 
     model: DifferentiableModel
@@ -39,7 +39,7 @@ class Aim:
     rows: Tensor
 
     def value(self, logits: Tensor) -> Tensor:
-        """The objective of the targets' logits [t, c]."""
+        """Return the objective of the targets' logits [t, c]."""
         return self.objective(logits, self.labels)
 
 
@@ -47,7 +47,7 @@ class FlipSource(Protocol):
     """Ranks flips of a graph."""
 
     def __call__(self, edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
-        """About `count` flips of the graph with these edges, the most promising first.
+        """Return about `count` flips of the graph with these edges, by descending gain.
 
         None of them is among the codes `forbidden` [f].
         """
@@ -57,13 +57,13 @@ class FlipSource(Protocol):
 def flip_source(
     aim: Aim, edges: EdgeSet, block_size: int, generator: torch.Generator
 ) -> FlipSource:
-    """Flips among all pairs where the model tells their gradients, else among random ones.
+    """Return a source of flips among all pairs if the model has their gradients, else random pairs.
 
     Args:
-        block_size: how many random pairs are tried each time; the best quarter is returned.
+        block_size: number of random pairs drawn each time; the best quarter is returned.
 
     Raises:
-        GradientError: the model gives no gradient for the weights of edges at all.
+        GradientError: the model has no gradient for the weights of edges.
     """
     if tells_all_pairs(aim, edges):
         return _all_pairs(aim, block_size, generator)
@@ -71,7 +71,7 @@ def flip_source(
     if aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets) is None:
         raise GradientError(
             "the model gives no gradient for edges: it takes no weights of them, neither as "
-            "edge_weight nor as a matrix nor on the messages of its layers"
+            "edge_weight nor as a matrix nor on the messages of its layers; leave the attack out"
         )
     return _random_pairs(aim, block_size, generator)
 
@@ -88,7 +88,7 @@ def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSou
 
     def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
         found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
-        if found is None:  # a layer that follows a formula on one graph may not on another
+        if found is None:  # a layer may match a closed form on one graph and not on another
             return some_pairs(edges, forbidden, count)
         return best_flips(found, edges, aim.rows, forbidden, count)
 
@@ -109,7 +109,7 @@ def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> Flip
 
 
 def removals_only(aim: Aim, most: int, generator: torch.Generator) -> FlipSource:
-    """Flips among at most `most` of the edges with an end in `aim.rows`, drawn anew each time."""
+    """Return a source of removals, each time among `most` random edges at `aim.rows`."""
 
     def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
         present = _edges_at(edges, aim.rows)
@@ -124,9 +124,9 @@ def removals_only(aim: Aim, most: int, generator: torch.Generator) -> FlipSource
 
 
 def weight_gradient(aim: Aim, edges: EdgeSet, block: Tensor, weights: Tensor) -> Tensor:
-    """The gradient of the objective in the weights [m] of pairs with the codes `block` [m].
+    """Return the gradient of the objective in the weights [m] of pairs with codes `block` [m].
 
-    0 where it is not finite: that tells nothing, and a sort would put it first.
+    Non-finite entries become 0, because a sort would put them first.
     """
     logits_of = weighted_logits(aim, edges, block)
     with torch.enable_grad():
@@ -135,10 +135,10 @@ def weight_gradient(aim: Aim, edges: EdgeSet, block: Tensor, weights: Tensor) ->
 
 
 def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor], Tensor]:
-    """The model's map from weights of the pairs `block` [m] to logits of the targets.
+    """Return the model's map from weights of the pairs `block` [m] to logits of the targets.
 
     Raises:
-        GradientError: it has none.
+        GradientError: the model has none.
     """
     found = aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets)
     if found is None:
@@ -149,7 +149,7 @@ def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor
 def _random_block(
     edges: EdgeSet, aim: Aim, forbidden: Tensor, size: int, generator: torch.Generator
 ) -> Tensor:
-    """Codes of distinct pairs with an end in `aim.rows`: random ones, and a fourth are edges."""
+    """Return codes of distinct random pairs with an end in `aim.rows`, a fourth of them edges."""
     present = _edges_at(edges, aim.rows)
     chosen = present[_some(present.numel(), size // 4, generator).to(present.device)]
     first = aim.rows[_draws(aim.rows.numel(), size, generator).to(aim.rows.device)]
@@ -161,7 +161,7 @@ def _random_block(
 
 
 def _edges_at(edges: EdgeSet, rows: Tensor) -> Tensor:
-    """Codes of the edges with an end among the rows."""
+    """Return the codes of the edges with an end among the rows."""
     is_row = torch.zeros(edges.num_nodes, dtype=torch.bool, device=edges.codes.device)
     is_row[rows] = True
     return edges.codes[is_row[edges.ends(edges.codes)].any(0)]

@@ -1,4 +1,4 @@
-"""Greedy flips in steps, and the exchange of some of them for better ones."""
+"""Greedy flips in steps, and the exchange of some for better ones."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, FlipSource
 from grb_check.attacks.edges.removable import within_capacity
 
-RANKED: Final = 100  # flips looked at for each one that is made
-MOST_DOUBLED: Final = 40  # beyond any number of nodes
+RANKED: Final = 100  # candidates for each flip that is made
+MOST_DOUBLED: Final = 40  # 2^40 exceeds any number of nodes
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Flips in the making.
+    """The fixed part of a search for flips.
 
     Attributes:
-        clean: the edges before them.
-        source: where flips come from.
+        clean: the edges before any flip.
+        source: of candidate flips.
         isolate: whether a node may lose its last edge.
     """
 
@@ -32,12 +32,12 @@ class Plan:
 
 
 def greedy_flips(plan: Plan, made: Tensor, count: int, steps: int) -> Tensor:
-    """Codes [m + count] of the flips `made` [m] and `count` more, those of largest gain.
+    """Return codes [m + count] of the flips `made` [m] and `count` more, those of largest gain.
 
-    In each of `steps` steps no node gets two flips: to first order the second one at a node counts
-    in full, while in truth the first has often done all there was to do. What a step leaves over
-    for that the next ones make up for. If flips are wanting after all steps, more follow, in which
-    a node may get 2, 4, 8 ... of them. Fewer flips come back where no other one has a gain.
+    In each of `steps` steps no node gets two flips: to first order the second one counts in full,
+    while in fact the first has often had the whole effect. Later steps make up for flips that a
+    step is short of. If flips are still missing after all steps, more steps follow in which a node
+    may get 2, 4, 8, ... flips. Fewer flips are returned if no other one has a gain.
     """
     total, step = made.numel() + count, 0
     while made.numel() < total:
@@ -55,28 +55,31 @@ def greedy_flips(plan: Plan, made: Tensor, count: int, steps: int) -> Tensor:
 def exchange_flips(
     plan: Plan, aim: Aim, flips: Tensor, rounds: int, share: float, generator: torch.Generator
 ) -> Tensor:
-    """The flips [m] after `rounds` in which a random share of them is chosen anew.
+    """Return the flips [m] after `rounds` in which a random share of them is replaced.
 
-    Greedy flips are chosen once and stay, though later ones may make them needless. In each round
-    a share is taken back and as many are chosen as things then are. What holds fewer
-    targets stays (of equal: with the higher objective).
+    Later greedy flips may make earlier ones useless. Each round takes back a share of the flips and
+    chooses as many for the graph as it is then. The result is kept if fewer targets are classified
+    as labelled (or as many, with a higher objective).
     """
     total = flips.numel()
     if not total:
         return flips
     count = max(1, round(share * total))
-    best = standing(plan, aim, flips)
+    best = held_targets(plan, aim, flips)
     for _ in range(rounds):
         keep = torch.randperm(flips.numel(), generator=generator)[count:].to(flips.device)
         tried = greedy_flips(plan, flips[keep], total - keep.numel(), 1)
-        reached = standing(plan, aim, tried)
+        reached = held_targets(plan, aim, tried)
         if reached < best:
             flips, best = tried, reached
     return flips
 
 
-def standing(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
-    """How many targets are held under the flips, and minus the objective; lower is stronger."""
+def held_targets(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
+    """Return the number of targets still classified as labelled, and minus the objective.
+
+    Lower is stronger.
+    """
     with torch.no_grad():
         logits = aim.model(aim.x, plan.clean.flipped(flips).edge_index())[aim.targets]
         held = int((logits.argmax(1) == aim.labels).sum())
@@ -84,18 +87,18 @@ def standing(plan: Plan, aim: Aim, flips: Tensor) -> tuple[int, float]:
 
 
 def _best_apart(plan: Plan, made: Tensor, wanted: int, *, at_a_node: int) -> Tensor:
-    """Codes of at most `wanted` flips with a gain, at most `at_a_node` of them at each node."""
+    """Return codes of at most `wanted` flips with a gain, at most `at_a_node` at each node."""
     edges = plan.clean.flipped(made)
     forbidden = made if plan.isolate else torch.cat([made, last_edges(plan.clean, edges)])
     ranked = plan.source(edges, forbidden, RANKED * wanted)
-    # Of two removals at a node the second may take the edge that is the last by then.
+    # The second of two removals at a node might take its last edge.
     room = torch.full((edges.num_nodes,), at_a_node if plan.isolate else 1)
     codes = ranked.codes[ranked.gains > 0]
     return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:wanted]
 
 
 def last_edges(clean: EdgeSet, edges: EdgeSet) -> Tensor:
-    """Codes of the clean edges that are the last one left at some node.
+    """Return codes of the clean edges that are the only ones left at some node.
 
     Added edges do not count: an exchange may take them back.
     """

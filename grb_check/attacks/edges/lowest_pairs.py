@@ -1,4 +1,4 @@
-"""The pairs of lowest sum among all that may be added at targets, without a list of them all."""
+"""Pairs of lowest sum among all that may be added at targets, without listing them all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grb_check.attacks.edges.pair_ranges import PairRanges, mask_of
 
 
 def count_pairs(targets: Tensor, num_nodes: int) -> int:
-    """How many pairs of nodes, edges or not, have a target end; targets [t] are distinct."""
+    """Return the number of pairs with a target end, edges or not; targets [t] are distinct."""
     count = targets.numel()
     return count * (num_nodes - count) + count * (count - 1) // 2
 
@@ -17,14 +17,14 @@ def count_pairs(targets: Tensor, num_nodes: int) -> int:
 def lowest_pairs(
     scores: Tensor, targets: Tensor, edges: Tensor, wanted: int, generator: torch.Generator
 ) -> Tensor:
-    """Pairs with a target end that are no edges, by ascending sum of the scores of their ends.
+    """Return the non-edges with a target end that have the lowest sums of their ends' scores.
 
     Args:
-        scores: int64 [N], not negative.
+        scores: int64 [N], non-negative.
         targets: int64 [t] on the CPU.
         edges: int64 [2, m], all edges with a target end, first < second.
-        wanted: how many; fewer come back where there are no more.
-        generator: decides between pairs of the same sum.
+        wanted: number of pairs; fewer are returned if there are fewer.
+        generator: breaks ties between pairs of the highest sum.
 
     Returns:
         int64 [2, a], first < second; those below the highest sum first, each part sorted.
@@ -33,7 +33,7 @@ def lowest_pairs(
     wanted = min(wanted, sums.count_upto(sums.highest))
     if not wanted:
         return torch.empty((2, 0), dtype=torch.int64)
-    low, high = -1, sums.highest  # of all sums, the lowest with enough pairs is in (low, high]
+    low, high = -1, sums.highest  # the lowest sum with enough pairs is in (low, high]
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if sums.count_upto(middle) >= wanted else (middle, high)
@@ -52,7 +52,7 @@ def lowest_pairs(
 
 
 class _Sums:
-    """Counts pairs by their sum of scores."""
+    """Numbers of pairs by their sum of scores."""
 
     def __init__(self, scores: Tensor, targets: Tensor, edges: Tensor) -> None:
         self.order = scores.argsort(stable=True)
@@ -63,11 +63,11 @@ class _Sums:
         self.highest = 2 * int(scores.max()) if scores.numel() else -1
 
     def partners_upto(self, limit: int) -> Tensor:
-        """int64 [t]: how many nodes make a sum up to the limit with each target."""
+        """Return how many nodes have a sum up to the limit with each target, int64 [t]."""
         return torch.searchsorted(self._sorted, limit - self._of_targets, right=True)
 
     def count_upto(self, limit: int) -> int:
-        """How many pairs with a sum up to the limit have a target end and are no edge."""
+        """Return the number of non-edges with a target end and a sum up to the limit."""
         rest = limit - self._of_targets
         pairs = int(self.partners_upto(limit).sum())
         of_targets = int(torch.searchsorted(self._sorted_targets, rest, right=True).sum())

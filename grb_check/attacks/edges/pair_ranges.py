@@ -1,4 +1,4 @@
-"""Pairs of nodes by rank, drawn without replacement and without a list of them all."""
+"""Pairs of nodes by rank, drawn without replacement and without listing them all."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from torch import Tensor
 
 
 class PairRanges:
-    """The pairs of a target with a range of partners, range after range.
+    """Pairs of a target with a range of partners, range after range.
 
     A rank stands for one target and one of its partners, so that a pair of two targets may have two
-    ranks: only the one which names the smaller id first counts, and none that pairs a node with
-    itself.
+    ranks, of which only the one with the smaller id as target counts. Ranks that pair a node with
+    itself do not count.
 
     Args:
-        targets: int64 [r] on the CPU, the target of each range; each may have several ranges.
-        begin, end: int64 [r], a range of places in `order`.
+        targets: int64 [r] on the CPU, the target of each range; a target may have several ranges.
+        begin, end: int64 [r], a range of indices into `order`.
         order: int64 [p], distinct nodes.
-        is_target: bool [N]. If one target has another in a range, so has the other the one.
+        is_target: bool [N]. Ranges are symmetric: if one target has another as partner, the other
+            has the one.
     """
 
     def __init__(
@@ -30,11 +31,11 @@ class PairRanges:
         self._ranks = int(self._last[-1]) if self._last.numel() else 0
 
     def sample(self, wanted: int, free: int, taken: Tensor, generator: torch.Generator) -> Tensor:
-        """`wanted` of the pairs that count and are not taken, each equally likely.
+        """Draw `wanted` of the pairs that count and are not taken, uniformly.
 
         Args:
             wanted: at most `free`.
-            free: how many there are.
+            free: number of such pairs.
             taken: int64 [2, m], pairs that may not be drawn, first < second.
             generator: the source of randomness.
 
@@ -46,8 +47,8 @@ class PairRanges:
         num_nodes = self._is_target.numel()
         taken_codes = taken[0] * num_nodes + taken[1]
         if 2 * wanted > free or 4 * free < self._ranks:
-            # Enumerating takes memory of the order of wanted + taken here, since
-            # ranks <= 2 * (free + taken + targets); drawing would meet few new pairs.
+            # Listing all ranks takes memory in the order of wanted + taken here, because
+            # ranks <= 2 * (free + taken + targets); random draws would find few new pairs.
             found = self._new_codes(torch.arange(self._ranks), taken_codes)
         else:
             found = torch.empty(0, dtype=torch.int64)
@@ -60,7 +61,7 @@ class PairRanges:
         return torch.stack([chosen // num_nodes, chosen % num_nodes])
 
     def _new_codes(self, ranks: Tensor, taken_codes: Tensor) -> Tensor:
-        """Codes first * N + second of the pairs at `ranks` that count and are not taken."""
+        """Return codes first * N + second of the pairs at `ranks` that count and are not taken."""
         which = torch.searchsorted(self._last, ranks, right=True)
         target, partner = self._targets[which], self._order[ranks + self._shift[which]]
         counts = torch.where(self._is_target[partner], target < partner, target != partner)
@@ -70,7 +71,7 @@ class PairRanges:
 
 
 def mask_of(nodes: Tensor, num_nodes: int) -> Tensor:
-    """bool [num_nodes] on the CPU: which nodes are among `nodes`."""
+    """Return which nodes are among `nodes`, bool [num_nodes] on the CPU."""
     mask = torch.zeros(num_nodes, dtype=torch.bool)
     mask[nodes.cpu()] = True
     return mask

@@ -1,4 +1,4 @@
-"""Candidates for flips at targets, and the best of them by score."""
+"""Candidate flips at targets, and the best of them by score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.random_pairs import pairs_across, split_budget
+from grb_check.attacks.edges.flips_at_targets import pairs_across, split_budget
 from grb_check.attacks.edges.removable import (
     degrees_of,
     edges_at,
@@ -26,7 +26,7 @@ PART: Final = 4096  # pairs at once, or as many as are wanted
 class Candidates:
     """Edges to remove int64 [2, r] and pairs to add int64 [2, a], with a target end each.
 
-    They stand in random order, so that ties of a score are broken at random.
+    They are in random order, so that ties of a score are broken at random.
     """
 
     removals: Tensor
@@ -36,7 +36,7 @@ class Candidates:
 def candidates_at(
     graph: Data, threat: Threat, additions: int, generator: torch.Generator
 ) -> Candidates:
-    """All edges at the targets and a random sample of the pairs that are no edges."""
+    """Return all edges at the targets and a random sample of the non-edges at them."""
     edges = edges_at(graph, threat.targets)
     nodes = torch.arange(graph.num_nodes)
     pairs, count = pairs_across(threat.targets, nodes, torch.ones_like(nodes, dtype=torch.bool))
@@ -54,7 +54,7 @@ def best_flips(
     *,
     isolate: bool,
 ) -> Perturbation:
-    """The flips of highest score, removals and additions together.
+    """Return the flips of highest score, removals and additions together.
 
     Args:
         graph: clean graph.
@@ -82,11 +82,11 @@ def best_of_each_kind(
     removal_share: float,
     isolate: bool,
 ) -> Perturbation:
-    """The removals of highest score, and the additions of highest score at different nodes.
+    """Return the removals of highest score, and the additions of highest score at different nodes.
 
-    Args are those of `best_flips`, and:
-        removal_share: part of the budget for removals, rounded down; what one kind has no
-            candidates for goes to the other.
+    Args: as for `best_flips`, and:
+        removal_share: part of the budget for removals, rounded down; if one kind runs out of
+            candidates, the other gets the rest.
     """
     removals, kept = _removals(graph, candidates.removals, removal_scores, isolate=isolate)
     additions = candidates.additions[:, addition_scores.argsort(descending=True, stable=True)]
@@ -104,14 +104,14 @@ def _shuffled(pairs: Tensor, generator: torch.Generator) -> Tensor:
 def _removals(
     graph: Data, edges: Tensor, scores: Tensor, *, isolate: bool
 ) -> tuple[Tensor, Tensor]:
-    """The edges that can go and their scores, by descending score."""
+    """Return the edges that can be removed and their scores, by descending score."""
     order = scores.argsort(descending=True, stable=True)
     order = order[removable(edges[:, order], degrees_of(graph), isolate=isolate)]
     return edges[:, order], scores[order]
 
 
 def _spread(pairs: Tensor, wanted: int, num_nodes: int) -> Tensor:
-    """Which `wanted` pairs to take, first each node once, then each once more, and so on."""
+    """Return indices of `wanted` pairs: first each node at most once, then once more, and so on."""
     room = torch.ones(num_nodes, dtype=torch.int64)
     free = torch.ones(pairs.shape[1], dtype=torch.bool)
     chosen = torch.empty(0, dtype=torch.int64)

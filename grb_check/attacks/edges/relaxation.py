@@ -12,11 +12,11 @@ from torch import Tensor
 
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, weighted_logits
-from grb_check.attacks.edges.greedy import Plan, greedy_flips, standing
+from grb_check.attacks.edges.greedy import Plan, greedy_flips, held_targets
 from grb_check.attacks.edges.removable import removable
 
 SETTLING: Final = 10  # steps after which the step size begins to fall
-NEGLIGIBLE: Final = 1e-4
+NEGLIGIBLE: Final = 1e-4  # weights up to this are dropped
 GREEDY_STEPS: Final = 20
 
 
@@ -33,24 +33,24 @@ class Relaxed:
     weights: Tensor
 
     def without_negligible(self) -> Relaxed:
-        """Only what is flipped noticeably."""
+        """Return the flips of noticeable weight."""
         kept = self.weights > NEGLIGIBLE
         return Relaxed(self.codes[kept], self.weights[kept])
 
     def largest(self, count: int) -> Tensor:
-        """Codes of the `count` flips of largest weight, those of weight 0 left out."""
+        """Return codes of the `count` flips of largest weight, without those of weight 0."""
         order = self.weights.argsort(descending=True, stable=True)[:count]
         return self.codes[order[self.weights[order] > 0]]
 
     def joined(self, codes: Tensor) -> Relaxed:
-        """With other pairs of weight 0 besides; what is there already stays."""
+        """Return the flips with other pairs added at weight 0; existing ones keep their weight."""
         new = codes[~torch.isin(codes, self.codes)]
         zeros = self.weights.new_zeros(new.numel())
         return Relaxed(torch.cat([self.codes, new]), torch.cat([self.weights, zeros]))
 
 
 def project(weights: Tensor, budget: int) -> Tensor:
-    r"""The nearest weights [m] with :math:`0 \le p_k \le 1` and :math:`\sum_k p_k \le` budget.
+    r"""Project on the weights [m] with :math:`0 \le p_k \le 1` and :math:`\sum_k p_k \le` budget.
 
     `Topology Attack and Defense <https://arxiv.org/abs/1906.04214>`_ (Xu et al. 2019, equation 11):
     clip p - mu, with mu found by bisection.
@@ -69,10 +69,10 @@ def project(weights: Tensor, budget: int) -> Tensor:
 
 
 def ascend(relaxed: Relaxed, gains: Tensor, budget: int, step_size: float, step: int) -> Relaxed:
-    r"""One projected step along the gains [m] of flipping more.
+    r"""Take one projected step along the gains [m] of flipping more.
 
     Its size is relative to the mean size of the `budget` largest gains, so that it depends neither
-    on the number of nodes nor on the scale of the objective, and falls with
+    on the number of nodes nor on the scale of the objective, and decays as
     :math:`1 / \sqrt{1 + t / 10}`.
     """
     best = gains.topk(min(budget, gains.numel())).values.abs().mean().clamp(min=1e-30)
@@ -83,13 +83,13 @@ def ascend(relaxed: Relaxed, gains: Tensor, budget: int, step_size: float, step:
 def rounded(
     relaxed: Relaxed, plan: Plan, aim: Aim, budget: int, samples: int, generator: torch.Generator
 ) -> Tensor:
-    """Codes of the strongest of several roundings.
+    """Return codes of the strongest of several roundings.
 
     These are the largest weights; random draws, which take each flip with its weight as probability
-    (Xu et al. 2019, algorithm 1; Geisler et al. 2021, algorithm 1), the largest among them where
-    there are too many; and what is more than half flipped, the rest of the budget being spent
-    greedily as things then are (our choice: many weights end far from 0 and 1, because several
-    flips would each do, and all of these roundings take too many or none of them).
+    (Xu et al. 2019, algorithm 1; Geisler et al. 2021, algorithm 1), only the largest ones if there
+    are too many; and the flips of weight above 0.5, with the rest of the budget spent greedily on
+    the graph as it is then (our choice: many weights end far from 0 and 1, because each of several
+    flips would do, and the other roundings take too many of these or none).
     """
     sure = Relaxed(relaxed.codes, (relaxed.weights - 0.5).clamp(min=0)).largest(budget)
     sure = _allowed(sure, plan)
@@ -100,11 +100,11 @@ def rounded(
         taken = drawn < relaxed.weights
         candidates.append(Relaxed(relaxed.codes[taken], relaxed.weights[taken]).largest(budget))
     allowed = [_allowed(each, plan) for each in candidates]
-    return min(allowed, key=lambda flips: standing(plan, aim, flips))
+    return min(allowed, key=lambda flips: held_targets(plan, aim, flips))
 
 
 def _allowed(flips: Tensor, plan: Plan) -> Tensor:
-    """The flips without removals that would isolate a node, where that is not allowed."""
+    """Return the flips without removals that would isolate a node, if that is not allowed."""
     if plan.isolate:
         return flips
     present = plan.clean.has(flips)
@@ -115,10 +115,10 @@ def _allowed(flips: Tensor, plan: Plan) -> Tensor:
 
 
 def gains_of(relaxed: Relaxed, clean: EdgeSet, aim: Aim) -> Callable[[Tensor], Tensor]:
-    """The map from weights [m] of these flips to the gains [m] of flipping more.
+    """Return the map from weights [m] of these flips to the gains [m] of flipping more.
 
     Raises:
-        GradientError: the model gives no gradient for edges.
+        GradientError: the model has no gradient for edges.
     """
     logits_of = weighted_logits(aim, clean, relaxed.codes)
     present = clean.has(relaxed.codes).to(aim.x)

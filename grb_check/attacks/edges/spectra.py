@@ -1,4 +1,4 @@
-r"""The spectrum of the filter S = D^{-1/2} (A + I) D^{-1/2}, and what flips of edges change of it.
+r"""The spectrum of the filter S = D^{-1/2} (A + I) D^{-1/2}, and its changes by flips of edges.
 
 D holds the degrees of A + I. S has the eigenvalues :math:`\lambda` of (A + I) u = :math:`\lambda`
 D u, with u' D u = 1. To first order, flipping the pair (i, j) changes each by
@@ -22,10 +22,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FILTERS: Final = 4  # times that a block is filtered
-DEGREE: Final = 20  # of the filter
-BOUND: Final = 0.99  # of what it damps
-SPARE: Final = 12  # vectors of the block that are only there for the others to converge
-SAME: Final = 1e-5  # eigenvalues that are nearer than this count as equal
+DEGREE: Final = 20  # of the filter's polynomial
+BOUND: Final = 0.99  # highest upper end of the interval that it damps
+SPARE: Final = 12  # extra vectors of the block, for convergence of the others
+SAME: Final = 1e-5  # eigenvalues closer than this count as equal
 BLOCK: Final = 65_536  # pairs at once
 
 
@@ -33,12 +33,12 @@ BLOCK: Final = 65_536  # pairs at once
 class Spectrum:
     """The largest eigenvalues below the trivial ones.
 
-    The eigenvalue 1 stands once for each connected component, with a constant vector on it; no flip
-    inside a component changes it, and these are left out.
+    The eigenvalue 1 occurs once for each connected component, with a constant vector on it; no flip
+    inside a component changes it. These trivial ones are left out.
 
     Attributes:
-        values: float64 [k], descending; the last ones are left out where they might be part of a
-            larger group of equal ones.
+        values: float64 [k], descending; the last ones are left out if they may be part of a larger
+            group of equal values.
         vectors: float64 [N, k], u' D u = 1.
         component: int64 [N], of each node.
         volume: float64 [number of components], sum of the entries of D.
@@ -51,11 +51,11 @@ class Spectrum:
 
 
 def leading_spectrum(adjacency: Any, count: int) -> Spectrum:
-    """At most `count` eigenpairs of the filter of an adjacency [N, N] without loops.
+    """Return at most `count` eigenpairs of the filter of an adjacency [N, N] without loops.
 
     By subspace iteration with Chebyshev filters (Zhou et al. 2006) from a fixed block, which finds
-    all copies of equal eigenvalues, in a time that does not depend on how near they are to the
-    others; by a dense solver for fewer than four nodes for each eigenpair.
+    all copies of equal eigenvalues in a time that does not depend on gaps between eigenvalues; by a
+    dense solver if there are at most four nodes per eigenpair.
     """
     num_nodes = adjacency.shape[0]
     degrees = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel() + 1.0
@@ -79,10 +79,10 @@ def leading_spectrum(adjacency: Any, count: int) -> Spectrum:
 
 
 def _dense(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
-    """The largest eigenvalues [wanted], descending, and orthonormal eigenvectors [N, wanted].
+    """Return the largest eigenvalues [wanted], descending, and orthonormal vectors [N, wanted].
 
-    The trivial ones are shifted to the lower end, below -1. Of a larger graph only the nodes with
-    an edge count, which are few where this is called.
+    The trivial eigenvalues are shifted below -1. Only nodes with an edge are considered, of which
+    there are few if this is called for a large graph.
     """
     linked = np.flatnonzero(np.diff(matrix.indptr) > 1)
     inner, shift = matrix[linked][:, linked].toarray(), trivial[linked]
@@ -98,7 +98,7 @@ def _filtered(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
     places = np.arange(1.0, matrix.shape[0] + 1.0)[:, None]
     block = np.sin(places * np.sqrt(np.arange(2.0, wanted + SPARE + 2.0)))
     transposed = sp.csr_array(trivial.T)
-    bound = 0.0  # what is between -1 and it is damped
+    bound = 0.0  # eigenvalues from -1 to here are damped
     for _ in range(FILTERS):
         block = _chebyshev(matrix, block, (-1.0, bound))
         block -= trivial @ (transposed @ block)
@@ -110,7 +110,7 @@ def _filtered(matrix: Any, trivial: Any, wanted: int) -> tuple[Floats, Floats]:
 
 
 def _chebyshev(matrix: Any, block: Floats, damped: tuple[float, float]) -> Floats:
-    """The Chebyshev polynomial of `DEGREE` of the matrix, scaled to an interval, times a block."""
+    """Apply the Chebyshev polynomial of the matrix, scaled to an interval, to a block."""
     low, high = damped
     middle, half = (high + low) / 2, (high - low) / 2
     before, now = block, (matrix @ block - middle * block) / half
@@ -122,14 +122,14 @@ def _chebyshev(matrix: Any, block: Floats, damped: tuple[float, float]) -> Float
 def weighted_changes(
     spectrum: Spectrum, weights: Floats, pairs: Integers, *, added: bool
 ) -> Floats:
-    """The sum of the eigenvalues' changes to first order, each with its weight.
+    """Return the weighted sum of the eigenvalues' first-order changes by each pair.
 
-    The same for every basis of equal eigenvalues that have equal weights.
+    It does not depend on the basis of equal eigenvalues if these have equal weights.
 
     Args:
         spectrum: k eigenpairs.
         weights: float64 [k].
-        pairs: int64 [2, m], each flipped by itself.
+        pairs: int64 [2, m], each flipped alone.
         added: whether they are added or removed.
 
     Returns:
@@ -146,9 +146,9 @@ def weighted_changes(
 
 
 def trivial_changes(spectrum: Spectrum, pairs: Integers, *, added: bool) -> Floats:
-    """The sum of the trivial eigenvalues' changes to first order, float64 [m].
+    """Return the sum of the trivial eigenvalues' first-order changes by each pair, float64 [m].
 
-    Only an edge between two components changes them.
+    Only edges between two components change them.
     """
     first, second = spectrum.component[pairs]
     inverse = 1.0 / spectrum.volume
@@ -157,7 +157,7 @@ def trivial_changes(spectrum: Spectrum, pairs: Integers, *, added: bool) -> Floa
 
 
 def energy_changes(adjacency: Any, pairs: Integers, *, added: bool) -> Floats:
-    r"""The exact change of :math:`\sum_p \lambda_p^2` over the whole spectrum, float64 [m].
+    r"""Return the exact change of :math:`\sum_p \lambda_p^2` over the whole spectrum, float64 [m].
 
     That is the squared Frobenius norm of S,
 
@@ -167,7 +167,7 @@ def energy_changes(adjacency: Any, pairs: Integers, *, added: bool) -> Floats:
 
     Args:
         adjacency: sparse float64 [N, N] without loops.
-        pairs: int64 [2, m], no edges if they are added, edges if they are removed.
+        pairs: int64 [2, m]; edges if they are removed, otherwise non-edges.
         added: whether they are added or removed.
     """
     degrees = np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel() + 1.0
@@ -182,6 +182,6 @@ def energy_changes(adjacency: Any, pairs: Integers, *, added: bool) -> Floats:
 
 
 def energy(adjacency: Any) -> float:
-    """The sum of the squares of all eigenvalues."""
+    """Return the sum of the squares of all eigenvalues."""
     inverse = 1.0 / (np.asarray(adjacency.sum(axis=1), dtype=np.float64).ravel() + 1.0)
     return float(inverse @ inverse + inverse @ (adjacency @ inverse))

@@ -15,31 +15,31 @@ from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Threat
 
-TOGETHER: Final = 150_000  # nodes and edges in both directions in one pass, about 0.5 GB
+TOGETHER: Final = 150_000  # nodes plus directed edges in one pass, about 0.5 GB
 
 
 class GraphModel(DifferentiableModel, Protocol):
-    """A model that answers for graphs: its rows and its targets are graphs."""
+    """A model of graphs: rows of its logits and targets are graphs."""
 
     def on_graphs(self, batch: Tensor) -> GraphModel:
-        """The same model for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        """Return the model for other graphs; `batch` int64 [N], ascending, is each node's graph."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class GraphList:
-    """Graphs that one attack is about.
+    """The graphs of one attack.
 
-    Flips of several graphs are rows int64 [V, B] of codes: first * n + second, first < second, in
-    the numbers of a graph's own n nodes; what is -1 is none, and comes last in a row.
+    Flips of several graphs are rows int64 [V, B] of codes first * n + second, first < second, where
+    a graph's own n nodes are numbered from 0; -1 stands for no flip and comes last in a row.
 
     Attributes:
-        model: whose predictions the attack changes.
+        model: the model under attack.
         x: float32 [N, d].
-        edges: of all graphs, in numbers of all nodes.
+        edges: of all graphs, with all N nodes numbered.
         starts: int64 [G + 1], the first node of each graph, and N.
         labels: int64 [G], to move away from.
-        budgets: int64 [G], 0 where a graph is none of the targets.
+        budgets: int64 [G], 0 for graphs that are not targets.
     """
 
     model: GraphModel
@@ -51,34 +51,34 @@ class GraphList:
 
     @cached_property
     def sizes(self) -> Tensor:
-        """int64 [G], nodes of each graph."""
+        """Number of nodes of each graph, int64 [G]."""
         return self.starts.diff()
 
     @cached_property
     def edge_starts(self) -> Tensor:
-        """int64 [G + 1], the first edge of each graph among the codes, and their number."""
+        """Index of each graph's first edge in `edges.codes`, and their number, int64 [G + 1]."""
         return torch.searchsorted(self.edges.codes, self.starts * self.edges.num_nodes)
 
     @cached_property
     def edge_counts(self) -> Tensor:
-        """int64 [G]."""
+        """Number of edges of each graph, int64 [G]."""
         return self.edge_starts.diff()
 
     @cached_property
     def pair_counts(self) -> Tensor:
-        """int64 [G], pairs of nodes of each graph."""
+        """Number of pairs of nodes of each graph, int64 [G]."""
         return self.sizes * (self.sizes - 1) // 2
 
     def attackable(self) -> Tensor:
-        """int64 [a], graphs with a budget and something to spend it on."""
+        """Return the graphs with a budget and at least one pair, int64 [a]."""
         return ((self.budgets > 0) & (self.pair_counts > 0)).nonzero().squeeze(1)
 
     def parts(self, owners: Tensor, extra: Tensor | int = 0) -> Iterator[Tensor]:
-        """Places int64 [p] of copies of graphs, in order, for one pass each.
+        """Divide copies of graphs into parts for one pass each; yields indices int64 [p], in order.
 
         Args:
-            owners: int64 [V], of which graph each copy is.
-            extra: int64 [V], pairs with weights besides the edges.
+            owners: int64 [V], the graph of each copy.
+            extra: int64 [V], number of pairs with weights in addition to the edges.
         """
         weights = ((self.sizes + 2 * self.edge_counts)[owners] + 2 * extra).tolist()
         first, total = 0, 0
@@ -90,12 +90,12 @@ class GraphList:
         if weights:
             yield torch.arange(first, len(weights), device=owners.device)
 
-    def copies(self, owners: Tensor, flips: Tensor) -> Copies:
-        """Copies of graphs side by side.
+    def copies(self, owners: Tensor, flips: Tensor | None = None) -> Copies:
+        """Return copies of graphs side by side.
 
         Args:
-            owners: int64 [V], of which graph each is.
-            flips: int64 [V, B], made in each.
+            owners: int64 [V], the graph of each copy.
+            flips: int64 [V, B], made in each copy; none if not given.
         """
         sizes = self.sizes[owners]
         ends = sizes.cumsum(0)
@@ -117,11 +117,13 @@ class GraphList:
             batch=batch,
             labels=self.labels[owners],
         )
+        if flips is None:
+            return copies
         _, pairs = copies.pairs(flips)
         return replace(copies, edges=clean.flipped(clean.encode(pairs)))
 
     def logits(self, owners: Tensor, flips: Tensor) -> Tensor:
-        """float [V, c] of copies of graphs [V] with flips [V, B] made."""
+        """Return logits float [V, c] of copies of graphs [V] with flips [V, B] made."""
         found = []
         for part in self.parts(owners):
             copies = self.copies(owners[part], flips[part])
@@ -138,8 +140,8 @@ class Copies:
         model: bound to them.
         x: float32 [M, d].
         clean: edges before the flips.
-        edges: and after them.
-        starts: int64 [V + 1].
+        edges: edges after the flips.
+        starts: int64 [V + 1], the first node of each copy, and M.
         batch: int64 [M], the copy that each node belongs to.
         labels: int64 [V].
     """
@@ -154,24 +156,24 @@ class Copies:
 
     @cached_property
     def sizes(self) -> Tensor:
-        """int64 [V]."""
+        """Number of nodes of each copy, int64 [V]."""
         return self.starts.diff()
 
     @cached_property
     def edge_index(self) -> Tensor:
-        """int64 [2, 2E], `edges` in order."""
+        """Both directions of `edges`, int64 [2, 2E], in row-major order."""
         both = self.edges.edge_index()
-        return both[:, in_order(both, self.edges.num_nodes)]
+        return both[:, row_major_order(both, self.edges.num_nodes)]
 
     @property
     def every(self) -> Tensor:
-        """int64 [V], as targets."""
+        """All copies, as targets, int64 [V]."""
         return torch.arange(self.sizes.numel(), device=self.starts.device)
 
     def pairs(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Which entries of codes [V, B] are pairs, bool [V, B], and these pairs int64 [2, m].
+        """Return which entries of codes [V, B] are pairs, bool [V, B], and the pairs int64 [2, m].
 
-        The pairs are in the numbers of the copies' nodes, row by row.
+        The pairs are of the copies' nodes, row by row.
         """
         given = codes >= 0
         rows = given.nonzero()[:, 0]
@@ -179,14 +181,14 @@ class Copies:
         return given, torch.stack([own // sizes, own % sizes]) + self.starts[rows]
 
     def local(self, pairs: Tensor) -> tuple[Tensor, Tensor]:
-        """The copy int64 [m] of each pair int64 [2, m], first < second, and its code [m] there."""
+        """Return the copy [m] of each pair int64 [2, m], first < second, and its code [m] there."""
         rows = self.batch[pairs[0]]
         first, second = pairs - self.starts[rows]
         return rows, first * self.sizes[rows] + second
 
 
 def graph_list(graph: Data, threat: Threat, model: DifferentiableModel) -> GraphList:
-    """The graphs of a threat to graphs.
+    """Return the graphs of a threat to graphs.
 
     Args:
         graph: `x` float32 [N, d], `edge_index` int64 [2, 2E], `y` int64 [G].
@@ -194,7 +196,7 @@ def graph_list(graph: Data, threat: Threat, model: DifferentiableModel) -> Graph
         model: bound to the batch.
     """
     device = graph.x.device
-    budgets, starts = each_budget(threat)
+    budgets, starts = budgets_and_starts(threat)
     return GraphList(
         model=cast(GraphModel, model),
         x=graph.x,
@@ -205,9 +207,9 @@ def graph_list(graph: Data, threat: Threat, model: DifferentiableModel) -> Graph
     )
 
 
-def each_budget(threat: Threat) -> tuple[Tensor, Tensor]:
-    """What may be changed in each graph that is a target, int64 [G], 0 in others; and the first
-    node of each and the number of nodes, int64 [G + 1].
+def budgets_and_starts(threat: Threat) -> tuple[Tensor, Tensor]:
+    """Return the budget of each graph, int64 [G], 0 unless it is a target; and the first node of
+    each graph and the number of nodes, int64 [G + 1].
 
     Raises:
         ValueError: the threat is to nodes.
@@ -222,34 +224,37 @@ def each_budget(threat: Threat) -> tuple[Tensor, Tensor]:
     return torch.where(is_target, budgets, 0), starts
 
 
-def in_order(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The order [e] of edges int64 [2, e] by row then column.
+def row_major_order(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Return the order [e] of edges int64 [2, e] by row and column.
 
-    Those of a graph stand together then, as in every PyG batch: models may count on that.
+    The edges of a graph are then contiguous, as in every PyG batch; models may rely on that.
     """
     order: Tensor = (edge_index[0] * num_nodes + edge_index[1]).argsort()
     return order
 
 
-def nothing(rows: int, width: int, like: Tensor) -> Tensor:
-    """No flips, int64 [rows, width]."""
+def no_flips(rows: int, width: int, like: Tensor) -> Tensor:
+    """Return rows without flips, int64 [rows, width] of -1, on the device of `like`."""
     return like.new_full((rows, width), -1, dtype=torch.int64)
 
 
-def joined(flips: Tensor, more: Tensor) -> Tensor:
-    """Flips [V, B] and more of them [V, m], which have to find room in B places."""
-    every = torch.cat([flips, more], dim=1)
-    order = (every < 0).to(torch.int8).argsort(dim=1, stable=True)
-    return every.gather(1, order)[:, : flips.shape[1]]
+def append_flips(flips: Tensor, more: Tensor) -> Tensor:
+    """Return flips [V, B] with more of them [V, m], which have to fit into the B places."""
+    return packed(torch.cat([flips, more], dim=1))[:, : flips.shape[1]]
 
 
-def counts(flips: Tensor) -> Tensor:
-    """int64 [V], flips in each row."""
+def packed(codes: Tensor) -> Tensor:
+    """Return codes [V, m] with the -1 of each row moved to its end."""
+    return codes.gather(1, (codes < 0).to(torch.int8).argsort(dim=1, stable=True))
+
+
+def count_flips(flips: Tensor) -> Tensor:
+    """Return the number of flips in each row, int64 [V]."""
     return (flips >= 0).sum(1)
 
 
 def _ranges(starts: Tensor, lengths: Tensor) -> Tensor:
-    """starts[0], starts[0] + 1, ... of the first length, and so on, one after the other."""
+    """Return the concatenated ranges start, start + 1, ..., start + length - 1."""
     before = lengths.cumsum(0) - lengths
     total = int(lengths.sum())
     every = torch.arange(total, device=starts.device)

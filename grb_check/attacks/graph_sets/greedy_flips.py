@@ -1,47 +1,71 @@
-"""Greedy flips of each graph, the exchange of some of them, and what to do with what is left."""
+"""Greedy flips of each graph, the exchange of some of them, and the rest of the budgets."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import torch
 from torch import Tensor
 
 from grb_check.attacks.edges.removable import within_capacity
-from grb_check.attacks.graph_sets.exact_tries import best_tried
-from grb_check.attacks.graph_sets.graph_list import counts, joined
-from grb_check.attacks.graph_sets.hashed_draws import uniform
-from grb_check.attacks.graph_sets.made_flips import Made, made_of, room_of
+from grb_check.attacks.graph_sets.flip_sources import Search
+from grb_check.attacks.graph_sets.flipped_graphs import (
+    FlippedGraphs,
+    flip_graphs,
+    flips_left,
+    unflipped,
+)
+from grb_check.attacks.graph_sets.graph_list import append_flips, count_flips, packed
+from grb_check.attacks.graph_sets.keyed_random import new_key, uniform
 from grb_check.attacks.graph_sets.pair_ranking import RankedRows
-from grb_check.attacks.graph_sets.promising import Search
+from grb_check.attacks.graph_sets.try_flips import best_tried
 
-TRIES: Final = 64  # flips tried of a graph, over all steps ...
-LEAST: Final = 4  # ... and in each of them at least
-REMOVAL_FACTORS: Final = (1.0, 4.0, 16.0)  # of their gains, where several flips are made at once
-RANKED: Final = 20  # flips looked at for each one of several that are made in a step
-MOST_STEPS: Final = 20  # each is a gradient and several forward passes of all graphs
-FILLS: Final = 8  # passes that the rest of the budgets is spent in
+TRIES: Final = 64  # flips of a graph that are tried over all steps ...
+LEAST: Final = 4  # ... and at least in each step
+REMOVAL_FACTORS: Final = (1.0, 4.0, 16.0)  # for removals' gains, if several flips are made at once
+RANKED: Final = 20  # candidates for each of several flips that are made in a step
+MOST_STEPS: Final = 20  # each takes a gradient and several forward passes of all graphs
+FILLS: Final = 8  # passes in which the rest of the budgets is spent
 
 
-def greedy_flips(search: Search, made: Made, steps: int) -> Made:
-    """Flips of largest gain, step by step, until a graph is lost or has none left.
+def greedy_search(
+    search: Search,
+    generator: torch.Generator,
+    *,
+    steps: int,
+    exchanges: int,
+    exchange_share: float,
+) -> FlippedGraphs:
+    """Return greedy flips after exchanges, with the rest of the budgets spent.
 
-    Of several promising ones the strongest is made; of a large budget several in a step, no node
-    getting two. They are made even where the first of them do harm, but what counts in the end is
-    the strongest state on the way.
+    Arguments are those of `greedy_flips` and `exchange_flips`.
+    """
+    clean = unflipped(search)
+    made = greedy_flips(search, clean, steps)
+    made = exchange_flips(search, clean, made, exchanges, exchange_share, new_key(generator))
+    return spend_the_rest(search, made)
+
+
+def greedy_flips(search: Search, made: FlippedGraphs, steps: int) -> FlippedGraphs:
+    """Make flips of largest gain step by step until a graph is misclassified or has none left.
+
+    A step makes the strongest of several candidates, or several flips at different nodes if the
+    budget is large. It makes them even if they are harmful at first; the strongest state on the way
+    is returned.
 
     Args:
-        steps: at most so many, and `MOST_STEPS`.
+        steps: maximum number of steps, itself at most `MOST_STEPS`.
     """
     best, path, steps = made, made, min(steps, MOST_STEPS)
     going = made.held.clone()
     for step in range(steps):
-        going &= path.held & (room_of(search.graphs, path) > 0)
+        going &= path.held & (flips_left(search.graphs, path) > 0)
         rows = going.nonzero().squeeze(1)
         if not rows.numel():
             break
         now = path.at(rows)
-        wanted = -(-room_of(search.graphs, now) // (steps - step))
+        wanted = -(-flips_left(search.graphs, now) // (steps - step))
         after = one_step(search, now, wanted)
         going[rows] = (after.flips != now.flips).any(1)
         path = path.with_rows(rows, after)
@@ -49,8 +73,8 @@ def greedy_flips(search: Search, made: Made, steps: int) -> Made:
     return best
 
 
-def one_step(search: Search, made: Made, wanted: Tensor) -> Made:
-    """Each graph with `wanted` int64 [V], 1 or more, flips besides; as it is where none is left."""
+def one_step(search: Search, made: FlippedGraphs, wanted: Tensor) -> FlippedGraphs:
+    """Make `wanted` int64 [V], 1 or more, further flips in each graph, as far as there are any."""
     single = wanted == 1
     rows, others = single.nonzero().squeeze(1), (~single).nonzero().squeeze(1)
     if rows.numel():
@@ -60,8 +84,8 @@ def one_step(search: Search, made: Made, wanted: Tensor) -> Made:
     return made
 
 
-def _one_more(search: Search, made: Made) -> Made:
-    """The strongest of some flips of each graph, all of them tried."""
+def _one_more(search: Search, made: FlippedGraphs) -> FlippedGraphs:
+    """Make the strongest of some flips of each graph, after trying all of them."""
     tries = (TRIES // search.graphs.budgets[made.owners]).clamp(min=LEAST)
     most = int(tries.max())
     candidates = search.source(made.owners, made.flips, -(-most // 2)).in_turn()
@@ -69,22 +93,25 @@ def _one_more(search: Search, made: Made) -> Made:
     return best_tried(search, made, candidates.masked_fill(beyond, -1))
 
 
-def _several_more(search: Search, made: Made, wanted: Tensor) -> Made:
-    """The strongest of some sets of flips, which differ in what they think of removals."""
+def _several_more(search: Search, made: FlippedGraphs, wanted: Tensor) -> FlippedGraphs:
+    """Make the strongest of some sets of flips, which differ in the weight of removals."""
     ranked = search.source(made.owners, made.flips, RANKED * int(wanted.max()))
     chosen = [
-        apart(search, made.owners, ranked.together(factor), wanted) for factor in REMOVAL_FACTORS
+        at_distinct_nodes(search, made.owners, ranked.together(factor), wanted)
+        for factor in REMOVAL_FACTORS
     ]
-    best, *others = (made_of(search, made.owners, joined(made.flips, each)) for each in chosen)
+    best, *others = (
+        flip_graphs(search, made.owners, append_flips(made.flips, each)) for each in chosen
+    )
     for other in others:
         best = best.better_of(other)
     return best
 
 
-def apart(search: Search, owners: Tensor, ranked: RankedRows, wanted: Tensor) -> Tensor:
+def at_distinct_nodes(search: Search, owners: Tensor, ranked: RankedRows, wanted: Tensor) -> Tensor:
     """Codes [V, k]: at most `wanted` int64 [V] flips with a gain, no two at one node."""
     codes = ranked.codes.masked_fill(~(ranked.gains > 0), -1)
-    copies = search.graphs.copies(owners, codes[:, :0])
+    copies = search.graphs.copies(owners)
     given, pairs = copies.pairs(codes)
     room = torch.ones(copies.x.shape[0], dtype=torch.int64)
     taken = within_capacity(pairs.cpu(), room).to(codes.device)
@@ -94,71 +121,63 @@ def apart(search: Search, owners: Tensor, ranked: RankedRows, wanted: Tensor) ->
 
 
 def exchange_flips(
-    search: Search, clean: Made, made: Made, rounds: int, share: float, salt: int
-) -> Made:
-    """Flips of which, round by round, a share is chosen anew in each graph that is still held.
+    search: Search, clean: FlippedGraphs, made: FlippedGraphs, rounds: int, share: float, key: int
+) -> FlippedGraphs:
+    """Replace a share of the flips, round by round, in each graph that is not yet misclassified.
 
-    The stronger state stays. One flip is taken back at a time in a fixed random order, unless the
-    share is more than one; a graph for which as many rounds as it has flips came to nothing is done
-    with. One that has not come half of the way to the boundary is out of reach: exchanges seldom
-    add a fifth to what was gained.
+    The stronger state is kept. The share is rounded to flips, at least one, which are taken back
+    in a fixed random order; a graph is finished after as many rounds without success as it has
+    flips. Graphs less than half way to the decision boundary are left out: exchanges seldom gain a
+    fifth more.
 
     Args:
         clean: the graphs without flips.
     """
-    gained = made.standing.margin - clean.standing.margin
-    in_reach = made.held & (made.standing.margin + gained > 0)
+    gained = made.margin - clean.margin
+    in_reach = made.held & (made.margin + gained > 0)
     failures = torch.zeros_like(made.owners)
     for number in range(rounds):
-        size = counts(made.flips)
+        size = count_flips(made.flips)
         rows = (in_reach & made.held & (size > 1) & (failures < size)).nonzero().squeeze(1)
         if not rows.numel():
             break
         now = made.at(rows)
         count = (share * size[rows]).round().long().clamp(min=1)
-        kept = _taken_back(now, count, number, salt)
-        tried = one_step(search, Made(now.owners, kept, now.standing), count)
-        better = tried.standing.beats(now.standing)
+        kept = _taken_back(now, count, number, key)
+        tried = one_step(search, replace(now, flips=kept), count)
+        better = tried.beats(now)
         made = made.with_rows(rows, now.better_of(tried))
         failures[rows] = torch.where(better, 0, failures[rows] + 1)
     return made
 
 
-def _taken_back(made: Made, count: Tensor, number: int, salt: int) -> Tensor:
-    """Flips [V, B] without `count` int64 [V] of them: in round after round all have their turn."""
-    size = counts(made.flips)[:, None]
-    order = uniform(salt, made.owners[:, None], made.flips).masked_fill(made.flips < 0, 2.0)
+def _taken_back(made: FlippedGraphs, count: Tensor, number: int, key: int) -> Tensor:
+    """Return flips [V, B] without `count` int64 [V] of them, which take turns over the rounds."""
+    size = count_flips(made.flips)[:, None]
+    order = uniform(key, made.owners[:, None], made.flips).masked_fill(made.flips < 0, 2.0)
     place = order.argsort(dim=1, stable=True).argsort(dim=1, stable=True)
     turn = (place - number * count[:, None]) % size
-    kept = made.flips.masked_fill(turn < count[:, None], -1)
-    return kept.gather(1, (kept < 0).to(torch.int8).argsort(dim=1, stable=True))
+    return packed(made.flips.masked_fill(turn < count[:, None], -1))
 
 
-def spend_the_rest(search: Search, made: Made) -> Made:
-    """Further flips with a gain in the graphs that are lost, where they leave them so.
+def spend_the_rest(search: Search, made: FlippedGraphs) -> FlippedGraphs:
+    """Make further flips with a gain in misclassified graphs, if these stay misclassified.
 
-    They serve where another model is meant than the one that was asked, and cost nothing.
+    They cost nothing, and help if the flips are transferred to another model.
     """
-    share = torch.ones_like(made.standing.margin)
+    share = torch.ones_like(made.margin)
     for _ in range(FILLS):
-        room = room_of(search.graphs, made)
+        room = flips_left(search.graphs, made)
         rows = (~made.held & (room > 0) & (share > 0)).nonzero().squeeze(1)
         if not rows.numel():
             break
         now = made.at(rows)
         wanted = (share[rows] * room[rows]).long().clamp(min=1)
         ranked = search.source(now.owners, now.flips, RANKED * int(wanted.max()))
-        chosen = apart(search, now.owners, ranked.together(REMOVAL_FACTORS[1]), wanted)
-        tried = made_of(search, now.owners, joined(now.flips, chosen))
-        worse = now.standing.beats(tried.standing) | (counts(chosen) == 0)
-        made = made.with_rows(
-            rows,
-            Made(
-                now.owners,
-                torch.where(worse[:, None], now.flips, tried.flips),
-                now.standing.where(worse, tried.standing),
-            ),
-        )
-        # What did harm is tried with fewer; a single one that did is the end.
+        chosen = at_distinct_nodes(search, now.owners, ranked.together(REMOVAL_FACTORS[1]), wanted)
+        tried = flip_graphs(search, now.owners, append_flips(now.flips, chosen))
+        worse = now.beats(tried) | (count_flips(chosen) == 0)
+        made = made.with_rows(rows, now.where(worse, tried))
+        # Flips that did harm are retried with fewer; a single one that did is the end.
         share[rows] = torch.where(worse, torch.where(wanted > 1, share[rows] / 4, 0.0), share[rows])
     return made

@@ -1,4 +1,4 @@
-"""The flips of highest gain of each of many graphs, without an array of pairs between graphs."""
+"""The flips of largest gain of each graph, without an array of pairs between graphs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from torch import Tensor
 
 from grb_check.attacks.edges.best_flips import best_flips
 from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.edges.rounding_step import rounding_step
-from grb_check.attacks.graph_sets.graph_list import Copies, nothing
+from grb_check.attacks.graph_sets.graph_list import Copies, no_flips, packed
+from grb_check.attacks.graph_sets.rounding_step import rounding_step
 from grb_check.attacks.pair_gradients import PairGradients
 
-LARGE: Final = 1_500  # nodes; graphs beyond it are searched block by block, one after the other
-ENTRIES: Final = 4_000_000  # pairs of graphs of similar size looked at together
-GROWTH: Final = 1.25  # of the sizes among them
-_LEVELS: Final = 2**21  # steps that no gain is from 0
+LARGE: Final = 1_500  # nodes; larger graphs are searched block by block, one at a time
+ENTRIES: Final = 4_000_000  # pairs of graphs of similar size that are ranked together
+GROWTH: Final = 1.25  # ratio of sizes among them
+_LEVELS: Final = 2**21  # more rounding steps than any gain has
 
 
 @dataclass(frozen=True, eq=False)
 class RankedRows:
-    """Flips of one kind of V graphs, those of each by descending gain.
+    """Flips of one kind in V graphs, by descending gain.
 
     Attributes:
         codes: int64 [V, k], see `GraphList`.
-        gains: float [V, k], the first-order gain of the objective by each, 0 where it is but
-            rounding; -inf for none.
+        gains: float [V, k], first-order gains of the objective, 0 if below the rounding error; -inf
+            for no flip.
     """
 
     codes: Tensor
@@ -38,40 +38,39 @@ class RankedRows:
 
 @dataclass(frozen=True, eq=False)
 class RankedKinds:
-    """Additions and removals of V graphs, ranked apart.
+    """Additions and removals of V graphs, ranked separately.
 
-    A gradient foresees little of what a removal does: it is taken where the edge still has its
-    whole weight, and normalised weights, tending to a pole as they vanish, do most of their work at
-    the end. On molecules removals are most of the strongest single flips, and their gains come out
-    several times too small, while those of additions come out too large.
+    A gradient predicts the effect of a removal poorly: it is taken at the full weight of the edge,
+    while normalised weights change most as the weight approaches 0. On molecules most of the
+    strongest single flips are removals, whose gains are several times too small, while those of
+    additions are too large.
     """
 
     additions: RankedRows
     removals: RankedRows
 
     def in_turn(self) -> Tensor:
-        """Codes [V, 2k]: the best removal, the best addition, the second best removal ..."""
-        both = torch.stack([self.removals.codes, self.additions.codes], dim=2).flatten(1)
-        return both.gather(1, (both < 0).to(torch.int8).argsort(dim=1, stable=True))
+        """Return codes [V, 2k]: best removal, best addition, second best removal, ..."""
+        return packed(torch.stack([self.removals.codes, self.additions.codes], dim=2).flatten(1))
 
     def together(self, factor: float) -> RankedRows:
-        """Both kinds by gain, [V, 2k], after removals' gains are multiplied by a factor."""
+        """Return both kinds by gain, [V, 2k], with removals' gains multiplied by a factor."""
         codes = torch.cat([self.removals.codes, self.additions.codes], dim=1)
         gains = torch.cat([factor * self.removals.gains, self.additions.gains], dim=1)
         return ranked_rows(codes, gains, largest(codes, gains), codes.shape[1])
 
 
 def ranked_rows(codes: Tensor, gains: Tensor, scales: Tensor, count: int) -> RankedRows:
-    """The `count` flips of largest gain among codes [V, m] with gains [V, m], each row by itself.
+    """Return the `count` flips of largest gain among codes [V, m] with gains [V, m], row by row.
 
-    Gains that are no numbers count 0. Equal ones, up to rounding, are in the order of the codes:
-    symmetric graphs have many, and which of them comes first should not hang on last bits.
+    Non-finite gains count 0. Gains that are equal up to rounding are in the order of their codes:
+    symmetric graphs have many, and their order should not depend on rounding.
 
     Args:
-        scales: float [V], of the terms that each graph's gains are sums of, see `rounding_step`.
+        scales: float [V], size of the terms of each graph's gains, see `rounding_step`.
     """
     if not codes.shape[1]:
-        none = nothing(codes.shape[0], count, codes)
+        none = no_flips(codes.shape[0], count, codes)
         return RankedRows(none, none * math.inf)
     step = rounding_step(scales)[:, None]
     levels = (_finite(gains) / step).round().clamp(1 - _LEVELS, _LEVELS - 1)
@@ -79,7 +78,7 @@ def ranked_rows(codes: Tensor, gains: Tensor, scales: Tensor, count: int) -> Ran
     order = keys.topk(min(count, keys.shape[1]), dim=1).indices
     gains = (levels * step).masked_fill(codes < 0, -math.inf)
     missing = count - order.shape[1]
-    empty = nothing(codes.shape[0], missing, codes)
+    empty = no_flips(codes.shape[0], missing, codes)
     return RankedRows(
         torch.cat([codes.gather(1, order), empty], dim=1),
         torch.cat([gains.gather(1, order), empty * math.inf], dim=1),
@@ -87,7 +86,7 @@ def ranked_rows(codes: Tensor, gains: Tensor, scales: Tensor, count: int) -> Ran
 
 
 def largest(codes: Tensor, gains: Tensor) -> Tensor:
-    """float [V], of the gains [V, m] of codes [V, m] by size, those that are no numbers apart."""
+    """Return the largest size of the finite gains [V, m] of codes [V, m], float [V]."""
     zero = gains.new_zeros((gains.shape[0], 1))
     return torch.cat([zero, _finite(gains).abs().masked_fill(codes < 0, 0.0)], dim=1).amax(1)
 
@@ -99,18 +98,18 @@ def _finite(gains: Tensor) -> Tensor:
 def best_of_each(
     gradients: PairGradients, copies: Copies, forbidden: Tensor, count: int
 ) -> RankedKinds:
-    """The `count` additions and the `count` removals that raise each graph's objective most.
+    """Return the `count` additions and `count` removals that raise each graph's objective most.
 
-    Adding a pair gains its gradient, removing an edge gains minus that.
+    The gain of adding a pair is its gradient, that of removing an edge minus its gradient.
 
     Args:
         gradients: of the graphs with the edges of the copies.
-        forbidden: int64 [2, f], pairs in the copies' numbers that may not be flipped.
-        count: fewer are there where there are fewer pairs.
+        forbidden: int64 [2, f], pairs of the copies' nodes that may not be flipped.
+        count: number of flips of each kind; fewer if there are fewer.
     """
     edges, scales = copies.edges.ends(copies.edges.codes), _scales(gradients, copies)
     barred = torch.cat([edges, forbidden], dim=1)
-    codes = nothing(copies.sizes.numel(), count, copies.starts)
+    codes = no_flips(copies.sizes.numel(), count, copies.starts)
     gains = gradients.degrees.new_full(codes.shape, -math.inf)
     for rows in _groups(copies.sizes, copies.sizes <= LARGE):
         found = _best_of_group(gradients, copies, rows, barred, scales[rows], count)
@@ -124,7 +123,7 @@ def best_of_each(
 
 
 def _scales(gradients: PairGradients, copies: Copies) -> Tensor:
-    """float [V], a bound of the terms of the gradients of each graph's pairs."""
+    """Return a bound on the terms of the gradients of each graph's pairs, float [V]."""
 
     def most(sizes: Tensor) -> Tensor:
         bounds = sizes.new_zeros(copies.sizes.numel())
@@ -135,7 +134,7 @@ def _scales(gradients: PairGradients, copies: Copies) -> Tensor:
 
 
 def by_rows(owners: Tensor, values: Tensor, num_rows: int, fill: float) -> Tensor:
-    """Values [m] of rows int64 [m], rising, side by side: [num_rows, most of a row], padded."""
+    """Arrange values [m] of rows int64 [m], ascending, as a padded [num_rows, longest row]."""
     counts = torch.bincount(owners, minlength=num_rows)
     width = int(counts.max())
     every = torch.arange(owners.numel(), device=owners.device)
@@ -162,7 +161,7 @@ def _best_removals(
 
 
 def _groups(sizes: Tensor, among: Tensor) -> Iterator[Tensor]:
-    """Rows int64 [g] of graphs of similar size, all of those `among` bool [V] once."""
+    """Yield rows int64 [g] of graphs of similar size, each of those `among` bool [V] once."""
     rows = among.nonzero().squeeze(1)
     rows = rows[sizes[rows].argsort(stable=True)]
     ordered = sizes[rows].tolist()
@@ -185,7 +184,7 @@ def _best_of_group(
     scales: Tensor,
     count: int,
 ) -> RankedRows:
-    """Of graphs [g] of similar size n, padded: arrays [g, n, n]."""
+    """Rank the additions of graphs [g] of similar size n, padded: arrays [g, n, n]."""
     sizes = copies.sizes[rows]
     every = torch.arange(int(sizes.max()), device=rows.device)
     inside = every < sizes[:, None]
@@ -203,7 +202,7 @@ def _best_of_group(
 
 
 def _within(copies: Copies, rows: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of those pairs [2, m] that are in some graphs [g]: which of them, and the two nodes in it."""
+    """Return graph and two nodes of those pairs [2, m] that are in some graphs [g]."""
     place = torch.full_like(copies.sizes, -1)
     place[rows] = torch.arange(rows.numel(), device=rows.device)
     owner = copies.batch[pairs[0]]
@@ -220,12 +219,12 @@ def _best_of_one(
     scale: Tensor,
     count: int,
 ) -> RankedRows:
-    """Of one graph, with memory for a few blocks of its pairs."""
+    """Rank the additions of one graph in the memory of a few blocks of its pairs."""
     start, size = int(copies.starts[row]), int(copies.sizes[row])
     part = slice(start, start + size)
     own = PairGradients(gradients.inputs[part], gradients.outputs[part], gradients.degrees[part])
     inside = barred[:, (barred[0] >= start) & (barred[0] < start + size)] - start
-    no_edges = EdgeSet(inside.new_empty(0), size)  # so that every pair gains by being added
+    no_edges = EdgeSet(inside.new_empty(0), size)  # all pairs are additions; edges are barred
     everywhere = torch.arange(size, device=barred.device)
     found = best_flips(own, no_edges, everywhere, inside[0] * size + inside[1], count)
     return ranked_rows(found.codes[None], found.gains[None], scale[None], count)

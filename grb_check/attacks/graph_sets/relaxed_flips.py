@@ -1,4 +1,4 @@
-"""Flips of many graphs as weights between 0 and 1: ascent and projection."""
+"""Flips of graphs as weights between 0 and 1: steps along the gradient, and projection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.edges.relaxation import NEGLIGIBLE, SETTLING
-from grb_check.attacks.graph_sets.graph_list import counts, nothing
-from grb_check.attacks.graph_sets.made_flips import Made, made_of, permitted
-from grb_check.attacks.graph_sets.promising import Search, weighted_logits
+from grb_check.attacks.graph_sets.flip_sources import Search, weighted_logits
+from grb_check.attacks.graph_sets.flipped_graphs import (
+    FlippedGraphs,
+    flip_graphs,
+    without_isolating,
+)
+from grb_check.attacks.graph_sets.graph_list import count_flips, no_flips
 
-PATIENCE: Final = 3  # renewals
+PATIENCE: Final = 3  # renewals without a gain
 _HALVINGS: Final = 40
 
 
@@ -25,30 +29,30 @@ class RelaxedRows:
 
     Attributes:
         codes: int64 [V, m], see `GraphList`.
-        weights: float [V, m], 0 to 1: how much each is flipped; 0 where there is none.
+        weights: float [V, m], 0 to 1: how much each is flipped; 0 for no flip.
     """
 
     codes: Tensor
     weights: Tensor
 
     def at(self, rows: Tensor) -> RelaxedRows:
-        """Of some graphs."""
+        """Return some of the graphs."""
         return RelaxedRows(self.codes[rows], self.weights[rows])
 
     def largest(self, budgets: Tensor, width: int) -> Tensor:
-        """Codes [V, width] of each graph's `budgets` [V] flips of largest weight above 0."""
+        """Return codes [V, width] of the `budgets` [V] flips of largest weight above 0."""
         order = self.weights.argsort(dim=1, descending=True, stable=True)[:, :width]
         codes, weights = self.codes.gather(1, order), self.weights.gather(1, order)
         place = torch.arange(codes.shape[1], device=codes.device)
         codes = codes.masked_fill((place >= budgets[:, None]) | (weights <= 0), -1)
-        return torch.cat([codes, nothing(codes.shape[0], width - codes.shape[1], codes)], dim=1)
+        return torch.cat([codes, no_flips(codes.shape[0], width - codes.shape[1], codes)], dim=1)
 
     def without_negligible(self) -> RelaxedRows:
-        """Only what is flipped noticeably."""
+        """Return the flips of noticeable weight."""
         return _compact(self.codes.masked_fill(self.weights <= NEGLIGIBLE, -1), self.weights)
 
     def joined(self, codes: Tensor) -> RelaxedRows:
-        """With other pairs [V, k] of weight 0 besides."""
+        """Return the flips with other pairs [V, k] added at weight 0."""
         zeros = self.weights.new_zeros(codes.shape)
         return _compact(
             torch.cat([self.codes, codes], dim=1), torch.cat([self.weights, zeros], dim=1)
@@ -56,9 +60,9 @@ class RelaxedRows:
 
 
 def _compact(codes: Tensor, weights: Tensor) -> RelaxedRows:
-    """Columns as many as are needed, what is -1 coming last."""
+    """Move each row's -1 to its end, and drop columns that are not needed."""
     order = (codes < 0).to(torch.int8).argsort(dim=1, stable=True)
-    order = order[:, : int(counts(codes).max())] if codes.numel() else order
+    order = order[:, : int(count_flips(codes).max())] if codes.numel() else order
     codes = codes.gather(1, order)
     return RelaxedRows(codes, weights.gather(1, order).masked_fill(codes < 0, 0.0))
 
@@ -67,22 +71,28 @@ Widen = Callable[[Tensor, RelaxedRows], Tensor]  # graphs [V] and weights -> oth
 
 
 def relaxed_flips(
-    search: Search, clean: Made, widen: Widen, *, iterations: int, every: int, step_size: float
-) -> tuple[Made, RelaxedRows]:
-    """Projected ascent in all graphs, and the strongest that its largest weights were on the way.
+    search: Search,
+    clean: FlippedGraphs,
+    widen: Widen,
+    *,
+    iterations: int,
+    every: int,
+    step_size: float,
+) -> tuple[FlippedGraphs, RelaxedRows]:
+    """Ascend in all graphs; return the strongest rounding on the way, and the final weights.
 
-    That is looked at whenever pairs are renewed; graphs that are lost by then, and those that came
-    no further in `PATIENCE` renewals, take no more steps.
+    The largest weights are rounded whenever pairs are renewed. Graphs that are misclassified by
+    then, or gained nothing in `PATIENCE` renewals, take no more steps.
 
     Args:
         clean: the graphs without flips.
-        widen: other pairs to give weights to, asked for before the first step and ...
-        every: ... after so many.
+        widen: gives pairs to add at weight 0, before the first step and ...
+        every: ... after that many steps.
         step_size: relative to the gradient, as in `relaxation.ascend`.
     """
     budgets, width = search.graphs.budgets[clean.owners], clean.flips.shape[1]
-    none = nothing(clean.owners.numel(), 0, clean.owners)
-    relaxed = RelaxedRows(none, none.to(clean.standing.margin.dtype))
+    none = no_flips(clean.owners.numel(), 0, clean.owners)
+    relaxed = RelaxedRows(none, none.to(clean.margin.dtype))
     best, idle = clean, torch.zeros_like(clean.owners)
     for first in range(0, iterations, every):
         rows = (best.held & (idle < PATIENCE)).nonzero().squeeze(1)
@@ -93,9 +103,9 @@ def relaxed_flips(
         steps = range(first, min(first + every, iterations))
         now = _ascended(search, owners, now, steps, step_size)
         relaxed = _with_rows(relaxed, rows, now)
-        flips = permitted(search, owners, now.largest(budgets[rows], width))
-        reached = made_of(search, owners, flips)
-        further = reached.standing.beats(best.standing.at(rows))
+        flips = without_isolating(search, owners, now.largest(budgets[rows], width))
+        reached = flip_graphs(search, owners, flips)
+        further = reached.beats(best.at(rows))
         idle[rows] = torch.where(further, 0, idle[rows] + 1)
         best = best.with_rows(rows, best.at(rows).better_of(reached))
     return best, relaxed
@@ -104,10 +114,10 @@ def relaxed_flips(
 def _ascended(
     search: Search, owners: Tensor, relaxed: RelaxedRows, steps: range, step_size: float
 ) -> RelaxedRows:
-    """Weights after some steps with the same pairs."""
+    """Return the weights after some steps with the same pairs."""
     graphs, weights = search.graphs, relaxed.weights.clone()
-    for part in graphs.parts(owners, counts(relaxed.codes)):
-        copies = graphs.copies(owners[part], nothing(part.numel(), 0, owners))
+    for part in graphs.parts(owners, count_flips(relaxed.codes)):
+        copies = graphs.copies(owners[part])
         given, pairs = copies.pairs(relaxed.codes[part])
         logits_of = weighted_logits(copies, pairs)
         if logits_of is None:
@@ -118,7 +128,7 @@ def _ascended(
             variable = own[given].requires_grad_()
             with torch.enable_grad():
                 logits = logits_of(present + (1 - 2 * present) * variable)
-                total = search.values(logits, copies.labels).sum()
+                total = search.objective(logits, copies.labels).sum()
                 (gradient,) = torch.autograd.grad(total, variable)
             gains = torch.zeros_like(own)
             gains[given] = gradient.where(gradient.isfinite(), 0.0)
@@ -132,7 +142,7 @@ def _ascended(
 def _one_step_up(
     weights: Tensor, gains: Tensor, given: Tensor, budgets: Tensor, size: float
 ) -> Tensor:
-    """Weights [V, m] after a step along the gains, relative to each graph's largest ones."""
+    """Return weights [V, m] after a step along the gains, relative to each graph's largest ones."""
     ordered = gains.masked_fill(~given, -math.inf).sort(dim=1, descending=True).values
     place = torch.arange(gains.shape[1], device=gains.device)
     counted = (place < budgets[:, None]) & ordered.isfinite()
@@ -142,9 +152,9 @@ def _one_step_up(
 
 
 def project_rows(weights: Tensor, budgets: Tensor) -> Tensor:
-    r"""The nearest weights [V, m] with :math:`0 \le p_k \le 1` and row sums of at most budgets [V].
+    r"""Project on weights [V, m] with :math:`0 \le p_k \le 1` and row sums of at most budgets [V].
 
-    As `relaxation.project`, the bisections of all rows at once.
+    As `relaxation.project`, with the bisections of all rows at once.
     """
     clipped = weights.clamp(0, 1)
     over = clipped.sum(1) > budgets
@@ -159,16 +169,16 @@ def project_rows(weights: Tensor, budgets: Tensor) -> Tensor:
 
 
 def without(codes: Tensor, others: Tensor) -> Tensor:
-    """Codes [V, k] with -1 for those among the others [V, m] of the same row."""
+    """Return codes [V, k] with -1 for those among the others [V, m] of the same row."""
     rows = torch.arange(codes.shape[0], device=codes.device)[:, None] * 2**40
     return codes.masked_fill(torch.isin(rows + codes, rows + others), -1)
 
 
 def _with_rows(relaxed: RelaxedRows, rows: Tensor, other: RelaxedRows) -> RelaxedRows:
-    """With the other's in these rows [m], as wide as is needed."""
+    """Return the flips with the other's in these rows [m]."""
     width = max(relaxed.codes.shape[1], other.codes.shape[1])
     num_rows = relaxed.codes.shape[0]
-    codes = nothing(num_rows, width, relaxed.codes)
+    codes = no_flips(num_rows, width, relaxed.codes)
     weights = relaxed.weights.new_zeros(codes.shape)
     for each, places in ((relaxed, slice(None)), (other, rows)):
         codes[places] = -1

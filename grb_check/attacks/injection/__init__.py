@@ -1,1 +1,1 @@
-"""Attacks that inject nodes and leave the existing ones as they are."""
+"""Attacks that inject nodes and do not modify existing ones: one file each."""

@@ -1,4 +1,4 @@
-"""AGIA: links placed by gradient, together with the features."""
+"""AGIA: links and features found together, by gradient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.links.feature_search import (
     MIN_GAIN,
     best_features,
-    check_search,
+    check_feature_search,
     gradients,
     logits_of_features,
     objective_of_features,
@@ -28,8 +28,8 @@ from grb_check.attacks.links.weak_targets import (
 )
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
+from grb_check.attacks.setting_checks import check_at_least, check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.errors import UsageError
 
 # From features [n, d] and weights of links [n, t] to the objective (a scalar).
 _Value = Callable[[Tensor, Tensor], Tensor]
@@ -42,37 +42,34 @@ class InjectionAgia:
     `Understanding and Improving Graph Injection Attack by Promoting Unnoticeability
     <https://arxiv.org/abs/2202.08057>`_ (Chen et al. 2022, appendix on AGIA and MetaGIA). AGIA
     relaxes the entries of injected nodes in the adjacency matrix to weights, learns them with the
-    features, and rounds them; MetaGIA takes the entry of the largest gradient, one by one. On the
-    measured graphs rounding cost a large part of what the weights had gained. So here the links are
-    0 or 1 at every step, as in MetaGIA, and all are reconsidered at every step, as in AGIA:
+    features, and rounds them; MetaGIA takes the entry of largest gradient, one at a time. On the
+    measured graphs rounding lost a large part of the gain. So here the links are 0 or 1 at every
+    step, as in MetaGIA, and all are reconsidered at every step, as in AGIA:
 
     1. Start: links as TDGIA places them in a single round, features by sign steps.
     2. Exchange: every pair of injected node and target has a score; each injected node has the
-       links of its highest scores. The gradient of the objective with respect to all weights, of
-       links that are not there too, goes straight through to the scores (Bengio et al. 2013,
-       arXiv:1308.3432); Adam moves scores and features. The best links met are kept.
-    3. Features once more by sign steps, for these links. If the objective is then not above that
-       of the first part, the first part's result stands.
+       links of highest score. The gradient of the objective with respect to the weights of all
+       links, absent ones too, is passed straight through to the scores (Bengio et al. 2013,
+       arXiv:1308.3432); Adam moves scores and features. The best links found are kept.
+    3. Features again by sign steps, for these links. Unless the objective is then above that of the
+       first part, the result of the first part is returned.
 
     The sequential variants of the paper (SeqGIA) correspond to TDGIA's rounds and are not repeated
     here: all nodes are in the graph from the start and move together.
 
     Args:
-        exchanges: most steps of the second part. (our choice)
+        exchanges: maximum number of steps of the second part. (our choice)
         link_step: of Adam, for the scores, which start between 0 and 0.6. (our choice)
         feature_step: of Adam, for the features during the exchange. (our choice)
-        most_pairs: with more pairs of injected nodes and targets than this the links stay where
-            they started, and the perturbation says so; the same where the model takes no weights
-            of edges, see `Victim.with_links`. (our choice: 16 MB a matrix)
+        most_pairs: with more pairs of injected nodes and targets than this the links stay as in the
+            first part, with a note; likewise if the model takes no weights of edges, see
+            `DifferentiableModel.with_links`. (our choice: 16 MB a matrix)
         step_size: of the sign steps (GRB, Table 12, for its attacks).
-        iterations: most sign steps, before and after the exchange.
+        iterations: maximum number of sign steps, before and after the exchange.
         patience: stop after that many steps without a gain, the exchange after five times as many;
             None takes all steps. (our choice)
-        objective: a name from `objectives.OBJECTIVES`.
-        harmony: weight of the homophily of injected nodes in the objective (HAO). (the paper
-            attacks with and without)
-        surrogates: models that are attacked together when black-box.
-        knowledge: `black-box` or `white-box`.
+        harmony: see `feature_search.FeatureSearchSettings`, as objective, surrogates and knowledge.
+            (the paper attacks with and without)
     """
 
     exchanges: int = 600
@@ -92,13 +89,9 @@ class InjectionAgia:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_search(self)
-        for setting in ("exchanges", "most_pairs"):
-            if getattr(self, setting) < 0:
-                raise UsageError(f"{setting} is {getattr(self, setting)}, allowed are 0 and more")
-        for setting in ("link_step", "feature_step"):
-            if not getattr(self, setting) > 0:
-                raise UsageError(f"{setting} is {getattr(self, setting)}, it has to be above 0")
+        check_feature_search(self)
+        check_at_least(0, self, "exchanges", "most_pairs")
+        check_positive(self, "link_step", "feature_step")
 
     def perturb(
         self,
@@ -107,7 +100,7 @@ class InjectionAgia:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Place links and features, exchange links, and find features again."""
+        """Place links and find features, exchange links, and find features again."""
         links_each, notes = links_per_node(threat)
         if not threat.injected_nodes or not links_each:
             return Perturbation(notes=notes)
@@ -132,7 +125,7 @@ class InjectionAgia:
         model: DifferentiableModel,
         start: Tensor,
     ) -> tuple[Tensor, float]:
-        """The best features by sign steps, and their objective."""
+        """Return the best features by sign steps, and their objective."""
         maps = logits_of_features(graph, links, threat, model, start.shape[0])
         step = sign_step(self.step_size, threat.feature_range)
         features = best_features(graph, links, threat, maps, start, step, self)
@@ -141,7 +134,7 @@ class InjectionAgia:
             return features, float(value(features))
 
     def _value(self, graph: Data, threat: Threat, model: DifferentiableModel) -> _Value | str:
-        """The objective with links as weights, or why there is none."""
+        """Return the objective as a function of features and weights, or why there is none."""
         pairs = threat.injected_nodes * threat.targets.numel()
         if pairs > self.most_pairs:
             return (
@@ -180,7 +173,7 @@ class InjectionAgia:
         features: Tensor,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
-        """The links and features of the highest objective met."""
+        """Return the links and features of the highest objective found."""
         links_each = links.shape[1] // features.shape[0]
         scores = _first_scores(links, threat, features, generator)
         move_scores = free_adam(self.link_step)
@@ -205,7 +198,7 @@ class InjectionAgia:
 
 
 def _start(graph: Data, threat: Threat, model: DifferentiableModel, links_each: int) -> Tensor:
-    """Links of a single round of TDGIA."""
+    """Return the links of a single round of TDGIA."""
     certainty = clean_probabilities(graph, threat, model)
     score = defectiveness(graph, no_links(), threat, certainty)
     order = score.argsort(descending=True, stable=True)
@@ -217,7 +210,7 @@ def _start(graph: Data, threat: Threat, model: DifferentiableModel, links_each: 
 def _first_scores(
     links: Tensor, threat: Threat, features: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """float [n, t]: 0.5 for each link, and up to 0.1 at random, which orders all others."""
+    """Return scores float [n, t]: 0.5 for each link, plus up to 0.1 at random to order the rest."""
     targets = threat.targets.cpu()
     noise = torch.rand((features.shape[0], targets.numel()), generator=generator) / 10
     ascending = targets.argsort()
@@ -227,6 +220,6 @@ def _first_scores(
 
 
 def _as_links(chosen: Tensor, threat: Threat) -> Tensor:
-    """`injected_edges` of the places [n, k] among the targets."""
+    """Return `injected_edges` for indices [n, k] into the targets."""
     from_new = torch.arange(chosen.shape[0]).repeat_interleave(chosen.shape[1])
     return torch.stack([from_new, threat.targets[chosen.flatten()].cpu()])

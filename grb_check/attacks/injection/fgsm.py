@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.feature_search import check_search, find_features
+from grb_check.attacks.links.feature_search import check_feature_search, find_features
 from grb_check.attacks.links.links import random_links
 from grb_check.attacks.links.steps import sign_step, zero_start
 from grb_check.attacks.protocol import DifferentiableModel
@@ -26,19 +26,14 @@ class InjectionFgsm:
     .. math:: x_{i+1} = \mathrm{clip}_{[l, h]}(x_i + \epsilon \,
         \mathrm{sign} \nabla_x J(x_i)), \qquad x_0 = \mathrm{clip}_{[l, h]}(0).
 
-    J is `objective` over the targets' guessed labels. There is no ball around the start: an
-    injected node has no original features to stay near. The best iterate counts, not the last.
+    J is `objective` over the targets' guessed labels. There is no ball around the start, because an
+    injected node has no original features. The best iterate is returned, not the last.
 
     Args:
         step_size: epsilon (GRB, Table 12).
-        iterations: most steps (GRB, Table 12, for the small graphs).
-        patience: stop after that many steps without a gain, see `feature_search.maximise`; None
-            takes all steps, as the paper does. (our choice)
-        objective: a name from `objectives.OBJECTIVES`. (our choice; the paper's is
-            cross_entropy)
-        harmony: weight of the homophily of injected nodes in the objective (HAO); 0 is the paper's.
-        surrogates: models that are attacked together when black-box. (one GCN is GRB's)
-        knowledge: `black-box` or `white-box`.
+        iterations: maximum number of steps (GRB, Table 12, for the small graphs).
+        objective: our choice; the paper's is cross_entropy.
+        patience, harmony, surrogates, knowledge: see `feature_search.FeatureSearchSettings`.
     """
 
     step_size: float = 0.01
@@ -54,7 +49,7 @@ class InjectionFgsm:
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        check_search(self)
+        check_feature_search(self)
 
     def perturb(
         self,
@@ -63,7 +58,7 @@ class InjectionFgsm:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Inject nodes at random and choose their features with the model's gradient."""
+        """Link at random, then find features with the model's gradient."""
         links, notes = random_links(threat, generator)
         if not links.shape[1]:
             return Perturbation(notes=notes)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.feature_search import check_search, find_features
+from grb_check.attacks.links.feature_search import check_feature_search, find_features
 from grb_check.attacks.links.links import random_links
 from grb_check.attacks.links.steps import l2_step, uniform_start
 from grb_check.attacks.protocol import DifferentiableModel
@@ -27,22 +27,17 @@ class InjectionPgd:
         \frac{\nabla_{x_v} J(x)}{\lVert \nabla_{x_v} J(x) \rVert_2}\right), \qquad
         x_v \sim \mathcal{U}[l, h]^d.
 
-    J is `objective` over the targets' guessed labels; the best iterate counts. GRB names PGD beside
-    FGSM, but with sign steps and no ball around the start both end on the same corner of the
+    J is `objective` over the targets' guessed labels; the best iterate is returned. GRB lists PGD
+    beside FGSM, but with sign steps and no ball around the start both end in the same corner of the
     feature box. Here the step follows the gradient itself, so that features of little effect move
     little, and the start is random. The factor :math:`\sqrt{d}` makes epsilon the root mean square
     change of one feature, comparable with FGSM's step.
 
     Args:
         step_size: epsilon (GRB, Table 12).
-        iterations: most steps (GRB, Table 12, for the small graphs).
-        patience: stop after that many steps without a gain, see `feature_search.maximise`; None
-            takes all steps, as the paper does. (our choice)
-        objective: a name from `objectives.OBJECTIVES`. (our choice; the paper's is
-            cross_entropy)
-        harmony: weight of the homophily of injected nodes in the objective (HAO); 0 is the paper's.
-        surrogates: models that are attacked together when black-box. (one GCN is GRB's)
-        knowledge: `black-box` or `white-box`.
+        iterations: maximum number of steps (GRB, Table 12, for the small graphs).
+        objective: our choice; the paper's is cross_entropy.
+        patience, harmony, surrogates, knowledge: see `feature_search.FeatureSearchSettings`.
     """
 
     step_size: float = 0.01
@@ -58,7 +53,7 @@ class InjectionPgd:
     version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        check_search(self)
+        check_feature_search(self)
 
     def perturb(
         self,
@@ -67,7 +62,7 @@ class InjectionPgd:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Inject nodes at random and choose their features with the model's gradient."""
+        """Link at random, then find features with the model's gradient."""
         links, notes = random_links(threat, generator)
         if not links.shape[1]:
             return Perturbation(notes=notes)

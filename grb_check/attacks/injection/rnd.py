@@ -1,4 +1,4 @@
-"""RND: what injected nodes do when nothing about them is chosen."""
+"""RND: injected nodes with random links and random features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
 @dataclass(frozen=True, kw_only=True)
 class InjectionRnd:
-    r"""Random links and random features, the floor for every injection attack.
+    r"""Random links and random features: the lower bound for injection attacks.
 
     `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_ (Zheng et al. 2021, appendix
     A.4.2), attack RND. Each injected node is linked to uniformly chosen distinct targets; its
@@ -23,11 +23,11 @@ class InjectionRnd:
 
     .. math:: x \sim \mathcal{N}\left(\tfrac{l + h}{2}, \tfrac{h - l}{2}\right),
 
-    clipped to the range [l, h]. The paper says Gaussian and no more. With this mean and standard
-    deviation the features fill the range, about a third of them on its ends, whatever the range is.
+    clipped to the range [l, h]. The paper only says Gaussian. With this mean and standard deviation
+    the features fill any range, with about a third of them at its ends.
 
     Args:
-        knowledge: `black-box` or `white-box`; the same, as the model is not asked.
+        knowledge: `black-box` or `white-box`; no difference, because the model is not used.
     """
 
     knowledge: Knowledge = "black-box"

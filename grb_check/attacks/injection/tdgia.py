@@ -1,4 +1,4 @@
-"""TDGIA: nodes injected in rounds, each where the topology is weakest at that moment."""
+"""TDGIA: nodes injected in rounds, each at the targets that are most defective by then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.links.feature_search import (
     best_features,
-    check_search,
+    check_feature_search,
     logits_of_features,
 )
 from grb_check.attacks.links.links import even_links, grouped_links, links_per_node, no_links
@@ -23,8 +23,9 @@ from grb_check.attacks.links.weak_targets import (
     mean_probabilities,
 )
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import check_at_least
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.errors import UsageError, choose
+from grb_check.errors import choose
 
 _DEALS: Final = {"grouped": grouped_links, "even": even_links}
 
@@ -34,37 +35,34 @@ class InjectionTdgia:
     r"""Topological defective graph injection attack.
 
     `TDGIA: Effective Injection Attacks on Graph Neural Networks
-    <https://arxiv.org/abs/2106.06663>`_ (Zou et al. 2021). The injected nodes come in `rounds`
-    (sequential injection, section 4.2). In each, the targets of highest
-    `weak_targets.defectiveness` under what was injected so far are linked (section 4.3), then
-    features are found with a smooth parametrisation and a loss that leaves lost targets alone
-    (section 4.4; `steps.sine_step`, `objectives.clipped_likelihood`).
+    <https://arxiv.org/abs/2106.06663>`_ (Zou et al. 2021). Nodes are injected in `rounds`
+    (sequential injection, section 4.2). Each round links the targets of highest
+    `weak_targets.defectiveness` given the nodes injected so far (section 4.3), then finds features
+    with a smooth parametrisation and a loss that ignores misclassified targets (section 4.4;
+    `steps.sine_step`, `objectives.clipped_likelihood`).
 
-    Where the paper leaves it open, or its authors' code (GRB's reference) differs:
+    Where the paper is open, or its authors' code (GRB's reference) differs:
 
     * The map of parameters to features covers [l, h]; that of the paper and the code covers
-      [-h, h] and leaves the range wherever it is not symmetric.
-    * Later rounds go on with the features of earlier ones (`reoptimise`); the code freezes them.
-    * A round that has more links than targets gives every target its equal share and the most
-      defective ones the rest. The code spends at most one link on a target and loses the others.
-    * `dealing`: the code gives every injected node targets of all classes alike ("even"), and all
-      of them can then only be pushed towards one class, whose own targets survive. "grouped" gives
+      [-h, h], which leaves every range that is not symmetric.
+    * Later rounds continue to optimise the features of earlier ones (`reoptimise`); the code
+      freezes them.
+    * A round with more links than targets gives every target an equal share and the most defective
+      ones the remainder. The code spends at most one link on a target and loses the others.
+    * `dealing`: the code gives every injected node targets of all classes ("even"), which can then
+      only be pushed towards one class, so that the targets of that class survive. "grouped" gives
       an injected node targets of the same class and the same runner-up class, so that it can push
-      all of them across the boundary next to them. (our choice)
-    * With fewer nodes than rounds every node has a round of its own; the code never ends.
+      all of them across the nearest boundary. (our choice)
+    * With fewer nodes than rounds every node has its own round; the code never terminates.
 
     Args:
-        rounds: in which the nodes are injected (the code's: 5).
+        rounds: number of rounds (the code's: 5).
         dealing: `grouped` or `even`.
-        reoptimise: whether features of earlier rounds go on changing.
+        reoptimise: whether features of earlier rounds continue to change.
         step_size: of Adam, see `steps.sine_step` (GRB, Table 12).
-        iterations: most steps in each round (GRB, Table 12, for the small graphs).
-        patience: stop after that many steps without a gain, see `feature_search.maximise`; None
-            takes all steps, as the paper does. (our choice)
-        objective: a name from `objectives.OBJECTIVES`.
-        harmony: weight of the homophily of injected nodes in the objective (HAO); 0 is the paper's.
-        surrogates: models that are attacked together when black-box. (one GCN is GRB's)
-        knowledge: `black-box` or `white-box`.
+        iterations: maximum number of steps in each round (GRB, Table 12, for the small graphs).
+        patience, objective, harmony, surrogates, knowledge: see
+            `feature_search.FeatureSearchSettings`.
     """
 
     rounds: int = 5
@@ -83,10 +81,9 @@ class InjectionTdgia:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_search(self)
+        check_feature_search(self)
         choose("dealing", self.dealing, tuple(_DEALS))
-        if self.rounds < 1:
-            raise UsageError(f"rounds is {self.rounds}, allowed are 1 and more")
+        check_at_least(1, self, "rounds")
 
     def perturb(
         self,
@@ -127,7 +124,7 @@ class InjectionTdgia:
         nodes: int,
         links_each: int,
     ) -> Tensor:
-        """`injected_edges` of one round, its nodes numbered from 0."""
+        """Return `injected_edges` of one round, with its nodes numbered from 0."""
         labels = graph.y[threat.targets]
         score = defectiveness(graph, links, threat, certainty)
         order = score.argsort(descending=True, stable=True)
@@ -135,7 +132,7 @@ class InjectionTdgia:
         return _DEALS[self.dealing](threat.targets[order].cpu(), groups.cpu(), nodes, links_each)
 
     def _step(self, threat: Threat, start: Tensor, earlier: int) -> Step:
-        """How a round moves the features of all nodes so far, `earlier` of them from others."""
+        """Return the step of a round on all nodes so far, `earlier` of them from other rounds."""
         step = sine_step(self.step_size, threat.feature_range, start)
         if self.reoptimise:
             return step

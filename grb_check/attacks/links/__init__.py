@@ -1,4 +1,7 @@
-"""What injection attacks share: where links go, and how features of injected nodes are searched.
+"""Shared parts of the injection attacks: where links go, and how features are found.
 
-May import `attacks.protocol`, `attacks.threat`, `attacks.objectives`.
+Structure and features are separate parts that combine: `links` (random, grouped, even, ring) and
+`weak_targets` (which targets, towards which class); `steps` (sign, l2, Adam, sine), `harmony` and
+`feature_search` (the ascent and its stopping rule). May import what `attacks/__init__.py` lists
+below it.
 """

@@ -1,10 +1,10 @@
-"""Gradient ascent on the features of injected nodes, their links being fixed."""
+"""Gradient ascent on the features of injected nodes with fixed links."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol, get_args
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,20 +12,32 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.links.harmony import homophily_of_features
 from grb_check.attacks.links.steps import Step
-from grb_check.attacks.names import check_surrogates
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
-from grb_check.attacks.threat import Knowledge, Perturbation, Threat, apply
-from grb_check.errors import GradientError, ModelError, UsageError, choose, one_line
+from grb_check.attacks.setting_checks import (
+    GradientSettings,
+    check_at_least,
+    check_gradient_settings,
+    check_positive,
+)
+from grb_check.attacks.threat import Perturbation, Threat, apply
+from grb_check.errors import GradientError, ModelError, UsageError, one_line
 
 LogitsOfFeatures = Callable[[Tensor], Tensor]
 
-# A gain below this part of the objective (of 1 where that is larger) counts as none.
+# Gains below this share of the objective's value (or of 1, if larger) count as none.
 MIN_GAIN = 1e-3
 
 
-class SearchSettings(Protocol):
-    """What the gradient attacks have in common."""
+class AscentSettings(GradientSettings, Protocol):
+    """Settings of every gradient ascent on features.
+
+    Attributes:
+        step_size: size of one step.
+        iterations: maximum number of steps.
+        patience: stop after that many steps without a gain, see `maximise`; None takes all steps,
+            as the papers do. (our choice)
+    """
 
     @property
     def step_size(self) -> float: ...
@@ -33,38 +45,37 @@ class SearchSettings(Protocol):
     def iterations(self) -> int: ...
     @property
     def patience(self) -> int | None: ...
-    @property
-    def objective(self) -> str: ...
+
+
+class FeatureSearchSettings(AscentSettings, Protocol):
+    """Settings of every search for features of injected nodes.
+
+    Attributes:
+        harmony: weight of the homophily of injected nodes in the objective (HAO, see
+            `objective_of_features`); 0 is the attack without it.
+    """
+
     @property
     def harmony(self) -> float: ...
-    @property
-    def surrogates(self) -> tuple[str, ...]: ...
-    @property
-    def knowledge(self) -> Knowledge: ...
 
 
-def check_search(settings: SearchSettings) -> None:
-    """Refuse settings that no search can have.
+def check_ascent(attack: AscentSettings) -> None:
+    """Check the settings of a gradient ascent.
 
     Raises:
         UsageError: names the setting, its value and what is allowed.
     """
-    objective_named(settings.objective)
-    if settings.iterations < 0:
-        raise UsageError(f"iterations is {settings.iterations}, allowed are 0 and more")
-    if settings.patience is not None and settings.patience < 1:
-        raise UsageError(f"patience is {settings.patience}, allowed are 1 and more, or none")
-    if not settings.step_size > 0:
-        raise UsageError(f"step_size is {settings.step_size}, allowed is anything above 0")
-    if not settings.harmony >= 0:
-        raise UsageError(f"harmony is {settings.harmony}, allowed are 0 and more")
-    choose("knowledge", settings.knowledge, get_args(Knowledge))
-    check_surrogates(settings.surrogates)
-    if settings.knowledge == "white-box" and settings.surrogates != ("gcn",):
-        raise UsageError(
-            f"surrogates is {settings.surrogates!r} with knowledge 'white-box', which attacks the "
-            f"model itself; leave one of the two out"
-        )
+    check_gradient_settings(attack)
+    check_positive(attack, "step_size")
+    check_at_least(0, attack, "iterations")
+    if attack.patience is not None and attack.patience < 1:
+        raise UsageError(f"patience is {attack.patience}; it must be 1 or more, or none")
+
+
+def check_feature_search(attack: FeatureSearchSettings) -> None:
+    """Check the settings of a search for features of injected nodes, as `check_ascent`."""
+    check_ascent(attack)
+    check_at_least(0, attack, "harmony")
 
 
 def find_features(
@@ -74,15 +85,15 @@ def find_features(
     model: DifferentiableModel,
     start: Tensor,
     step: Step,
-    settings: SearchSettings,
+    settings: FeatureSearchSettings,
 ) -> Tensor:
-    """The best features that `maximise` meets for these links.
+    """Return the best features that `maximise` finds for these links.
 
     Args:
-        graph: clean graph, `y` of the targets being the labels to move away from.
+        graph: clean graph; `y` holds the labels to move the targets away from.
         links: `injected_edges` [2, e].
         threat: gives the targets.
-        model: the objective is averaged over its members; none is differentiated in its parameters.
+        model: the objective is averaged over its members.
         start: float [n, d], features of the injected nodes within their range.
         step: see `maximise`.
         settings: of the attack.
@@ -101,9 +112,9 @@ def best_features(
     maps: Sequence[LogitsOfFeatures],
     start: Tensor,
     step: Step,
-    settings: SearchSettings,
+    settings: FeatureSearchSettings,
 ) -> Tensor:
-    """As `find_features`, with what `logits_of_features` has made of model and links."""
+    """As `find_features`, with `maps` from `logits_of_features` instead of a model."""
     return maximise(
         objective_of_features(graph, links, threat, maps, start.shape[0], settings),
         start,
@@ -116,7 +127,7 @@ def best_features(
 def logits_of_features(
     graph: Data, links: Tensor, threat: Threat, model: DifferentiableModel, count: int
 ) -> list[LogitsOfFeatures]:
-    """For each member the map from injected features [count, d] to logits [t, c] of the targets."""
+    """Return each member's map from injected features [count, d] to targets' logits [t, c]."""
     nothing = graph.x.new_zeros((count, graph.x.shape[1]))
     attacked = apply(graph, Perturbation(injected_x=nothing, injected_edges=links))
     return [
@@ -131,11 +142,11 @@ def objective_of_features(
     threat: Threat,
     maps: Sequence[LogitsOfFeatures],
     count: int,
-    settings: SearchSettings,
+    settings: FeatureSearchSettings,
 ) -> Callable[[Tensor], Tensor]:
-    """The map from injected features [count, d] to what an attack maximises (a scalar).
+    """Return the map from injected features [count, d] to the scalar that an attack maximises.
 
-    That is the objective over the targets, and `harmony` times the homophily of the injected nodes:
+    It is the objective over the targets plus `harmony` times the homophily of the injected nodes:
     the harmonious adversarial objective (HAO; Chen et al. 2022, equation 9).
     """
     labels, objective = graph.y[threat.targets], objective_named(settings.objective)
@@ -157,22 +168,22 @@ def maximise(
     iterations: int,
     patience: int | None,
 ) -> Tensor:
-    """The best of the features met by gradient ascent.
+    """Return the best features found by gradient ascent.
 
     Args:
         value_of: from features to a scalar.
         start: features [n, d] within their range.
         step: from features and gradient to the next features, within their range.
-        iterations: most steps to take.
+        iterations: maximum number of steps.
         patience: stop when that many steps together gained no more than `MIN_GAIN`, relative to
-            the objective (or to 1, if that is larger); None: never.
+            the objective's value (or to 1, if larger); None: never.
 
     Returns:
         float32 [n, d] on the device of `start`.
 
     Raises:
         GradientError: the model gives no gradient.
-        ModelError: it gives no finite value.
+        ModelError: the objective is not finite.
     """
     features = best = start.detach()
     best_value, milestone, reached = -math.inf, -math.inf, 0
@@ -183,7 +194,7 @@ def maximise(
         score = float(value.detach())
         if not math.isfinite(score):
             msg = f"the model's output gave an objective of {score} at attack step {iteration}"
-            raise ModelError(f"{msg}; check it for NaN and infinity on larger graphs")
+            raise ModelError(f"{msg}; check the model for NaN and infinity on larger graphs")
         if score > best_value:
             best, best_value = features.detach(), score
         if iteration == 0 or score > milestone + MIN_GAIN * max(1.0, abs(milestone)):
@@ -197,11 +208,11 @@ def maximise(
 
 
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """The gradient of a scalar with respect to each input; what is not finite in it counts as 0.
+    """Return the gradient of a scalar with respect to each input, with 0 for non-finite entries.
 
     Raises:
-        GradientError: there is none, the backward pass fails, or some of it is not finite and all
-            the rest is 0.
+        GradientError: there is no gradient, the backward pass fails, or the gradient has non-finite
+            entries and is 0 elsewhere.
     """
     found: tuple[Tensor | None, ...] = (None,)
     if value.requires_grad:

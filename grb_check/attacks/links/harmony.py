@@ -1,4 +1,4 @@
-"""How much injected nodes resemble their neighbours: what makes an injection unnoticeable."""
+"""Homophily of injected nodes: their similarity to their neighbours makes them unnoticeable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 
 def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[Tensor], Tensor]:
-    r"""The map from injected features [n, d] to the mean homophily of the injected nodes.
+    r"""Return the map from injected features [n, d] to the mean homophily of the injected nodes.
 
     `Understanding and Improving Graph Injection Attack by Promoting Unnoticeability
     <https://arxiv.org/abs/2202.08057>`_ (Chen et al. 2022, definition 4.1):
@@ -25,7 +25,7 @@ def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[T
     Args:
         graph: clean graph of N nodes.
         links: `injected_edges` int64 [2, e].
-        count: n, injected nodes.
+        count: n, number of injected nodes.
     """
     links = links.to(graph.x.device)
     num_nodes = graph.num_nodes
@@ -36,7 +36,7 @@ def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[T
     outer = second < num_nodes
     new, old = first[outer], second[outer]
     fixed = graph.x.new_zeros((count, graph.x.shape[1]))
-    # In parts, because a row for each link may be larger than the graph's own features.
+    # In parts, because a row for each link may take more memory than the graph's features.
     for some_new, some_old in zip(new.split(_PART), old.split(_PART), strict=True):
         fixed.index_add_(0, some_new, scale[some_old] * graph.x[some_old])
     one, other = first[~outer], second[~outer] - num_nodes
@@ -53,7 +53,7 @@ def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[T
 
 
 def homophily_of_weights(graph: Data, candidates: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """The same as a map from features [n, d] and weights [n, m] of links to the candidates [m]."""
+    """Return the same map from features [n, d] and weights [n, m] of links to candidates [m]."""
     degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes)[candidates]
     own, degrees = graph.x[candidates], degrees.to(graph.x.dtype)
 

@@ -1,4 +1,4 @@
-"""Where injected nodes are linked: the structure that gradient attacks then find features for."""
+"""Links of injected nodes: the structure for which gradient attacks then find features."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from grb_check.attacks.threat import Threat
 
 
 def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tuple[str, ...]]:
-    """Links from each injected node to distinct targets, every choice equally likely.
+    """Link each injected node to distinct targets, chosen uniformly.
 
     Returns:
         `injected_edges` int64 [2, n * k] with k = min(edges per injected node, number of targets),
-        empty when k is 0, and the reason for each part of the budget that is not used.
+        empty if k is 0, and a note for each part of the budget that is not used.
     """
     injected, targets = threat.injected_nodes, threat.targets.cpu()
     links_each, notes = links_per_node(threat)
@@ -25,28 +25,28 @@ def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tu
 
 
 def grouped_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Tensor:
-    """Links of `nodes` injected nodes, each to `links_each` targets of the same group where it can.
+    """Link each of `nodes` injected nodes to `links_each` targets, of one group where possible.
 
-    The targets share the nodes * links_each links evenly; what does not divide goes to the first
-    ones. They are then lined up by group and cut into one piece for each injected node.
+    The targets share the nodes * links_each links evenly; the first ones get the remainder. They
+    are then lined up by group and cut into one piece for each injected node.
 
     Args:
         order: int64 [t], targets, the most promising first.
         groups: int64 [t], the group of each, in the same order.
-        nodes: injected nodes.
+        nodes: number of injected nodes.
         links_each: at most t.
 
     Returns:
-        int64 [2, nodes * links_each]; no pair stands twice.
+        int64 [2, nodes * links_each] without duplicates.
     """
     whole, rest = divmod(nodes * links_each, order.numel())
     extra = torch.arange(rest, device=order.device)
     extra = extra[groups[:rest].argsort(stable=True)]
     line = groups.argsort(stable=True)
     if whole:
-        # One piece lies across the end of the extra links and the first whole round. The round
-        # begins with targets that this piece does not have yet; from there on a target returns
-        # after t >= links_each places.
+        # One piece spans the end of the extra links and the first whole round. That round starts
+        # with targets that this piece does not have yet; from there on a target recurs after
+        # t >= links_each places.
         short = rest % links_each
         taken = torch.isin(line, extra[rest - short :])
         begin = line[~taken][: links_each - short if short else 0]
@@ -57,9 +57,9 @@ def grouped_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) ->
 
 
 def even_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Tensor:
-    """As `grouped_links`, but every injected node gets its share of every group.
+    """As `grouped_links`, but each injected node gets targets of all groups evenly.
 
-    The line of targets, each as often as it gets links, is dealt out like cards.
+    The line of targets, each repeated once per link, is dealt out like cards.
     """
     whole, rest = divmod(nodes * links_each, order.numel())
     copies = torch.full((order.numel(),), whole, device=order.device)
@@ -71,12 +71,12 @@ def even_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Te
 
 
 def ring_links(nodes: int, neighbours: int, first_id: int) -> Tensor:
-    """Links among injected nodes: a ring in which each has the nearest `neighbours` others.
+    """Link injected nodes in a ring, each to its nearest `neighbours` others.
 
     Args:
-        nodes: injected nodes.
+        nodes: number of injected nodes.
         neighbours: even, below `nodes`.
-        first_id: of the first injected node in the attacked graph.
+        first_id: id of the first injected node in the attacked graph.
 
     Returns:
         `injected_edges` int64 [2, nodes * neighbours / 2].
@@ -87,11 +87,11 @@ def ring_links(nodes: int, neighbours: int, first_id: int) -> Tensor:
 
 
 def links_per_node(threat: Threat, reserved: int = 0) -> tuple[int, tuple[str, ...]]:
-    """How many distinct targets each injected node can have, and why not as many as allowed.
+    """Return the number of targets each injected node can have, and a note if fewer than allowed.
 
     Args:
-        threat: with its budget.
-        reserved: edges of each injected node that are spent otherwise.
+        threat: gives the budget.
+        reserved: edges of each injected node that are used for something else.
     """
     injected, allowed = threat.injected_nodes, threat.edges_per_injected_node
     targets = threat.targets.numel()
@@ -111,16 +111,16 @@ def links_per_node(threat: Threat, reserved: int = 0) -> tuple[int, tuple[str, .
 
 
 def no_links() -> Tensor:
-    """`injected_edges` int64 [2, 0]."""
+    """Return empty `injected_edges`, int64 [2, 0]."""
     return torch.empty((2, 0), dtype=torch.int64)
 
 
 def _distinct(rows: int, count: int, end: int, generator: torch.Generator) -> Tensor:
     """int64 [rows, count], each row a uniform choice of distinct numbers below `end`, sorted."""
-    if 2 * count > end:  # the first ones of a random order; rejection would take long
+    if 2 * count > end:  # the first ones of a random order: rejection would take long
         order = torch.rand((rows, end), generator=generator).argsort(1)
         return order[:, :count].sort(1).values
-    # What repeats an earlier draw of its row is drawn again, until nothing does.
+    # Repeated draws of a row are drawn again until there are none.
     chosen = torch.randint(end, (rows, count), generator=generator).sort(1).values
     open_rows = torch.arange(rows)
     while open_rows.numel():

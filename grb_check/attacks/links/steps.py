@@ -1,4 +1,4 @@
-"""From features and the gradient of an objective to the next features, within their range."""
+"""Steps of gradient ascent: from features and gradient to the next features within their range."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ Range = tuple[float, float]
 
 
 def zero_start(like: Tensor, nodes: int, limits: Range) -> Tensor:
-    """Features float [nodes, d], as near to 0 as the range allows."""
+    """Return features float [nodes, d] as close to 0 as the range allows."""
     return like.new_zeros((nodes, like.shape[1])).clamp_(*limits)
 
 
 def uniform_start(like: Tensor, nodes: int, limits: Range, generator: torch.Generator) -> Tensor:
-    """Features float [nodes, d], uniform in the range, in the width and on the device of `like`."""
+    """Return uniform features float [nodes, d] in the range, with width and device of `like`."""
     low, high = limits
     uniform = torch.rand((nodes, like.shape[1]), generator=generator)
     return (low + (high - low) * uniform).clamp(low, high).to(like)
 
 
 def sign_step(step_size: float, limits: Range) -> Step:
-    """Every feature moves by the step size, towards the sign of its gradient."""
+    """Return a step that moves each feature by the step size along the sign of its gradient."""
     low, high = limits
     return lambda x, gradient: (x + step_size * gradient.sign()).clamp_(low, high)
 
 
 def l2_step(step_size: float, limits: Range) -> Step:
-    """Every node moves along its gradient by a root mean square of the step size per feature."""
+    """Return a step that moves each node along its gradient, on (quadratic) average by the step
+    size per feature."""
     low, high = limits
 
     def step(x: Tensor, gradient: Tensor) -> Tensor:
@@ -43,28 +44,28 @@ def l2_step(step_size: float, limits: Range) -> Step:
 
 
 def free_adam(step_size: float) -> Step:
-    """Adam (Kingma & Ba 2015) with its default moments and no limits."""
+    """Return an Adam step (Kingma & Ba 2015) with default moments and without limits."""
     return _Adam(step_size)
 
 
 def adam_step(step_size: float, limits: Range) -> Step:
-    """Adam, clipped to the range after each step."""
+    """Return an Adam step that clips to the range."""
     low, high = limits
     ascend = free_adam(step_size)
     return lambda x, gradient: ascend(x, gradient).clamp_(low, high)
 
 
 def sine_step(step_size: float, limits: Range, start: Tensor) -> Step:
-    r"""Adam on parameters t with features :math:`\frac{l+h}{2} + \frac{h-l}{2}\sin t`.
+    r"""Return an Adam step on t for features :math:`\frac{l+h}{2} + \frac{h-l}{2}\sin t`.
 
-    Smooth feature generation of TDGIA (Zou et al. 2021, section 4.4): a feature that has reached a
-    limit turns round smoothly, where clipping would stop it. The paper's map, high * sin t, leaves
-    a range that is not symmetric about 0; this one covers [l, h] exactly.
+    Smooth feature generation of TDGIA (Zou et al. 2021, section 4.4): a feature at a limit can turn
+    back smoothly, while clipping would stop it. The paper's map, high * sin t, leaves ranges that
+    are not symmetric about 0; this one covers [l, h] exactly.
 
     Args:
-        step_size: of a feature in the middle of the range; t moves by step_size * 2 / (h - l).
+        step_size: step of a feature in the middle of the range; t moves by step_size * 2 / (h - l).
         limits: l and h.
-        start: float [n, d], the first features that the step will be given.
+        start: float [n, d], the features before the first step.
     """
     low, high = limits
     middle, half = (low + high) / 2, max((high - low) / 2, 1e-30)

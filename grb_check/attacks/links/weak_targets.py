@@ -1,4 +1,4 @@
-"""Which targets are easiest to turn, and towards which class."""
+"""Targets that are easiest to misclassify, and the class to push them to."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from grb_check.attacks.threat import Threat
 
 
 def clean_probabilities(graph: Data, threat: Threat, model: DifferentiableModel) -> Tensor:
-    """Class probabilities [t, c] of the targets in the clean graph, mean over the members."""
+    """Return class probabilities [t, c] of the targets in the clean graph, mean over members."""
     with torch.no_grad():
         logits = [member(graph.x, graph.edge_index) for member in members(model)]
     return mean_probabilities([each[threat.targets] for each in logits])
 
 
 def mean_probabilities(logits: Sequence[Tensor]) -> Tensor:
-    """Class probabilities [t, c] from the logits [t, c] of each member."""
+    """Return mean class probabilities [t, c] from the logits [t, c] of each member."""
     return torch.stack([each.detach().softmax(1) for each in logits]).mean(0)
 
 
 def defectiveness(graph: Data, links: Tensor, threat: Threat, certainty: Tensor) -> Tensor:
-    r"""How much a link to each target promises, float [t].
+    r"""Return the defectiveness of each target, the expected effect of a link to it: float [t].
 
     .. math:: (p_v + 2) \left(\frac{0.9}{d_v} + \frac{0.1}{\sqrt{d_v b}}\right)
 
-    with the probability p of the label to move away from, the degree d with loop and injected
-    links, and the b edges of an injected node: the score of GRB's reference code for TDGIA (Zou et
-    al. 2021, section 4.3). A link to a node of few edges has a large share in what that node
-    receives, and is wasted on one that is lost already.
+    with the probability p of the label to move away from, the degree d including self-loop and
+    injected links, and b edges of an injected node: the score of GRB's reference code for TDGIA
+    (Zou et al. 2021, section 4.3). A link to a node of low degree makes up a large share of the
+    messages to it, and is wasted if the node is already misclassified.
 
     Args:
-        graph: clean graph, `y` of the targets being the labels.
+        graph: clean graph; `y` holds the labels of the targets.
         links: `injected_edges` [2, e] so far.
         threat: gives the targets and b.
         certainty: class probabilities [t, c] of the targets.
@@ -48,7 +48,7 @@ def defectiveness(graph: Data, links: Tensor, threat: Threat, certainty: Tensor)
 
 
 def label_groups(certainty: Tensor, labels: Tensor) -> Tensor:
-    """One number int64 [t] for each pair of a target's label and the most probable other class.
+    """Return one number int64 [t] for each pair of label and most probable other class.
 
     Args:
         certainty: class probabilities [t, c].

@@ -1,1 +1,1 @@
-"""Attacks that change edges or features of existing nodes."""
+"""Attacks that change edges or features of existing nodes: one file each."""

@@ -8,13 +8,13 @@ from typing import ClassVar, Final
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.adjacency import adjacency_of
 from grb_check.attacks.edges.centrality import CENTRALITIES, as_integers
+from grb_check.attacks.edges.edge_set import adjacency_of
+from grb_check.attacks.edges.flips_at_targets import most_additions, split_budget
 from grb_check.attacks.edges.lowest_pairs import count_pairs, lowest_pairs
-from grb_check.attacks.edges.random_pairs import check_share, split_budget
 from grb_check.attacks.edges.removable import degrees_of, edges_at, removable, shortfall
-from grb_check.attacks.edges.restriction import check_restrict, most_additions
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import check_removal_share, check_restrict
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import choose
 
@@ -31,11 +31,11 @@ class ModificationFlip:
     which "ranks all nodes in ascending order according to their degrees, then flips their edges".
     The score of a pair is the sum of its ends' centralities:
 
-    * Additions go by the degree in the complement graph, as the paper's do, so the pairs of lowest
-      sum come first. All pairs with a target end that are no edges compete, without a list of them.
+    * Additions use the degree in the complement graph, as the paper's do, so the pairs of lowest
+      sum come first. All pairs with a target end that are not edges compete, without listing them.
     * Removals: GRB's text ranks ascending, its code descending by default; the paper's code has
-      both. Ascending is the default here, because edges at nodes that have few are the ones which
-      a model misses.
+      both. Ascending is the default here, because a model needs most the edges of nodes that have
+      few.
 
     Ties are broken at random. With 263 flips on Cora, GCNs keep on average, of 85.6 %:
 
@@ -52,9 +52,9 @@ class ModificationFlip:
 
     Args:
         centrality: `degree`, `eigenvector` or `betweenness` (from sampled sources).
-        order: `ascending` or `descending`: of removals. (our choice)
+        order: of removals, `ascending` or `descending`. (our choice)
         removal_share: part of the budget spent on removals, rounded down. (our choice)
-        restrict: `none`, or `deletions`: only removals.
+        restrict: `none`, or `deletions` for removals only.
         isolate: whether a node may lose its last edge. (GRB's default is False)
     """
 
@@ -72,7 +72,7 @@ class ModificationFlip:
     def __post_init__(self) -> None:
         choose("centrality", self.centrality, tuple(CENTRALITIES))
         choose("order", self.order, ORDERS)
-        check_share(self.removal_share)
+        check_removal_share(self.removal_share)
         check_restrict(self.restrict)
 
     def perturb(

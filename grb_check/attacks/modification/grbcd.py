@@ -8,17 +8,16 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_search import (
-    aim_of,
-    check_edge_search,
-    check_share,
-    unused,
-)
-from grb_check.attacks.edges.edge_set import edge_set
-from grb_check.attacks.edges.flip_sources import flip_source
+from grb_check.attacks.edges.edge_search import search_graph
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.flip_sources import Aim, flip_source
 from grb_check.attacks.edges.greedy import Plan, exchange_flips, greedy_flips
-from grb_check.attacks.graph_sets.grbcd import greedy_in_each
+from grb_check.attacks.graph_sets.flip_sources import Search
+from grb_check.attacks.graph_sets.flipped_graphs import FlippedGraphs
+from grb_check.attacks.graph_sets.graph_search import search_graphs
+from grb_check.attacks.graph_sets.greedy_flips import greedy_search
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import check_at_least, check_gradient_settings
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import UsageError
 
@@ -28,31 +27,27 @@ class ModificationGrbcd:
     """Greedy randomised block coordinate descent over the edges.
 
     `Robustness of Graph Neural Networks at Scale <https://arxiv.org/abs/2110.14038>`_ (Geisler et
-    al. 2021, section 3, GR-BCD): in each step the gradient with respect to the weights of a block
-    of pairs is taken on the graph as it is by then, and the flips of largest gain are made.
+    al. 2021, section 3, GR-BCD): each step takes the gradient with respect to the weights of a
+    block of pairs on the current graph, and makes the flips of largest gain.
 
-    Where the paper and we differ (our choices):
+    Differences from the paper (our choices):
 
-    - Where the model tells the gradients of all pairs (`DifferentiableModel.pair_gradients`), the
-      block is all of them, searched exactly; elsewhere it is random, anew in each step.
-    - No node gets two flips in one step. With a block of all pairs the paper's rule would heap
-      them on the same few nodes; random blocks kept them apart by accident.
+    - If the model has gradients of all pairs (`DifferentiableModel.pair_gradients`), the block is
+      all pairs, searched exactly; otherwise each step draws a random block.
+    - No node gets two flips in one step. With a block of all pairs the paper's rule would place
+      most flips at the same few nodes; random blocks spread them by accident.
     - The objective is `held_margin`; the paper's is the masked cross-entropy.
-    - Afterwards a random share of the flips is chosen anew, again and again (`exchanges`).
+    - Afterwards a random share of the flips is replaced, repeatedly (`exchanges`).
 
-    Where the targets are graphs, each has its own flips (`graph_sets.greedy_flips`): promising ones
-    are tried, not only ranked by their gradient, as long as the budget is small; graphs that are
-    lost get the rest of theirs where that leaves them lost; there are at most `MOST_STEPS` steps.
+    If the targets are graphs, each has its own flips (`graph_sets.greedy_flips`): with a small
+    budget the best candidates are tried, not only ranked by their gradient; a misclassified graph
+    gets the rest of its budget if it stays misclassified; there are at most `MOST_STEPS` steps.
 
     Args:
-        steps: in which the budget is spent.
+        steps: number of steps in which the budget is spent.
         exchanges: rounds of exchange afterwards.
-        exchange_share: of the flips in each of them.
-        block_size: random pairs tried in each step where all pairs cannot be.
-        objective: a name from `objectives.OBJECTIVES`.
-        isolate: whether a node may lose its last edge.
-        surrogates: models that are attacked together when black-box.
-        knowledge: `white-box` or `black-box`.
+        exchange_share: share of the flips that a round replaces.
+        block_size, objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 
     steps: int = 60
@@ -69,10 +64,13 @@ class ModificationGrbcd:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_edge_search(self, steps=self.steps, block_size=self.block_size)
-        check_share("exchange_share", self.exchange_share)
-        if self.exchanges < 0:
-            raise UsageError(f"exchanges is {self.exchanges}, allowed are 0 and more")
+        check_gradient_settings(self)
+        check_at_least(1, self, "steps", "block_size")
+        check_at_least(0, self, "exchanges")
+        if not 0 < self.exchange_share <= 1:
+            raise UsageError(
+                f"exchange_share is {self.exchange_share}; it must be above 0 and at most 1"
+            )
 
     def perturb(
         self,
@@ -81,31 +79,27 @@ class ModificationGrbcd:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Flip the edges of largest gain, any pair of nodes.
+        """Flip the pairs of nodes of largest gain.
 
         Raises:
-            GradientError: the model gives no gradient for edges.
+            GradientError: the model has no gradient for edges.
         """
         if threat.batch is not None:
-            return greedy_in_each(
-                graph,
-                threat,
-                model,
-                generator,
-                steps=self.steps,
-                exchanges=self.exchanges,
-                exchange_share=self.exchange_share,
-                block_size=self.block_size,
-                objective=self.objective,
-                isolate=self.isolate,
-            )
-        clean = edge_set(graph)
-        everywhere = torch.arange(graph.num_nodes, device=graph.x.device)
-        aim = aim_of(graph, threat, model, self.objective, everywhere)
-        if not threat.edge_budget or not threat.targets.numel() or graph.num_nodes < 2:
-            return Perturbation(notes=unused(threat, 0))
-        source = flip_source(aim, clean, self.block_size, generator)
-        plan = Plan(clean, source, self.isolate)
-        made = greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
-        made = exchange_flips(plan, aim, made, self.exchanges, self.exchange_share, generator)
-        return clean.perturbation(made, unused(threat, made.numel()))
+            return search_graphs(graph, threat, model, generator, self, self._of_each)
+
+        def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
+            source = flip_source(aim, clean, self.block_size, generator)
+            plan = Plan(clean, source, self.isolate)
+            made = greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
+            return exchange_flips(plan, aim, made, self.exchanges, self.exchange_share, generator)
+
+        return search_graph(graph, threat, model, self, find)
+
+    def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
+        return greedy_search(
+            search,
+            generator,
+            steps=self.steps,
+            exchanges=self.exchanges,
+            exchange_share=self.exchange_share,
+        )

@@ -1,4 +1,4 @@
-"""NEA: the flips that spoil the spectrum which DeepWalk embeds."""
+"""NEA: the flips that most damage the spectrum that DeepWalk embeds."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.edge_set import adjacency_of
+from grb_check.attacks.edges.flips_at_targets import most_additions
 from grb_check.attacks.edges.ranked_flips import best_flips, candidates_at
-from grb_check.attacks.edges.restriction import check_restrict, most_additions
-from grb_check.attacks.edges.sample_size import check_sample_size
 from grb_check.attacks.edges.spectra import (
     SAME,
     Floats,
@@ -23,8 +22,8 @@ from grb_check.attacks.edges.spectra import (
     weighted_changes,
 )
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import check_at_least, check_restrict
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-from grb_check.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,28 +37,28 @@ class ModificationNea:
     .. math:: L^2 \propto \sum_{p > K} f(\lambda_p)^2, \qquad f(\lambda) =
         \sum_{r=1}^{T} \lambda^r
 
-    (lemma 3), with the generalised eigenvalues of A and D in descending order. The attack takes the
-    flips which raise that most by the first-order changes of the eigenvalues (theorem 2), all at
-    once. As in GRB's code, A + I stands for A, so that D has no zeros; the estimate is linear in
-    the changes, so that equal eigenvalues do no harm.
+    (lemma 3), with the generalised eigenvalues of A and D in descending order. The attack makes the
+    flips that raise it most by the first-order changes of the eigenvalues (theorem 2), all at once.
+    As in GRB's code, A + I stands for A, so that D has no zeros; the estimate is linear in the
+    changes, so that equal eigenvalues cause no problem.
 
-    Not all N eigenpairs are made. The `eigenpairs` largest ones beside the trivial ones are, see
-    `spectra.leading_spectrum`, and K counts from there; of the others, which are small,
-    f(\lambda)^2 is taken as its first term \lambda^2, whose sum over the whole spectrum changes by
-    an exact formula. (Our choice: on Cora GCNs keep 82.2 % of 85.6 % so under 263 flips, 83.6 %
-    with the whole spectrum, 84.3 % with the 128 largest eigenpairs alone.)
+    Only the `eigenpairs` largest eigenpairs after the trivial ones are computed, see
+    `spectra.leading_spectrum`, and K counts from there; for the other, small eigenvalues,
+    f(\lambda)^2 is approximated by its first term \lambda^2, whose sum over the whole spectrum
+    changes by an exact formula. (Our choice: on Cora, GCNs keep 82.2 % of 85.6 % under 263 such
+    flips, 83.6 % with the whole spectrum, 84.3 % with the 128 largest eigenpairs alone.)
 
-    The sign is the paper's. Lowering the loss instead, by the whole spectrum, leaves 81.6 %: it
-    joins what is far apart in the graph, as STACK does, but is another attack than this.
+    The sign is the paper's. Lowering the loss instead, with the whole spectrum, leaves 81.6 %: it
+    joins distant parts of the graph, as STACK does, but is a different attack.
 
     Candidates are all edges at targets and a random sample of pairs at targets, as in the paper.
 
     Args:
         dimensions: K. (the paper's 32)
         window: T. (the paper's 5)
-        eigenpairs: how many are made. (our choice)
+        eigenpairs: number of eigenpairs computed. (our choice)
         additions_per_change: sampled pairs for each edge of the budget. (our choice)
-        restrict: `none`, or `deletions`: only removals, as GRB's code does.
+        restrict: `none`, or `deletions` for removals only, as in GRB's code.
         isolate: whether a node may lose its last edge. (GRB's default is False)
     """
 
@@ -76,12 +75,8 @@ class ModificationNea:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        for setting, least in (("dimensions", 0), ("window", 1), ("eigenpairs", 1)):
-            if getattr(self, setting) < least:
-                raise UsageError(
-                    f"{setting} is {getattr(self, setting)}, allowed are {least} and more"
-                )
-        check_sample_size(self.additions_per_change)
+        check_at_least(0, self, "dimensions")
+        check_at_least(1, self, "window", "eigenpairs", "additions_per_change")
         check_restrict(self.restrict)
 
     def perturb(
@@ -91,7 +86,7 @@ class ModificationNea:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Flip what raises the loss of the embedding; neither labels nor the model are used."""
+        """Flip the pairs that raise the embedding's loss; neither labels nor the model are used."""
         sample = self.additions_per_change * most_additions(self.restrict, threat.edge_budget)
         found = candidates_at(graph, threat, sample, generator)
         adjacency = adjacency_of(graph)
@@ -110,7 +105,7 @@ class ModificationNea:
         )
 
     def _changes(self, adjacency: Any, spectrum: Spectrum, pairs: Any, *, added: bool) -> Floats:
-        """The change of the loss's square by each pair, float64 [m]."""
+        """Return the change of the squared loss by each pair, float64 [m]."""
         values = spectrum.values
         slopes = beyond(values, self.dimensions) * square_slope(values, self.window)
         known = weighted_changes(spectrum, slopes - 2.0 * values, pairs, added=added)
@@ -119,7 +114,7 @@ class ModificationNea:
 
 
 def square_slope(values: Floats, window: int) -> Floats:
-    r"""The derivative of :math:`(\sum_{r=1}^{T} \lambda^r)^2` at each value, float64 [k]."""
+    r"""Return the derivative of :math:`(\sum_{r=1}^{T} \lambda^r)^2` at each value, float64 [k]."""
     powers = np.arange(1, window + 1)
     sums = (values[:, None] ** powers).sum(axis=1)
     slopes = (powers * values[:, None] ** (powers - 1)).sum(axis=1)
@@ -127,9 +122,9 @@ def square_slope(values: Floats, window: int) -> Floats:
 
 
 def beyond(values: Floats, dimensions: int) -> Floats:
-    """1 for the values [k], descending, after the first `dimensions`, 0 for these.
+    """Return weights float64 [k]: 0 for the first `dimensions` values [k], descending, then 1.
 
-    Equal values share what they have together, because nothing tells their vectors apart.
+    Equal values get the mean of their weights, because their vectors are interchangeable.
     """
     weights = (np.arange(values.size) >= dimensions).astype(np.float64)
     groups = np.cumsum(np.diff(values, prepend=values[:1]) < -SAME)

@@ -12,16 +12,17 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.feature_nodes import covering_nodes, objective_of_rows
 from grb_check.attacks.edges.removable import shortfall
-from grb_check.attacks.links.feature_search import check_search, maximise
+from grb_check.attacks.links.feature_search import check_ascent, maximise
 from grb_check.attacks.links.steps import sign_step
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import Attack, DifferentiableModel
+from grb_check.attacks.setting_checks import check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, apply
-from grb_check.errors import UsageError, choose
+from grb_check.errors import choose
 
-# Structure -> what makes the attack that spends the edge budget; GRB's is `deletions`.
+# Structure -> a function that makes the attack on edges; GRB's is `deletions`.
 STRUCTURES: Final[Mapping[str, Callable[[bool], Attack | None]]] = {
     "dice": lambda isolate: ModificationDice(isolate=isolate),
     "rnd": lambda isolate: ModificationRnd(isolate=isolate),
@@ -43,26 +44,24 @@ class ModificationPgd:
     .. math:: x_v \leftarrow \mathrm{clip}_{[l, h]}\left(x_v + \epsilon \cdot
         \mathrm{sign}(\nabla_{x_v} J(x))\right)
 
-    from where they are. J is `objective` over the guessed labels of all targets, and the best
-    iterate counts. All other rows stay as they are, in the range or not.
+    from their original values. J is `objective` over the guessed labels of all targets; the best
+    iterate is returned. Features of all other nodes stay unchanged, in the range or not.
 
-    Which nodes change matters most. GRB draws them at random. Here they are those which together
-    reach most targets within two hops, see `feature_nodes.covering_nodes`. (Our choice: with no
-    flips, 40 nodes on Cora leave a GCN 51 % of 85.4 %, random ones 70 %, and those with the largest
-    gradient within the range 78 to 80 %: it is large where a node sways itself.)
+    The choice of nodes matters most. GRB draws them at random. Here they are the targets that
+    together reach most targets within two hops, see `feature_nodes.covering_nodes`. (Our choice:
+    without flips, 40 such nodes on Cora leave a GCN 51 % of 85.4 %, random ones 70 %, and those
+    with the largest gradient within the range 78 to 80 %: a node's gradient is large if it mainly
+    affects itself.)
 
     Args:
         step_size: epsilon. (our choice)
-        iterations: most steps. (our choice; 500 smaller ones gained no more on Cora)
-        patience: stop after that many steps without a gain, see `feature_search.maximise`; None
-            takes all steps. (our choice)
-        objective: a name from `objectives.OBJECTIVES`. (our choice; GRB's is cross_entropy)
+        iterations: maximum number of steps. (our choice; 500 smaller ones gained no more on Cora)
+        objective: our choice; GRB's is cross_entropy.
         node_choice: `coverage` or `random`.
-        reach: weight of a path of two hops at which one node has another wholly. (our choice)
-        structure: what spends the edge budget: `rnd`, `dice`, `deletions` (GRB's) or `none`.
+        reach: weight of a two-hop path from which a node counts as fully reached. (our choice)
+        structure: attack that spends the edge budget: `rnd`, `dice`, `deletions` (GRB's) or `none`.
         isolate: whether a node may lose its last edge.
-        surrogates: models that are attacked together when black-box. (one GCN is GRB's)
-        knowledge: `black-box` or `white-box`.
+        patience, surrogates, knowledge: see `feature_search.AscentSettings`.
     """
 
     step_size: float = 0.05
@@ -80,14 +79,12 @@ class ModificationPgd:
     scenario: ClassVar[Scenario] = "modification"
     # Its output changes with theirs.
     version: ClassVar[int] = 1 + ModificationDice.version + ModificationRnd.version
-    harmony: ClassVar[float] = 0.0  # of injected nodes: there are none
 
     def __post_init__(self) -> None:
-        check_search(self)
+        check_ascent(self)
         choose("node_choice", self.node_choice, CHOICES)
         choose("structure", self.structure, tuple(STRUCTURES))
-        if not self.reach > 0:
-            raise UsageError(f"reach is {self.reach}, allowed is anything above 0")
+        check_positive(self, "reach")
 
     def perturb(
         self,
@@ -96,7 +93,7 @@ class ModificationPgd:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Flip edges, then choose nodes and find their features with the model's gradient."""
+        """Flip edges, then choose nodes and find features with the model's gradient."""
         structure = self._structure(graph, threat, model, generator)
         nodes = self._nodes(apply(graph, structure), threat, generator)
         if not nodes.numel():
@@ -117,7 +114,7 @@ class ModificationPgd:
         return attack.perturb(graph, threat, model, generator)
 
     def _nodes(self, graph: Data, threat: Threat, generator: torch.Generator) -> Tensor:
-        """The targets to change, int64 [m], on the CPU."""
+        """Return the targets whose features change, int64 [m], on the CPU."""
         targets = threat.targets.cpu()
         count = min(threat.modified_nodes, targets.numel())
         if self.node_choice == "random":
@@ -127,7 +124,7 @@ class ModificationPgd:
     def _features(
         self, graph: Data, nodes: Tensor, threat: Threat, model: DifferentiableModel
     ) -> Tensor:
-        """The best features float32 [m, d] of these nodes that gradient steps meet."""
+        """Return the best features float32 [m, d] of these nodes that gradient steps find."""
         nodes = nodes.to(graph.x.device)
         return maximise(
             objective_of_rows(graph, nodes, threat.targets, model, objective_named(self.objective)),

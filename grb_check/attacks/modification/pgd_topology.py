@@ -11,27 +11,30 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.best_flips import best_flips
-from grb_check.attacks.edges.edge_search import (
-    aim_of,
-    check_edge_search,
-    check_step_size,
-    unused,
-)
-from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.edges.flip_sources import (
-    Aim,
-    FlipSource,
-    flip_source,
-    tells_all_pairs,
-)
+from grb_check.attacks.edges.edge_search import search_graph
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.flip_sources import Aim, FlipSource, flip_source, tells_all_pairs
 from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
-from grb_check.attacks.graph_sets.pgd_topology import descent_in_each
+from grb_check.attacks.graph_sets.flip_sources import Search
+from grb_check.attacks.graph_sets.flipped_graphs import FlippedGraphs
+from grb_check.attacks.graph_sets.graph_search import search_graphs
+from grb_check.attacks.graph_sets.keyed_random import new_key
+from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen
+from grb_check.attacks.graph_sets.rounded_flips import relaxed_search
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import (
+    check_at_least,
+    check_gradient_settings,
+    check_positive,
+)
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.errors import GradientError
 
-REACH: Final = 8  # pairs of weight 0 looked at in a step, for each of the budget
+REACH: Final = 8  # pairs of weight 0 considered in a step, for each flip of the budget
+# For each graph of a set:
+LEAST_REACH: Final = 32  # at least that many pairs of weight 0
+RENEWED: Final = 10  # iterations after which these pairs are chosen again
 
 _Gains = tuple[Relaxed, Tensor]
 _GainsAt = Callable[[Relaxed], _Gains]
@@ -46,28 +49,24 @@ class ModificationPgdTopology:
     :math:`\sum s \le` budget, follow the gradient and are projected after each step; in the end
     they are rounded, see `relaxation.rounded`.
 
-    There is no array of all pairs: the projection keeps most weights at 0, so that the gradient is
-    needed at those above 0 and at the `REACH` times budget other pairs of largest gain, which are
-    found exactly (`best_flips`). Against a model that does not tell the gradients of all pairs it
-    is the same on one random block of `block_size`.
+    There is no array of all pairs: the projection keeps most weights at 0, so the gradient is only
+    needed for weights above 0 and for the `REACH` times budget other pairs of largest gain, which
+    are found exactly (`best_flips`). For a model without gradients of all pairs, the same is done
+    on one random block of `block_size` pairs.
 
     The objective is `held_margin` (our choice); the paper's are the cross-entropy and the margin.
-    The size of a step is relative to the gradient, see `relaxation.ascend`; the paper's is
+    The step size is relative to the gradient, see `relaxation.ascend`; the paper's is
     :math:`200 / \sqrt{t}` for all graphs.
 
-    Where the targets are graphs, each has its own weights, projection and rounding
-    (`graph_sets.pgd_topology`); a budget of one flip is spent on the strongest of many that are
+    If the targets are graphs, each has its own weights, projection and rounding
+    (`graph_sets.rounded_flips`); a budget of one flip is spent on the strongest of many that are
     tried.
 
     Args:
-        iterations: steps.
+        iterations: number of steps.
         step_size: see `relaxation.ascend`.
-        block_size: random pairs, where all cannot be had.
         samples: random roundings (the paper's K).
-        objective: a name from `objectives.OBJECTIVES`.
-        isolate: whether a node may lose its last edge.
-        surrogates: models that are attacked together when black-box.
-        knowledge: `white-box` or `black-box`.
+        block_size, objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 
     iterations: int = 100
@@ -84,8 +83,9 @@ class ModificationPgdTopology:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_edge_search(self, iterations=self.iterations, block_size=self.block_size)
-        check_step_size(self.step_size)
+        check_gradient_settings(self)
+        check_at_least(1, self, "iterations", "block_size")
+        check_positive(self, "step_size")
 
     def perturb(
         self,
@@ -97,33 +97,18 @@ class ModificationPgdTopology:
         """Flip any pairs of nodes.
 
         Raises:
-            GradientError: the model gives no gradient for edges.
+            GradientError: the model has no gradient for edges.
         """
         if threat.batch is not None:
-            return descent_in_each(
-                graph,
-                threat,
-                model,
-                generator,
-                iterations=self.iterations,
-                step_size=self.step_size,
-                block_size=self.block_size,
-                samples=self.samples,
-                objective=self.objective,
-                isolate=self.isolate,
-            )
-        budget = threat.edge_budget
-        if not budget or not threat.targets.numel() or graph.num_nodes < 2:
-            return Perturbation(notes=unused(threat, 0))
-        clean = edge_set(graph)
-        everywhere = torch.arange(graph.num_nodes, device=graph.x.device)
-        aim = aim_of(graph, threat, model, self.objective, everywhere)
-        source = flip_source(aim, clean, self.block_size, generator)
-        gains_at = self._gains_at(clean, aim, source, budget)
-        relaxed = self._search(gains_at, clean, budget)
-        plan = Plan(clean, source, self.isolate)
-        flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
-        return clean.perturbation(flips, unused(threat, flips.numel()))
+            return search_graphs(graph, threat, model, generator, self, self._of_each)
+
+        def find(clean: EdgeSet, aim: Aim) -> Tensor:
+            source, budget = flip_source(aim, clean, self.block_size, generator), threat.edge_budget
+            relaxed = self._search(self._gains_at(clean, aim, source, budget), aim, budget)
+            plan = Plan(clean, source, self.isolate)
+            return rounded(relaxed, plan, aim, budget, self.samples, generator)
+
+        return search_graph(graph, threat, model, self, find)
 
     def _gains_at(self, clean: EdgeSet, aim: Aim, source: FlipSource, budget: int) -> _GainsAt:
         ones = torch.ones(2 * clean.codes.numel(), dtype=aim.x.dtype, device=aim.x.device)
@@ -132,8 +117,8 @@ class ModificationPgdTopology:
         block = source(clean, clean.codes.new_empty(0), self.block_size).codes
         return _gains_of_block(block, clean, aim)
 
-    def _search(self, gains_at: _GainsAt, clean: EdgeSet, budget: int) -> Relaxed:
-        relaxed = Relaxed(clean.codes.new_empty(0), torch.empty(0, device=clean.codes.device))
+    def _search(self, gains_at: _GainsAt, aim: Aim, budget: int) -> Relaxed:
+        relaxed = Relaxed(aim.rows.new_empty(0), aim.x.new_empty(0))
         for iteration in range(self.iterations):
             wider, gains = gains_at(relaxed)
             if not wider.codes.numel():
@@ -141,35 +126,41 @@ class ModificationPgdTopology:
             relaxed = ascend(wider, gains, budget, self.step_size, iteration).without_negligible()
         return relaxed
 
+    def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
+        return relaxed_search(
+            search,
+            _best_of_each(search),
+            iterations=self.iterations,
+            every=RENEWED,
+            step_size=self.step_size,
+            samples=self.samples,
+            key=new_key(generator),
+        )
+
 
 def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int) -> _GainsAt:
-    """Gains at the flips, and at the `reach` other pairs of largest gain."""
+    """Return gains of the relaxed flips and of the `reach` other pairs of largest gain."""
     every_node = torch.arange(clean.num_nodes, device=clean.codes.device)
 
     def gains_at(relaxed: Relaxed) -> _Gains:
-        present = clean.has(relaxed.codes)
-        added = relaxed.codes[~present]
-        codes = torch.cat([clean.codes, added]).sort().values
-        weights = torch.ones_like(codes, dtype=aim.x.dtype)
-        weights[torch.searchsorted(codes, relaxed.codes)] = torch.where(
-            present, 1 - relaxed.weights, relaxed.weights
-        )
-        edges = EdgeSet(codes, clean.num_nodes)
+        edges, weights = clean.partly_flipped(relaxed.codes, relaxed.weights)
         gradients = aim.model.pair_gradients(
             aim.x, edges.edge_index(), aim.targets, aim.value, weights.repeat(2)
         )
         if gradients is None:
-            raise GradientError("the model tells no gradients of pairs for weighted edges")
+            raise GradientError(
+                "the model has gradients of pairs, but not for weighted edges; leave the attack out"
+            )
         others = best_flips(gradients, clean, every_node, relaxed.codes, reach)
         own = gradients.at(clean.ends(relaxed.codes))
-        wider = relaxed.joined(others.codes)
-        return wider, torch.cat([torch.where(present, -own, own), others.gains])
+        own = torch.where(clean.has(relaxed.codes), -own, own)
+        return relaxed.joined(others.codes), torch.cat([own, others.gains])
 
     return gains_at
 
 
 def _gains_of_block(block: Tensor, clean: EdgeSet, aim: Aim) -> _GainsAt:
-    """Gains at the pairs with these codes alone."""
+    """Return gains of the pairs with these codes only."""
     codes = block.sort().values
     gains = gains_of(Relaxed(codes, torch.zeros_like(codes, dtype=aim.x.dtype)), clean, aim)
 
@@ -179,3 +170,19 @@ def _gains_of_block(block: Tensor, clean: EdgeSet, aim: Aim) -> _GainsAt:
         return Relaxed(codes, weights), gains(weights)
 
     return gains_at
+
+
+def _best_of_each(search: Search) -> Widen:
+    """Return the pairs of each graph with the largest gains at its weights, half of them removals.
+
+    Other pairs of weight 0 would stay at 0, so that they need no gradient.
+    """
+
+    def widen(owners: Tensor, relaxed: RelaxedRows) -> Tensor:
+        reach = (REACH * search.graphs.budgets[owners]).clamp(min=LEAST_REACH)
+        count = int(reach.max()) // 2
+        ranked = search.source(owners, relaxed.codes, count, relaxed.weights).in_turn()
+        place = torch.arange(ranked.shape[1], device=ranked.device)
+        return ranked.masked_fill(place >= reach[:, None], -1)
+
+    return widen

@@ -1,4 +1,4 @@
-"""PR-BCD: relaxed flips in a block of pairs that is renewed on the way."""
+"""PR-BCD: relaxed flips in a block of pairs that is renewed repeatedly."""
 
 from __future__ import annotations
 
@@ -6,24 +6,34 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.edge_search import (
-    aim_of,
-    check_edge_search,
-    check_step_size,
-    unused,
-)
-from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.edge_search import search_graph
+from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
 from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
-from grb_check.attacks.graph_sets.prbcd import blocks_in_each
+from grb_check.attacks.graph_sets.flip_sources import Search
+from grb_check.attacks.graph_sets.flipped_graphs import FlippedGraphs
+from grb_check.attacks.graph_sets.graph_search import search_graphs
+from grb_check.attacks.graph_sets.keyed_random import new_key, uniform
+from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, Widen, without
+from grb_check.attacks.graph_sets.rounded_flips import relaxed_search
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import (
+    check_at_least,
+    check_gradient_settings,
+    check_positive,
+)
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
-PROMISING: Final = 20  # pairs that a block is drawn from for each that it takes
-RENEWED: Final = 0.8  # of the iterations, in which blocks are renewed
+PROMISING: Final = 20  # a block is drawn from that many times as many pairs
+RENEWED: Final = 0.8  # share of the iterations during which blocks are renewed
+# For each graph of a set:
+LEAST_BLOCK: Final = 32  # pairs in a block at least ...
+BUDGETS: Final = 4  # ... and that many for each flip of the graph's budget
+PROMISING_OF_EACH: Final = 4  # as PROMISING
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,29 +43,27 @@ class ModificationPrbcd:
     `Robustness of Graph Neural Networks at Scale <https://arxiv.org/abs/2110.14038>`_ (Geisler et
     al. 2021, section 3, algorithm 1): weights :math:`0 \le p \le 1` of the flips in a block of
     pairs, :math:`\sum p \le` budget, follow the gradient of the objective and are projected after
-    each step; now and then the pairs that came to nothing give way to others; in the end the
+    each step; from time to time pairs of negligible weight are replaced by others; in the end the
     weights are rounded, see `relaxation.rounded`.
 
-    Where the paper and we differ (our choices): a block is drawn from the pairs of largest gain on
-    the graph as it is rounded by then, `PROMISING` for each one that is taken, where the model
-    tells the gradients of all pairs; elsewhere it is the best quarter of random pairs. So a block
-    of 5,000 does better than one of 250,000 random pairs. Random it has to be: the pairs of largest
+    Differences from the paper (our choices): if the model has gradients of all pairs, a block is
+    drawn at random from the pairs of largest gain on the currently rounded graph, `PROMISING` for
+    each one that it takes; otherwise it is the best quarter of random pairs. Such a block of 5,000
+    does better than one of 250,000 random pairs. The draw is needed because the pairs of largest
     gain are all at the same few nodes. The objective is `held_margin`; the paper's choice is the
     tanh margin.
 
-    Where the targets are graphs, each has its own block, projection and rounding
-    (`graph_sets.prbcd`); a budget of one flip is spent on the strongest of many that are tried.
+    If the targets are graphs, each has its own block, projection and rounding
+    (`graph_sets.rounded_flips`); a budget of one flip is spent on the strongest of many that are
+    tried.
 
     Args:
-        iterations: steps.
+        iterations: number of steps.
         step_size: see `relaxation.ascend`.
-        block_size: pairs in a block, at least twice the budget.
+        block_size: pairs in a block; always at least twice the budget.
         renew_every: iterations with the same block.
         samples: random roundings.
-        objective: a name from `objectives.OBJECTIVES`.
-        isolate: whether a node may lose its last edge.
-        surrogates: models that are attacked together when black-box.
-        knowledge: `white-box` or `black-box`.
+        objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 
     iterations: int = 60
@@ -73,13 +81,9 @@ class ModificationPrbcd:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_edge_search(
-            self,
-            iterations=self.iterations,
-            block_size=self.block_size,
-            renew_every=self.renew_every,
-        )
-        check_step_size(self.step_size)
+        check_gradient_settings(self)
+        check_at_least(1, self, "iterations", "block_size", "renew_every")
+        check_positive(self, "step_size")
 
     def perturb(
         self,
@@ -91,33 +95,18 @@ class ModificationPrbcd:
         """Flip any pairs of nodes.
 
         Raises:
-            GradientError: the model gives no gradient for edges.
+            GradientError: the model has no gradient for edges.
         """
         if threat.batch is not None:
-            return blocks_in_each(
-                graph,
-                threat,
-                model,
-                generator,
-                iterations=self.iterations,
-                step_size=self.step_size,
-                block_size=self.block_size,
-                renew_every=self.renew_every,
-                samples=self.samples,
-                objective=self.objective,
-                isolate=self.isolate,
-            )
-        budget = threat.edge_budget
-        if not budget or not threat.targets.numel() or graph.num_nodes < 2:
-            return Perturbation(notes=unused(threat, 0))
-        clean = edge_set(graph)
-        everywhere = torch.arange(graph.num_nodes, device=graph.x.device)
-        aim = aim_of(graph, threat, model, self.objective, everywhere)
-        drawn = CHOSEN * self.block_size
-        plan = Plan(clean, flip_source(aim, clean, drawn, generator), self.isolate)
-        relaxed = self._search(plan, aim, budget, generator)
-        flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
-        return clean.perturbation(flips, unused(threat, flips.numel()))
+            return search_graphs(graph, threat, model, generator, self, self._of_each)
+
+        def find(clean: EdgeSet, aim: Aim) -> Tensor:
+            source = flip_source(aim, clean, CHOSEN * self.block_size, generator)
+            plan, budget = Plan(clean, source, self.isolate), threat.edge_budget
+            relaxed = self._search(plan, aim, budget, generator)
+            return rounded(relaxed, plan, aim, budget, self.samples, generator)
+
+        return search_graph(graph, threat, model, self, find)
 
     def _search(self, plan: Plan, aim: Aim, budget: int, generator: torch.Generator) -> Relaxed:
         relaxed = Relaxed(plan.clean.codes.new_empty(0), aim.x.new_empty(0))
@@ -134,9 +123,44 @@ class ModificationPrbcd:
     def _renewed(
         self, relaxed: Relaxed, plan: Plan, budget: int, generator: torch.Generator
     ) -> Relaxed:
-        """The flips that count, and new pairs besides."""
+        """Return the flips of noticeable weight together with new pairs."""
         room = max(0, max(self.block_size, 2 * budget) - relaxed.codes.numel())
         now = plan.clean.flipped(relaxed.largest(budget))
         ranked = plan.source(now, relaxed.codes, PROMISING * room)
         order = torch.randperm(ranked.codes.numel(), generator=generator)[:room]
         return relaxed.joined(ranked.codes[order.to(ranked.codes.device)])
+
+    def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
+        return relaxed_search(
+            search,
+            _renewed_of_each(search, self.block_size, new_key(generator)),
+            iterations=self.iterations,
+            every=self.renew_every,
+            step_size=self.step_size,
+            samples=self.samples,
+            key=new_key(generator),
+        )
+
+
+def _renewed_of_each(search: Search, block_size: int, key: int) -> Widen:
+    """Return new pairs for each graph's block, drawn from those of largest gain of either kind.
+
+    A block has `BUDGETS` pairs for each flip of its graph's budget, at least `LEAST_BLOCK` and at
+    most `block_size`, but always twice the budget.
+    """
+
+    def widen(owners: Tensor, relaxed: RelaxedRows) -> Tensor:
+        budgets = search.graphs.budgets[owners]
+        flips = relaxed.largest(budgets, int(budgets.max()))
+        sizes = (BUDGETS * budgets).clamp(min=LEAST_BLOCK, max=block_size).maximum(2 * budgets)
+        room = (sizes - (relaxed.codes >= 0).sum(1)).clamp(min=0)
+        ranked = search.source(owners, flips, PROMISING_OF_EACH * int(sizes.max()) // 2).in_turn()
+        place = torch.arange(ranked.shape[1], device=ranked.device)
+        ranked = ranked.masked_fill(place >= PROMISING_OF_EACH * room[:, None], -1)
+        ranked = without(ranked, relaxed.codes)
+        draw = uniform(key, owners[:, None], ranked, (relaxed.codes + 2).sum(1, keepdim=True))
+        order = draw.masked_fill(ranked < 0, 2.0).argsort(dim=1, stable=True)
+        chosen = ranked.gather(1, order)[:, : int(sizes.max())]
+        return chosen.masked_fill(place[: chosen.shape[1]] >= room[:, None], -1)
+
+    return widen

@@ -1,31 +1,33 @@
-"""Random edge flips: every pair of nodes is as likely as any other."""
+"""Random edge flips, uniform over all pairs of nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.edges.removable import shortfall
-from grb_check.attacks.edges.uniform_pairs import REASON, random_pairs
-from grb_check.attacks.graph_sets.random_flips import flips_in_each
+from grb_check.attacks.edges.removable import removable, shortfall
+from grb_check.attacks.graph_sets.graph_list import budgets_and_starts
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+
+_REASON: Final = "the graph has no other pair that may be flipped"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModificationRandomFlips:
-    """Flips of pairs drawn uniformly from all pairs of nodes: the floor for global attacks.
+    """Flips of pairs drawn uniformly from all pairs of nodes: the lower bound for global attacks.
 
     The random baseline of `On the Adversarial Robustness of Graph Contrastive Learning Methods
-    <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023). As nearly all pairs of a sparse
-    graph are no edges, nearly all flips are additions, and few of them touch a target; RND draws
-    half removals, at targets only.
+    <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023). Most pairs of a sparse graph are
+    not edges, so nearly all flips are additions, and few of them touch a target; RND in contrast
+    removes as many edges as it adds, at targets only.
 
-    Where the targets are graphs, pairs are drawn from those inside each, within its own budget.
+    If the targets are graphs, pairs are drawn inside each graph, within its own budget.
 
     Args:
         isolate: whether a node may lose its last edge.
@@ -46,9 +48,48 @@ class ModificationRandomFlips:
         generator: torch.Generator,
     ) -> Perturbation:
         """Flip random pairs; neither labels, targets nor the model are used."""
-        if threat.batch is not None:
-            return flips_in_each(graph, threat, generator, isolate=self.isolate)
-        clean = edge_set(graph)
-        clean = EdgeSet(clean.codes.cpu(), clean.num_nodes)
-        flips = random_pairs(clean, threat.edge_budget, generator, isolate=self.isolate)
-        return clean.perturbation(flips, shortfall(flips.numel(), threat.edge_budget, REASON))
+        whole = edge_set(graph)
+        codes, num_nodes = whole.codes.cpu(), whole.num_nodes
+        if threat.batch is None:
+            budgets, starts = torch.tensor([threat.edge_budget]), torch.tensor([0, num_nodes])
+        else:
+            budgets, starts = (each.cpu() for each in budgets_and_starts(threat))
+        found = [codes[:0]]
+        bounds = torch.searchsorted(codes, starts * num_nodes).tolist()
+        for index, (start, budget) in enumerate(
+            zip(starts.tolist(), budgets.tolist(), strict=False)
+        ):
+            size = int(starts[index + 1]) - start
+            if not budget or size < 2:
+                continue
+            ends = whole.ends(codes[bounds[index] : bounds[index + 1]]) - start
+            own = EdgeSet(ends[0] * size + ends[1], size)
+            found.append(whole.encode(own.ends(self._flips(own, budget, generator)) + start))
+        flips = torch.cat(found)
+        notes = shortfall(flips.numel(), int(budgets.sum()), _REASON)
+        return EdgeSet(codes, num_nodes).perturbation(flips, notes)
+
+    def _flips(self, clean: EdgeSet, budget: int, generator: torch.Generator) -> Tensor:
+        """Return codes of `budget` distinct pairs, or of all that may be flipped if fewer."""
+        spare = 0 if self.isolate else clean.codes.numel()  # at most that many are rejected
+        flips = _distinct_pairs(clean, budget + spare, generator)
+        if not self.isolate:
+            present = clean.has(flips)
+            stays = ~removable(clean.ends(flips[present]), clean.degrees(), isolate=False)
+            flips = flips[~torch.isin(flips, flips[present][stays])]
+        return flips[:budget]
+
+
+def _distinct_pairs(edges: EdgeSet, count: int, generator: torch.Generator) -> Tensor:
+    """Return codes of `count` distinct pairs of nodes, or of all pairs if fewer."""
+    num_nodes = edges.num_nodes
+    every = num_nodes * (num_nodes - 1) // 2
+    if 2 * count >= every:
+        pairs = torch.triu_indices(num_nodes, num_nodes, offset=1)
+        codes = edges.encode(pairs)
+        return codes[torch.randperm(every, generator=generator)[:count]]
+    codes = torch.empty(0, dtype=torch.int64)
+    while codes.numel() < count:
+        ends = torch.randint(num_nodes, (2, 2 * count + 16), generator=generator)
+        codes = torch.unique(torch.cat([codes, edges.encode(ends[:, ends[0] != ends[1]])]))
+    return codes[torch.randperm(codes.numel(), generator=generator)[:count]]

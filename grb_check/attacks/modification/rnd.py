@@ -8,25 +8,25 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.random_pairs import check_share, random_flips
-from grb_check.attacks.edges.restriction import check_restrict, most_additions
+from grb_check.attacks.edges.flips_at_targets import most_additions, random_flips_at_targets
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import check_removal_share, check_restrict
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModificationRnd:
-    """Random removals and additions at targets, the floor for every modification attack.
+    """Random removals and additions at targets: the lower bound for modification attacks.
 
     `Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_ (Zheng et al. 2021, appendix
     A.4.2), attack RND, which modifies the structure of the graph at random. Removals are drawn
-    uniformly from the edges with a target end, additions uniformly from the pairs with a target
-    end that are no edge. The benchmark's own code only removes; its threat allows additions too,
-    so both are used here.
+    uniformly from the edges with a target end, additions uniformly from the other pairs with a
+    target end. The benchmark's code only removes; its threat also allows additions, so both are
+    used here.
 
     Args:
         removal_share: part of the budget spent on removals, rounded down. (our choice)
-        restrict: `none`, or `deletions`: only removals, as GRB's code does.
+        restrict: `none`, or `deletions` for removals only, as in GRB's code.
         isolate: whether a node may lose its last edge. (GRB's default is False)
     """
 
@@ -40,7 +40,7 @@ class ModificationRnd:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_share(self.removal_share)
+        check_removal_share(self.removal_share)
         check_restrict(self.restrict)
 
     def perturb(
@@ -52,7 +52,7 @@ class ModificationRnd:
     ) -> Perturbation:
         """Flip random edges; neither labels nor the model are used."""
         additions = most_additions(self.restrict, threat.edge_budget)
-        return random_flips(
+        return random_flips_at_targets(
             graph,
             threat,
             groups=torch.arange(graph.num_nodes),

@@ -1,4 +1,4 @@
-"""STACK: the flips that change the spectrum of a generic graph filter most."""
+"""STACK: the flips that most change the spectrum of a generic graph filter."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.adjacency import adjacency_of
-from grb_check.attacks.edges.random_pairs import check_share
-from grb_check.attacks.edges.ranked_flips import (
-    best_of_each_kind,
-    candidates_at,
-)
-from grb_check.attacks.edges.restriction import check_restrict, most_additions
-from grb_check.attacks.edges.sample_size import check_sample_size
+from grb_check.attacks.edges.edge_set import adjacency_of
+from grb_check.attacks.edges.flips_at_targets import most_additions
+from grb_check.attacks.edges.ranked_flips import best_of_each_kind, candidates_at
 from grb_check.attacks.edges.spectra import energy, energy_changes
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.setting_checks import (
+    check_at_least,
+    check_removal_share,
+    check_restrict,
+)
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModificationStack:
-    r"""Remove and add the edges that change a graph filter's spectrum most.
+    r"""Remove and add the edges that most change a graph filter's spectrum.
 
     `Blindfolded Attackers Still Threatening: Strict Black-Box Adversarial Attacks on Graphs
-    <https://arxiv.org/abs/2012.06757>`_ (Xu et al. 2022). Whatever the model, it filters with a
-    power of D and A + I; the attack maximises how far the filter S = D^{-1/2} (A + I) D^{-1/2}
-    moves, by a lower bound that holds for the spectrum alone:
+    <https://arxiv.org/abs/2012.06757>`_ (Xu et al. 2022). Any model filters with A + I and powers
+    of D; the attack maximises the change of the filter S = D^{-1/2} (A + I) D^{-1/2} through a
+    lower bound in terms of the spectrum:
 
     .. math:: \lVert S' - S \rVert_F \ge
         \left| \sqrt{\textstyle\sum_p \lambda_p'^2} - \sqrt{\textstyle\sum_p \lambda_p^2} \right|.
 
-    The authors estimate each new eigenvalue to first order from a dense decomposition. The sum of
-    all squares is the squared norm of S, though, which one flip changes in the terms of its two
-    ends alone: `spectra.energy_changes` has the exact change of each pair, from one sparse product,
-    and no eigenvalue is needed. (Our choice: with the 128 largest eigenpairs to first order, GCNs
-    keep 83.4 % of 85.6 % on Cora under 263 flips; so, 81.3 %.)
+    The authors estimate each new eigenvalue to first order from a dense decomposition. But the sum
+    of all squares is the squared norm of S, of which a flip only changes the terms of its two ends:
+    `spectra.energy_changes` gives the exact change by each pair from one sparse product, without
+    eigenvalues. (Our choice: with the 128 largest eigenpairs to first order, GCNs keep 83.4 % of
+    85.6 % on Cora under 263 flips; with this, 81.3 %.)
 
     Removals are ranked among all edges at targets, additions among a random sample of pairs at
-    targets, as the authors do. A flip's change is that of the flip alone: a second edge added at a
-    node does less than it says, so that each node gets one before any gets two. (our choice, where
-    the authors update their estimate after each flip; GRB's code does not)
+    targets, as the authors do. Changes are those of single flips: a second edge added at a node
+    does less, so each node gets one before any gets two. (our choice; the authors update their
+    estimate after each flip, GRB's code does not)
 
     Args:
         removal_share: part of the budget spent on removals, rounded down. (our choice)
         additions_per_change: sampled pairs for each edge of the budget. (our choice; the authors
             take 20,000 in all)
-        restrict: `none`, or `deletions`: only removals, as GRB's code does.
+        restrict: `none`, or `deletions` for removals only, as in GRB's code.
         isolate: whether a node may lose its last edge. (GRB's default is False)
     """
 
@@ -64,8 +64,8 @@ class ModificationStack:
     version: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        check_share(self.removal_share)
-        check_sample_size(self.additions_per_change)
+        check_removal_share(self.removal_share)
+        check_at_least(1, self, "additions_per_change")
         check_restrict(self.restrict)
 
     def perturb(
@@ -75,7 +75,7 @@ class ModificationStack:
         model: DifferentiableModel,
         generator: torch.Generator,
     ) -> Perturbation:
-        """Flip what changes the filter's norm most; neither labels nor the model are used."""
+        """Flip the pairs that most change the norm; neither labels nor the model are used."""
         sample = self.additions_per_change * most_additions(self.restrict, threat.edge_budget)
         found = candidates_at(graph, threat, sample, generator)
         adjacency = adjacency_of(graph)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import graph_of, graphs
 
 from grb_check.attacks.edges import centrality
-from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.edge_set import adjacency_of
 
 
 def generator() -> torch.Generator:

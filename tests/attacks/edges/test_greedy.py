@@ -14,7 +14,7 @@ from torch import Tensor
 from grb_check.attacks.edges.best_flips import Ranked
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
-from grb_check.attacks.edges.greedy import Plan, exchange_flips, greedy_flips, standing
+from grb_check.attacks.edges.greedy import Plan, exchange_flips, greedy_flips, held_targets
 from grb_check.attacks.objectives import cross_entropy
 
 NONE = torch.empty(0, dtype=torch.int64)
@@ -113,7 +113,7 @@ def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> N
     plan = Plan(clean, flip_source(aim, clean, 40, draws), isolate)
     made = greedy_flips(plan, NONE, budget, 3)
     after = exchange_flips(plan, aim, made, 4, share, draws)
-    assert standing(plan, aim, after) <= standing(plan, aim, made)
+    assert held_targets(plan, aim, after) <= held_targets(plan, aim, made)
     assert after.numel() == after.unique().numel() <= made.numel()
     if not isolate:
         assert (clean.flipped(after).degrees() > 0)[clean.degrees() > 0].all()
@@ -139,20 +139,20 @@ def test_exchange_finds_better_flips() -> None:
     plan = Plan(clean, flip_source(aim, clean, 500, draws), True)
     start = torch.tensor(codes_of(clean))[torch.randperm(435, generator=draws)[:6]]
     after = exchange_flips(plan, aim, start, 20, 0.3, draws)
-    assert standing(plan, aim, after)[0] < standing(plan, aim, start)[0]
+    assert held_targets(plan, aim, after)[0] < held_targets(plan, aim, start)[0]
     assert exchange_flips(plan, aim, NONE, 20, 0.3, draws).numel() == 0
 
 
-def test_standing_counts_the_held_targets_and_the_objective() -> None:
+def test_strength_counts_the_held_targets_and_the_objective() -> None:
     """Of the targets alone, on the flipped graph."""
     x = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     graph = graph_of(3, [], x=x, y=torch.tensor([0, 1, 1]))
     model = LinearModel(2, 2, weight=torch.eye(2))
     aim = Aim(model, x, torch.tensor([0, 1]), graph.y[:2], cross_entropy, torch.arange(3))
     plan = Plan(edge_set(graph), Fixed({}), True)
-    assert standing(plan, aim, NONE)[0] == 2
+    assert held_targets(plan, aim, NONE)[0] == 2
     flips = plan.clean.encode(torch.tensor([[0], [1]]))  # both see (1.5, 0.5)
-    held, minus = standing(plan, aim, flips)
+    held, minus = held_targets(plan, aim, flips)
     logits = torch.tensor([[1.5, 0.5], [1.5, 0.5]])
     assert held == 1
     assert abs(minus + float(cross_entropy(logits, torch.tensor([0, 1])))) < 1e-6

@@ -12,7 +12,7 @@ from strategies import LinearModel, graph_of, graphs
 
 from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
-from grb_check.attacks.edges.greedy import Plan, standing
+from grb_check.attacks.edges.greedy import Plan, held_targets
 from grb_check.attacks.edges.relaxation import (
     Relaxed,
     ascend,
@@ -105,7 +105,7 @@ def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isola
     flips = rounded(relaxed, plan, aim, budget, 3, generator)
     assert flips.numel() == flips.unique().numel() <= budget
     if isolate:
-        assert standing(plan, aim, flips) <= standing(plan, aim, relaxed.largest(budget))
+        assert held_targets(plan, aim, flips) <= held_targets(plan, aim, relaxed.largest(budget))
     else:
         assert (clean.flipped(flips).degrees() > 0)[clean.degrees() > 0].all()
 

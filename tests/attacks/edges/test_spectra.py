@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import graph_of, graphs, undirected
 
 from grb_check.attacks.edges import spectra
-from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.edge_set import adjacency_of
 
 few = settings(deadline=None, max_examples=80)
 RING = [(i, (i + 1) % 12) for i in range(12)]

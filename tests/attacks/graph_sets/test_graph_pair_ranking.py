@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.attacks.graph_sets import pair_ranking
-from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, nothing
+from grb_check.attacks.graph_sets.flip_sources import RANDOM_PAIRS, Search, search_of
+from grb_check.attacks.graph_sets.flipped_graphs import row_objective
+from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, no_flips
 from grb_check.attacks.graph_sets.pair_ranking import best_of_each, ranked_rows
-from grb_check.attacks.graph_sets.promising import RANDOM_PAIRS, Search, search_of
-from grb_check.attacks.graph_sets.standings import values_of
 from grb_check.attacks.pair_gradients import PairGradients
 
 few = settings(deadline=None, max_examples=30)
@@ -33,7 +33,7 @@ def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> No
     graph, threat = union
     graphs = graph_list(graph, threat, victim_on(graph))
     owners = torch.arange(graph.y.numel())
-    copies = graphs.copies(owners, nothing(owners.numel(), 0, owners))
+    copies = graphs.copies(owners, no_flips(owners.numel(), 0, owners))
     gradients = random_gradients(graph.num_nodes, seed)
     ends = [(a, b) for a, b in graph.edge_index.T.tolist() if a < b]
     every = [
@@ -108,7 +108,7 @@ def test_kinds_come_in_turn_and_removals_weigh_more_by_a_factor() -> None:
 def search_on(graphs: GraphList, block_size: int = 1_000) -> Search:
     return search_of(
         graphs,
-        values_of("margin"),
+        row_objective("margin"),
         isolate=True,
         block_size=block_size,
         generator=torch.Generator().manual_seed(0),
@@ -120,7 +120,7 @@ def test_random_pairs_are_all_pairs_of_a_small_graph() -> None:
     graph = union_of([5, 3], [[(0, 1), (1, 2), (2, 3)], [(0, 1)]])
     graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
     owners = torch.tensor([0, 1])
-    found = search_on(graphs).source(owners, nothing(2, 0, owners), 10)
+    found = search_on(graphs).source(owners, no_flips(2, 0, owners), 10)
     removals, additions = found.removals.codes, found.additions.codes
     assert [sorted(each[each >= 0].tolist()) for each in removals] == [[1, 7, 13], [1]]
     assert [sorted(each[each >= 0].tolist()) for each in additions] == [
@@ -136,7 +136,7 @@ def test_random_pairs_of_a_large_graph_are_distinct_and_a_fourth_are_edges() -> 
     graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
     owners = torch.tensor([0, 1])
     source = search_on(graphs).source
-    first, second = (source(owners, nothing(2, 0, owners), 1_000) for _ in range(2))
+    first, second = (source(owners, no_flips(2, 0, owners), 1_000) for _ in range(2))
     for found in (first, second):
         for row in (0, 1):
             codes = found.additions.codes[row]
@@ -169,7 +169,7 @@ def test_gains_at_partly_made_flips_are_those_of_autograd() -> None:
     of_pairs.requires_grad_()
     logits_of = victim.with_pairs(graph.x, graph.edge_index, pairs, torch.arange(2))
     assert logits_of is not None
-    values_of("margin")(logits_of(of_pairs), graph.y).sum().backward()
+    row_objective("margin")(logits_of(of_pairs), graph.y).sum().backward()
     gains = torch.where(present > 0, -of_pairs.grad, of_pairs.grad)
     for row, (start, size) in enumerate(((0, 5), (5, 4))):
         for kind in (found.additions, found.removals):
@@ -189,11 +189,11 @@ def test_factors_that_are_too_large_are_taken_from_fewer_graphs_at_once(monkeypa
     graphs = graph_list(graph, threat_to(graph, [1] * 3), victim_on(graph))
     owners = torch.arange(3)
     whole = search_on(graphs)
-    expected = whole.source(owners, nothing(3, 0, owners), 3)
+    expected = whole.source(owners, no_flips(3, 0, owners), 3)
     monkeypatch.setattr(
         "grb_check.gradients.layer_factors.MOST_ENTRIES", 110
     )  # of one graph, not of two
-    found = whole.source(owners, nothing(3, 0, owners), 3)
+    found = whole.source(owners, no_flips(3, 0, owners), 3)
     for kind, whole_kind in (
         (found.additions, expected.additions),
         (found.removals, expected.removals),
@@ -208,9 +208,9 @@ def test_graphs_that_tell_nothing_are_searched_at_random(monkeypatch) -> None:
     graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph))
     owners = torch.arange(2)
     search = search_on(graphs)
-    expected = search.source(owners, nothing(2, 0, owners), 4)
+    expected = search.source(owners, no_flips(2, 0, owners), 4)
     monkeypatch.setattr("grb_check.gradients.layer_factors.MOST_ENTRIES", 0)
-    found = search.source(owners, nothing(2, 0, owners), 4)
+    found = search.source(owners, no_flips(2, 0, owners), 4)
     assert torch.equal(found.removals.codes, expected.removals.codes)
     assert torch.allclose(found.additions.gains, expected.additions.gains, atol=1e-5)
 
@@ -220,6 +220,6 @@ def test_isolating_removals_are_no_candidates() -> None:
     graphs = graph_list(graph, threat_to(graph, [2]), victim_on(graph))
     owners = torch.tensor([0])
     source = replace(search_on(graphs).source, isolate=False)
-    assert sorted(source(owners, nothing(1, 0, owners), 3).removals.codes[0].tolist()) == [1, 2, 6]
+    assert sorted(source(owners, no_flips(1, 0, owners), 3).removals.codes[0].tolist()) == [1, 2, 6]
     after = source(owners, torch.tensor([[1]]), 3).removals.codes[0]  # 0 and 1 have one edge left
     assert after.tolist() == [-1, -1, -1]

@@ -9,8 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.attacks.edges.relaxation import project
-from grb_check.attacks.graph_sets.graph_list import each_budget, graph_list, joined, nothing
-from grb_check.attacks.graph_sets.hashed_draws import uniform
+from grb_check.attacks.graph_sets.graph_list import (
+    append_flips,
+    budgets_and_starts,
+    graph_list,
+    no_flips,
+)
+from grb_check.attacks.graph_sets.keyed_random import uniform
 from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, project_rows, without
 from grb_check.attacks.threat import Perturbation, Threat, apply
 
@@ -50,12 +55,12 @@ def test_codes_of_another_row_do_not_count() -> None:
 
 
 def test_flips_find_the_free_places() -> None:
-    found = joined(torch.tensor([[3, -1, -1], [3, 4, -1]]), torch.tensor([[-1, 8], [7, -1]]))
+    found = append_flips(torch.tensor([[3, -1, -1], [3, 4, -1]]), torch.tensor([[-1, 8], [7, -1]]))
     assert found.tolist() == [[3, 8, -1], [3, 4, 7]]
 
 
 def test_draws_belong_to_their_keys() -> None:
-    """Whatever is drawn together with them; another salt gives others."""
+    """Whatever is drawn together with them; another key gives others."""
     graphs, pairs = torch.arange(5)[:, None], torch.arange(1000)
     drawn = uniform(1, graphs, pairs)
     assert torch.equal(drawn[3, 10:20], uniform(1, torch.tensor(3), torch.arange(10, 20)))
@@ -83,7 +88,7 @@ def test_a_copy_with_flips_is_the_attacked_graph(union, data) -> None:
     victim = victim_on(graph)
     graphs = graph_list(graph, threat, victim)
     owners = data.draw(st.lists(st.sampled_from(range(graph.y.numel())), min_size=1, max_size=5))
-    flips = nothing(len(owners), 3, graphs.starts)
+    flips = no_flips(len(owners), 3, graphs.starts)
     for row, owner in enumerate(owners):
         size = int(graphs.sizes[owner])
         codes = [a * size + b for a in range(size) for b in range(a + 1, size)]
@@ -106,11 +111,13 @@ def test_a_copy_with_flips_is_the_attacked_graph(union, data) -> None:
 
 def test_budgets_of_graphs_that_are_no_targets_are_none() -> None:
     graph = union_of([2, 3, 1], [[], [], []])
-    budgets, starts = each_budget(threat_to(graph, [1, 2, 3], [2, 0]))
+    budgets, starts = budgets_and_starts(threat_to(graph, [1, 2, 3], [2, 0]))
     assert budgets.tolist() == [1, 0, 3]
     assert starts.tolist() == [0, 2, 5, 6]
 
 
 def test_a_threat_to_nodes_has_no_graphs() -> None:
     with pytest.raises(ValueError, match="to nodes, not to graphs"):
-        each_budget(Threat(scenario="modification", targets=torch.tensor([0]), edge_budget=1))
+        budgets_and_starts(
+            Threat(scenario="modification", targets=torch.tensor([0]), edge_budget=1)
+        )

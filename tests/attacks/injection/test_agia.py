@@ -206,5 +206,5 @@ def test_links_stay_where_the_weights_of_edges_are_none(
 )
 def test_settings_that_no_exchange_can_have_are_refused(setting: str, value: float) -> None:
     """Each is named with its value."""
-    with pytest.raises(UsageError, match=f"{setting} is {value}, "):
+    with pytest.raises(UsageError, match=f"{setting} is {value}; it must be"):
         InjectionAgia(**{setting: value})

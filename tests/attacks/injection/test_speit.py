@@ -99,5 +99,5 @@ def test_ties_are_broken_at_random() -> None:
 @pytest.mark.parametrize("inner_links", [-2, 1, 3])
 def test_a_ring_of_odd_or_negative_degree_is_refused(inner_links: int) -> None:
     """With what is allowed."""
-    with pytest.raises(UsageError, match=rf"inner_links is {inner_links}, allowed are 0, 2, 4"):
+    with pytest.raises(UsageError, match=rf"inner_links is {inner_links}; it must be 0, 2, 4"):
         InjectionSpeit(inner_links=inner_links)

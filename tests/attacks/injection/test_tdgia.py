@@ -129,7 +129,7 @@ def test_features_fill_a_range_that_is_not_symmetric(limits: tuple[float, float]
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rounds": 0}, "rounds is 0, allowed are 1 and more"),
+        ({"rounds": 0}, "rounds is 0; it must be 1 or more"),
         ({"dealing": "odd"}, "unknown dealing 'odd'; allowed: grouped, even"),
         ({"objective": "loss"}, "unknown objective 'loss'"),
     ],

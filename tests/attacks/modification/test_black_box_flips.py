@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, graph_of, graphs, threats, undirected
 
-from grb_check.attacks.edges.adjacency import adjacency_of
+from grb_check.attacks.edges.edge_set import adjacency_of
 from grb_check.attacks.edges.spectra import leading_spectrum
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.flip import ModificationFlip
@@ -247,7 +247,7 @@ def test_slope_of_the_squared_sum_of_powers() -> None:
         (ModificationFlip, "order", "up", "unknown order 'up'"),
         (ModificationFlip, "removal_share", 2.0, "removal_share is 2.0"),
         (ModificationStack, "additions_per_change", 0, "additions_per_change is 0"),
-        (ModificationNea, "window", 0, "window is 0, allowed are 1 and more"),
+        (ModificationNea, "window", 0, "window is 0; it must be 1 or more"),
         (ModificationNea, "eigenpairs", 0, "eigenpairs is 0"),
         (ModificationNea, "dimensions", -1, "dimensions is -1"),
     ],

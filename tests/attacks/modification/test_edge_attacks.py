@@ -233,8 +233,8 @@ def test_random_flips_of_a_star_that_keeps_its_edges() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"steps": 0}, "steps is 0, allowed are 1 and more"),
-        ({"block_size": -3}, "block_size is -3, allowed are 1 and more"),
+        ({"steps": 0}, "steps is 0; it must be 1 or more"),
+        ({"block_size": -3}, "block_size is -3; it must be 1 or more"),
         ({"objective": "margins"}, "unknown objective 'margins'.*did you mean 'margin'"),
         ({"knowledge": "grey-box"}, "unknown knowledge 'grey-box'"),
         ({"surrogates": ("gat",)}, "'gat'"),
@@ -251,7 +251,7 @@ def test_settings_of_one_attack_are_checked() -> None:
     """The restriction of FGA, the exchange of GR-BCD."""
     with pytest.raises(UsageError, match="unknown restrict 'removals'"):
         ModificationFga(restrict="removals")
-    with pytest.raises(UsageError, match="exchanges is -1, allowed are 0 and more"):
+    with pytest.raises(UsageError, match="exchanges is -1; it must be 0 or more"):
         ModificationGrbcd(exchanges=-1)
     for share in (0.0, 1.5, float("nan")):
         with pytest.raises(UsageError, match=r"exchange_share is .*above 0 and at most 1"):

@@ -189,7 +189,7 @@ def test_model_without_gradient_is_an_error() -> None:
     [
         ("structure", "flip", "unknown structure 'flip'"),
         ("node_choice", "degree", "unknown node_choice 'degree'"),
-        ("reach", 0.0, "reach is 0.0, allowed is anything above 0"),
+        ("reach", 0.0, "reach is 0.0; it must be above 0"),
         ("step_size", -1.0, "step_size is -1.0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Uniformly chosen edges to remove and to add, at targets, without N x N arrays."""
+"""Random flips at targets, each equally likely, without N x N arrays."""
 
 from __future__ import annotations
 
@@ -16,16 +16,9 @@ from grb_check.attacks.edges.removable import (
     shortfall,
 )
 from grb_check.attacks.threat import Perturbation, Threat
-from grb_check.errors import UsageError
 
 
-def check_share(removal_share: float) -> None:
-    """Raise `UsageError` unless the share of removals is in [0, 1]."""
-    if not 0.0 <= removal_share <= 1.0:
-        raise UsageError(f"removal_share is {removal_share}, allowed is 0 to 1")
-
-
-def random_flips(
+def random_flips_at_targets(
     graph: Data,
     threat: Threat,
     *,
@@ -37,19 +30,19 @@ def random_flips(
     isolate: bool,
     generator: torch.Generator,
 ) -> Perturbation:
-    """Spend the edge budget on random edges with at least one target end.
+    """Spend the edge budget on random flips of pairs with a target end.
 
     Args:
         graph: clean graph.
         threat: targets and edge budget.
-        groups: int64 [N] on the CPU, 0 .. number of groups - 1: edges are added between nodes of
-            different groups only.
-        remove_within: remove edges inside one group only; otherwise any.
-        partners: bool [N] each, in order of preference, which together hold each node once: the
-            other ends of the edges.
-        removal_share: part of the budget for removals, rounded down. What one kind has no
-            candidates for goes to the other; what neither can use is noted.
-        most_additions: no more edges than that are added.
+        groups: int64 [N] on the CPU, 0 .. number of groups - 1: edges are only added between
+            different groups.
+        remove_within: remove edges inside groups only; otherwise any.
+        partners: bool [N] each, a partition of the nodes: the other ends of the flips, in order of
+            preference.
+        removal_share: part of the budget for removals, rounded down. If one kind runs out of
+            candidates, the other gets the rest; a note reports what neither can use.
+        most_additions: maximum number of added edges.
         isolate: whether a node may lose its last edge.
         generator: the source of randomness.
     """
@@ -75,17 +68,22 @@ def random_flips(
     )
 
 
+def most_additions(restrict: str, budget: int) -> int:
+    """Return how many edges may be added: the whole budget, or none for `deletions`."""
+    return 0 if restrict == "deletions" else budget
+
+
 def split_budget(
     budget: int, removal_share: float, removable: int, addable: int
 ) -> tuple[int, int]:
-    """Removals and additions: the share, rounded down; what one cannot use goes to the other."""
+    """Return numbers of removals and additions; what one kind cannot use goes to the other."""
     removals = min(int(removal_share * budget), removable)
     additions = min(budget - removals, addable)
     return min(budget - additions, removable), additions
 
 
 def pairs_across(targets: Tensor, groups: Tensor, partners: Tensor) -> tuple[PairRanges, int]:
-    """All pairs of a target and a partner of another group, edges or not, and how many they are.
+    """Return all pairs of a target and a partner of another group, edges or not, and their number.
 
     Args:
         targets: int64 [t].
@@ -99,17 +97,17 @@ def pairs_across(targets: Tensor, groups: Tensor, partners: Tensor) -> tuple[Pai
     sizes = torch.bincount(groups[order], minlength=count)
     size = sizes[groups[targets]]  # of each target's group, [t]
     start = (sizes.cumsum(0) - sizes)[groups[targets]]  # in the order, [t]
-    # What comes before a target's own group, and what comes after it.
+    # The partners before a target's own group, and those after it.
     begin = torch.cat([torch.zeros_like(start), start + size])
     end = torch.cat([start, torch.full_like(start, order.numel())])
     ranges = PairRanges(targets.repeat(2), begin, end, order, is_target)
     both = torch.bincount(groups[is_target & partners])
-    twice = int(both.sum()) ** 2 - int((both**2).sum())  # named by either of two targets
+    twice = int(both.sum()) ** 2 - int((both**2).sum())  # pairs of two targets are listed twice
     return ranges, int((end - begin).sum()) - twice // 2
 
 
 class _Pool:
-    """The pairs that may be added between targets and some of the nodes."""
+    """Pairs that may be added between targets and some of the nodes."""
 
     def __init__(self, targets: Tensor, groups: Tensor, partners: Tensor, across: Tensor) -> None:
         is_target = mask_of(targets, groups.numel())
@@ -121,7 +119,7 @@ class _Pool:
 
 
 def _sample(pools: Sequence[_Pool], wanted: int, generator: torch.Generator) -> Tensor:
-    """Pairs int64 [2, wanted], from a pool only what those before it do not have."""
+    """Return pairs int64 [2, wanted], from each pool only what the ones before it lack."""
     found = []
     for pool in pools:
         part = min(wanted, pool.free)
@@ -133,7 +131,7 @@ def _sample(pools: Sequence[_Pool], wanted: int, generator: torch.Generator) -> 
 def _by_preference(
     edges: Tensor, targets: Tensor, partners: Sequence[Tensor], generator: torch.Generator
 ) -> Tensor:
-    """The edges in random order, those to the first partners first."""
+    """Return the edges in random order, those to the first partners first."""
     edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
     first, second = edges
     is_target = mask_of(targets, partners[0].numel())

@@ -1,4 +1,4 @@
-"""Where the attacks on graphs get their flips from: gradients for all pairs, or for random ones."""
+"""Sources of candidate flips of graphs: a model's gradients for all pairs, or for random ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.greedy import last_edges
-from grb_check.attacks.graph_sets.graph_list import Copies, GraphList, in_order, nothing
-from grb_check.attacks.graph_sets.hashed_draws import new_salt, uniform
+from grb_check.attacks.graph_sets.graph_list import Copies, GraphList, no_flips, row_major_order
+from grb_check.attacks.graph_sets.keyed_random import new_key, uniform
 from grb_check.attacks.graph_sets.pair_ranking import (
     RankedKinds,
     RankedRows,
@@ -20,23 +19,39 @@ from grb_check.attacks.graph_sets.pair_ranking import (
     largest,
     ranked_rows,
 )
-from grb_check.attacks.graph_sets.standings import RowValues
+from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.errors import GradientError
 
-RANDOM_PAIRS: Final = 300  # of a graph, tried each time where gradients for all are not told
-TRIAL_NODES: Final = 2_000  # of the graphs on which it is found out what the model tells
+RANDOM_PAIRS: Final = 300  # of a graph, drawn each time if the model lacks gradients of all pairs
+TRIAL_NODES: Final = 2_000  # of the graphs on which it is found out which gradients it has
 
 
-class PairSource(Protocol):
+RowObjective = Callable[[Tensor, Tensor], Tensor]
+
+
+def row_objective(name: str) -> RowObjective:
+    """Return the objective of that name for each graph alone: logits [V, c], labels [V] to [V].
+
+    `held_margin` becomes the margin: it would be scaled by the margin of the single target, so that
+    its gradient has the same direction; and unlike it, the margin still has a gradient once a graph
+    is misclassified, for the rest of its budget.
+    """
+    objective = objective_named("margin" if name == "held_margin" else name)
+    by_row = torch.func.vmap(lambda row, label: objective(row[None], label[None]))
+    return lambda logits, labels: by_row(logits, labels)
+
+
+class FlipSource(Protocol):
     """Ranks flips of graphs."""
 
     def __call__(
         self, owners: Tensor, flips: Tensor, count: int, weights: Tensor | None = None
     ) -> RankedKinds:
-        """At most `count` additions and `count` removals of each graph [V] under its flips [V, B].
+        """Return `count` additions and `count` removals of each graph [V] with flips [V, B] made.
 
-        Those are not among them, nor, where no node may be isolated, removals that would do so.
+        Fewer if there are fewer. These flips are not among them, nor removals that would isolate a
+        node if that is not allowed.
 
         Args:
             weights: float [V, B], 0 to 1, how much each of `flips` is made; 1 if not given.
@@ -46,64 +61,63 @@ class PairSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What an attack on graphs has at hand.
+    """The fixed part of a search for flips in graphs.
 
     Attributes:
-        graphs: all of them.
-        values: the objective of each, see `standings.values_of`.
-        source: where flips come from.
+        graphs: all graphs.
+        objective: of each graph, see `row_objective`.
+        source: of candidate flips.
         isolate: whether a node may lose its last edge.
     """
 
     graphs: GraphList
-    values: RowValues
-    source: PairSource
+    objective: RowObjective
+    source: FlipSource
     isolate: bool
 
 
 def search_of(
     graphs: GraphList,
-    values: RowValues,
+    objective: RowObjective,
     *,
     isolate: bool,
     block_size: int,
     generator: torch.Generator,
 ) -> Search:
-    """With flips among all pairs where the model tells their gradients, else among random ones.
+    """Return a search among all pairs if the model has their gradients, else random pairs.
 
-    Found out on the first graphs with a budget; what the model learns of itself there it keeps
-    for all others.
+    That is found out on the first graphs with a budget, and holds for all others.
 
     Args:
-        graphs: at least one of them can be attacked.
-        block_size: of a graph's pairs, tried each time where they are random; at most
-            `RANDOM_PAIRS` are. All pairs are where there are no more.
+        graphs: of which at least one can be attacked.
+        block_size: number of random pairs of a graph, at most `RANDOM_PAIRS`; a graph with fewer
+            pairs is searched completely.
 
     Raises:
-        GradientError: the model gives no gradient for the weights of edges at all.
+        GradientError: the model has no gradient for the weights of edges.
     """
     first = graphs.attackable()
     nodes = graphs.sizes[first].cumsum(0)
     first = first[: 1 + int((nodes < TRIAL_NODES).sum())]
-    trial = graphs.copies(first, nothing(first.numel(), 0, first))
+    trial = graphs.copies(first)
     graphs = replace(graphs, model=trial.model)
-    some_pairs = _RandomPairs(graphs, values, isolate, min(block_size, RANDOM_PAIRS), generator)
-    if _all_gradients(trial, values, trial.edge_index) is not None:
-        every_pair = _AllPairs(graphs, values, isolate, some_pairs)
-        return Search(graphs, values, every_pair, isolate)
-    _, pairs = trial.pairs(_random_block(trial, first, some_pairs.most, new_salt(generator)))
+    some_pairs = _RandomPairs(graphs, objective, isolate, min(block_size, RANDOM_PAIRS), generator)
+    if _all_gradients(trial, objective, trial.edge_index) is not None:
+        every_pair = _AllPairs(graphs, objective, isolate, some_pairs)
+        return Search(graphs, objective, every_pair, isolate)
+    _, pairs = trial.pairs(_random_block(trial, first, some_pairs.most, new_key(generator)))
     if weighted_logits(trial, pairs) is None:
         raise GradientError(
             "the model gives no gradient for edges: it takes no weights of them, neither as "
-            "edge_weight nor as a matrix nor on the messages of its layers"
+            "edge_weight nor as a matrix nor on the messages of its layers; leave the attack out"
         )
-    return Search(graphs, values, some_pairs, isolate)
+    return Search(graphs, objective, some_pairs, isolate)
 
 
 @dataclass(frozen=True, eq=False)
 class _AllPairs:
     graphs: GraphList
-    values: RowValues
+    objective: RowObjective
     isolate: bool
     otherwise: _RandomPairs
 
@@ -131,21 +145,23 @@ class _AllPairs:
     def _ranked(
         self, owners: Tensor, flips: Tensor, count: int, weights: Tensor | None
     ) -> RankedKinds:
-        """Of the graphs of one pass; of fewer where the factors of all would take too much."""
+        """Rank the pairs of the graphs of one pass, or of fewer if their factors are too large."""
         copies = self.graphs.copies(owners, flips)
         if weights is None:
-            gradients = _all_gradients(copies, self.values, copies.edge_index)
+            gradients = _all_gradients(copies, self.objective, copies.edge_index)
         else:
-            edges, of_edges = _partly_flipped(copies, flips, weights)
+            given, pairs = copies.pairs(flips)
+            of_flips = weights[given].to(copies.x.dtype)
+            edges, of_edges = copies.clean.partly_flipped(copies.clean.encode(pairs), of_flips)
             both = edges.edge_index()
-            order = in_order(both, edges.num_nodes)
+            order = row_major_order(both, edges.num_nodes)
             of_both = of_edges.repeat(2)[order]
-            gradients = _all_gradients(copies, self.values, both[:, order], of_both)
+            gradients = _all_gradients(copies, self.objective, both[:, order], of_both)
             copies = replace(copies, edges=copies.clean)
         if gradients is not None:
             barred = _forbidden(copies, flips, self.isolate)
             return best_of_each(gradients, copies, barred, count)
-        if owners.numel() == 1:  # a layer that follows a formula on one graph may not on another
+        if owners.numel() == 1:  # a layer may match a closed form on one graph and not on another
             return self.otherwise(owners, flips, count, weights)
         halves = copies.every.tensor_split(2)
         return self._of_parts(halves, owners, flips, count, weights)
@@ -154,7 +170,7 @@ class _AllPairs:
 @dataclass(frozen=True, eq=False)
 class _RandomPairs:
     graphs: GraphList
-    values: RowValues
+    objective: RowObjective
     isolate: bool
     most: int
     generator: torch.Generator
@@ -162,23 +178,23 @@ class _RandomPairs:
     def __call__(
         self, owners: Tensor, flips: Tensor, count: int, weights: Tensor | None = None
     ) -> RankedKinds:
-        """Those that are made by more than a half are taken as made."""
+        """Rank random pairs; flips of weight above 0.5 count as made."""
         made = flips if weights is None else torch.where(weights > 0.5, flips, -1)
-        salt, found = new_salt(self.generator), []
+        key, found = new_key(self.generator), []
         for part in self.graphs.parts(owners, self.graphs.pair_counts[owners].clamp(max=self.most)):
             copies = self.graphs.copies(owners[part], made[part])
-            block = _random_block(copies, owners[part], self.most, salt)
+            block = _random_block(copies, owners[part], self.most, key)
             block = _without(block, copies, _forbidden(copies, flips[part], self.isolate))
             found.append(
-                _ranked_kinds(copies, block, pair_gains(copies, self.values, block), count)
+                _ranked_kinds(copies, block, pair_gains(copies, self.objective, block), count)
             )
         return _stacked(found)
 
 
-def pair_gains(copies: Copies, values: RowValues, codes: Tensor) -> Tensor:
-    """The first-order gain of flipping each of the pairs codes [V, m]: float [V, m].
+def pair_gains(copies: Copies, objective: RowObjective, codes: Tensor) -> Tensor:
+    """Return the first-order gain of flipping each of the pairs codes [V, m], float [V, m].
 
-    0 for -1, and where these pairs of these graphs happen to have no gradient.
+    0 for -1, and for all if these pairs of these graphs happen to have no gradient.
     """
     given, pairs = copies.pairs(codes)
     gains = copies.x.new_zeros(codes.shape)
@@ -188,42 +204,30 @@ def pair_gains(copies: Copies, values: RowValues, codes: Tensor) -> Tensor:
     present = copies.edges.has(copies.edges.encode(pairs))
     weights = present.to(copies.x.dtype).requires_grad_()
     with torch.enable_grad():
-        total = values(logits_of(weights), copies.labels).sum()
+        total = objective(logits_of(weights), copies.labels).sum()
         (gradient,) = torch.autograd.grad(total, weights)
     gains[given] = torch.where(present, -gradient, gradient)
     return gains
 
 
 def weighted_logits(copies: Copies, pairs: Tensor) -> Callable[[Tensor], Tensor] | None:
-    """The model's map from weights of pairs [2, m] to logits of all copies, if it has one."""
+    """Return the model's map from weights of pairs [2, m] to logits of all copies, or None."""
     if not pairs.numel():
         return None
     return copies.model.with_pairs(copies.x, copies.edge_index, pairs, copies.every)
 
 
 def _all_gradients(
-    copies: Copies, values: RowValues, edge_index: Tensor, weights: Tensor | None = None
+    copies: Copies, objective: RowObjective, edge_index: Tensor, weights: Tensor | None = None
 ) -> PairGradients | None:
     def total(logits: Tensor) -> Tensor:
-        return values(logits, copies.labels).sum()
+        return objective(logits, copies.labels).sum()
 
     return copies.model.pair_gradients(copies.x, edge_index, copies.every, total, weights)
 
 
-def _partly_flipped(copies: Copies, flips: Tensor, weights: Tensor) -> tuple[EdgeSet, Tensor]:
-    """Clean edges and flips together, and their weights: what an edge keeps, what a pair gets."""
-    given, pairs = copies.pairs(flips)
-    flipped = copies.clean.encode(pairs)
-    present = copies.clean.has(flipped)
-    codes = torch.cat([copies.clean.codes, flipped[~present]]).sort().values
-    of_edges = torch.ones_like(codes, dtype=copies.x.dtype)
-    of_flips = weights[given].to(of_edges)
-    of_edges[torch.searchsorted(codes, flipped)] = torch.where(present, 1 - of_flips, of_flips)
-    return EdgeSet(codes, copies.clean.num_nodes), of_edges
-
-
 def _forbidden(copies: Copies, flips: Tensor, isolate: bool) -> Tensor:
-    """int64 [2, f], pairs in the copies' numbers: the flips, and last edges that have to stay."""
+    """Return pairs int64 [2, f] of copies that may not be flipped: the flips, and last edges."""
     _, pairs = copies.pairs(flips)
     if isolate:
         return pairs
@@ -231,9 +235,9 @@ def _forbidden(copies: Copies, flips: Tensor, isolate: bool) -> Tensor:
     return torch.cat([pairs, copies.clean.ends(last)], dim=1)
 
 
-def _random_block(copies: Copies, owners: Tensor, most: int, salt: int) -> Tensor:
-    """Codes int64 [V, m] of distinct pairs of each graph: all where there are at most `most`, else
-    random ones, of which a fourth are edges."""
+def _random_block(copies: Copies, owners: Tensor, most: int, key: int) -> Tensor:
+    """Return codes int64 [V, m] of distinct pairs of each graph: all if at most `most`, otherwise
+    random ones, a fourth of them edges."""
     sizes = copies.sizes[:, None]
     every = torch.arange(most, device=owners.device)
     all_pairs = sizes * (sizes - 1) // 2
@@ -241,37 +245,37 @@ def _random_block(copies: Copies, owners: Tensor, most: int, salt: int) -> Tenso
     complete = torch.where(every < all_pairs, first * sizes + second, -1)
 
     ends = [
-        (uniform(salt, owners[:, None], every, every.new_tensor(end)) * sizes).long()
+        (uniform(key, owners[:, None], every, every.new_tensor(end)) * sizes).long()
         for end in (0, 1)
     ]
     low, high = torch.minimum(*ends), torch.maximum(*ends)
     drawn = torch.where(low < high, low * sizes + high, -1)
-    edges = _random_edges(copies, owners, most // 4, salt)
+    edges = _random_edges(copies, owners, most // 4, key)
     drawn = _distinct(torch.cat([edges, drawn], dim=1)[:, :most])
     return torch.where(all_pairs <= most, complete, drawn)
 
 
-def _random_edges(copies: Copies, owners: Tensor, most: int, salt: int) -> Tensor:
-    """Codes int64 [V, most] of random edges of each graph, some of them more than once."""
+def _random_edges(copies: Copies, owners: Tensor, most: int, key: int) -> Tensor:
+    """Return codes int64 [V, most] of random edges of each graph, possibly with repetitions."""
     rows, codes = copies.local(copies.edges.ends(copies.edges.codes))
     if not codes.numel():
-        return nothing(owners.numel(), most, codes)
+        return no_flips(owners.numel(), most, codes)
     found = torch.bincount(rows, minlength=owners.numel())
     every = torch.arange(most, device=owners.device)
-    place = uniform(salt, owners[:, None], every, every.new_tensor(2)) * found[:, None]
+    place = uniform(key, owners[:, None], every, every.new_tensor(2)) * found[:, None]
     place = (place.long() + (found.cumsum(0) - found)[:, None]).clamp(max=codes.numel() - 1)
     return torch.where(found[:, None] > 0, codes[place], -1)
 
 
 def _pair_numbered(numbers: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """The pairs (1, 0), (2, 0), (2, 1), (3, 0), ... of these numbers, the smaller end first."""
+    """Return the pairs at these positions of (0, 1), (0, 2), (1, 2), (0, 3), ..., for each size."""
     second = ((1 + (1 + 8 * numbers.double()).sqrt()) / 2).long()
     first = numbers - second * (second - 1) // 2
     return first.expand(sizes.shape[0], -1), second.expand(sizes.shape[0], -1)
 
 
 def _distinct(codes: Tensor) -> Tensor:
-    """Codes [V, m] with -1 for all that come a second time in their row; sorted."""
+    """Return codes [V, m] sorted, with -1 for repetitions in a row."""
     ordered = codes.sort(dim=1).values
     again = torch.zeros_like(ordered, dtype=torch.bool)
     again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
@@ -279,7 +283,7 @@ def _distinct(codes: Tensor) -> Tensor:
 
 
 def _without(codes: Tensor, copies: Copies, barred: Tensor) -> Tensor:
-    """Codes [V, m] with -1 for the pairs [2, f] in the copies' numbers."""
+    """Return codes [V, m] with -1 for the pairs [2, f] of the copies' nodes."""
     given, pairs = copies.pairs(codes)
     refused = torch.isin(copies.clean.encode(pairs), copies.clean.encode(barred))
     kept = codes[given].masked_fill(refused, -1)
@@ -287,7 +291,7 @@ def _without(codes: Tensor, copies: Copies, barred: Tensor) -> Tensor:
 
 
 def _ranked_kinds(copies: Copies, codes: Tensor, gains: Tensor, count: int) -> RankedKinds:
-    """Codes [V, m] and their gains, by what flipping them does."""
+    """Rank codes [V, m] with gains [V, m], additions and removals separately."""
     given, pairs = copies.pairs(codes)
     present = torch.zeros_like(given)
     present[given] = copies.edges.has(copies.edges.encode(pairs))
