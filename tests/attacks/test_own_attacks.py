@@ -65,7 +65,7 @@ def test_an_object_a_class_or_a_function_makes_an_attack(found: object) -> None:
         (lambda size: Mine(), "raised when called without arguments:\n.*missing 1 required"),
         (SimpleNamespace(**vars(returning(0)) | {"name": "a/b"}), "'a/b' cannot be"),
         (SimpleNamespace(**vars(returning(0)) | {"name": "a+b"}), "cannot be part of a case id"),
-        (SimpleNamespace(**vars(returning(0)) | {"name": 3}), "its name 3 cannot stand"),
+        (SimpleNamespace(**vars(returning(0)) | {"name": 3}), "its name 3 cannot be"),
         (
             SimpleNamespace(**vars(returning(0)) | {"scenario": "poisoning"}),
             "scenario is 'poisoning'; allowed: modification, injection",
