@@ -24,7 +24,6 @@ BROKEN: dict[str, set[str]] = {
     "circles": set(),
     "late": {
         "__main__",
-        "attacks.own_attacks",
         "cli.dataset_report",
         "cli.replay",
         "evaluation.store",
