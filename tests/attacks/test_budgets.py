@@ -1,4 +1,4 @@
-"""Tests of the budgets: the published table and the rule for other graphs."""
+"""Budgets: the published table, and the rule for other graphs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUBLISHED = [
 def dataset_of(
     name: str, num_nodes: int, num_features: int = 1, edges: int = 3, targets: int | None = None
 ) -> Dataset:
-    """A dataset with GRB's test sizes; its features take no memory, however many there are."""
+    """A dataset with GRB's test sizes; its features take no memory."""
     graph = graph_of(4, [(0, 1), (1, 2), (2, 3)][:edges])
     graph.x = torch.tensor([-0.3]).expand(num_nodes, num_features)
     tenth = num_nodes // 10 if targets is None else targets
@@ -64,7 +64,7 @@ def test_published_datasets_get_the_published_budget(
 
 
 def test_published_range_is_that_of_the_table() -> None:
-    """On a GRB dataset the table's range counts, elsewhere the dataset's own."""
+    """GRB's datasets have the table's range, others their own."""
     assert threat_for(dataset_of("grb-cora", 2680, 302), "easy", "injection").feature_range == (
         -0.94,
         0.94,
@@ -94,7 +94,7 @@ def test_scaled_rule_gives_cora_exactly_and_the_others_within_a_factor() -> None
 
 @given(st.integers(4, 3000), st.integers(1, 900))
 def test_small_graphs_get_a_budget_that_can_be_used(num_nodes, targets) -> None:
-    """At least one injected node, and no more edges at it than there are targets."""
+    """There is at least one injected node, with at most as many edges as targets."""
     threat = threat_for(dataset_of("other", num_nodes, targets=targets), "easy", "injection")
     assert threat.injected_nodes >= 1
     assert 1 <= threat.edges_per_injected_node <= targets
@@ -105,7 +105,7 @@ def test_small_graphs_get_a_budget_that_can_be_used(num_nodes, targets) -> None:
     ("edges", "budget"), [(0, 0), (1, 1), (19, 1), (39, 1), (40, 2), (5148, 257)]
 )
 def test_modification_may_change_five_percent_of_the_edges(edges, budget) -> None:
-    """Rounded down, at least one where there is an edge."""
+    """The number is rounded down, but at least 1 if there is an edge."""
     dataset = dataset_of("other", 10_000)
     path = torch.arange(edges)
     dataset.graph.edge_index = torch.stack(
@@ -120,7 +120,7 @@ def test_modification_may_change_five_percent_of_the_edges(edges, budget) -> Non
 def test_modification_may_change_the_features_of_five_percent_of_the_targets(
     targets, nodes
 ) -> None:
-    """Rounded down, at least one; of the range of the dataset."""
+    """The number is rounded down, but at least 1; the range is the dataset's."""
     dataset = dataset_of("other", 10_000, targets=targets)
     threat = threat_for(dataset, "hard", "modification")
     assert threat.modified_nodes == nodes
@@ -129,7 +129,7 @@ def test_modification_may_change_the_features_of_five_percent_of_the_targets(
 
 @given(st.integers(1, 100), st.integers(1, 900))
 def test_a_budget_is_a_share_rounded_down(percent, targets) -> None:
-    """Exact for decimal shares (29 % of 100 are 29), at least one."""
+    """It is exact for decimal shares (29 % of 100 is 29), and at least 1."""
     dataset = dataset_of("other", 10_000, targets=targets)
     path = torch.arange(1000)
     edges = torch.stack([path, path + 1])
@@ -169,7 +169,7 @@ def test_table_names_its_source() -> None:
 
 
 def test_rows_that_sum_to_one_are_not_the_features_of_the_table() -> None:
-    """The printed range, steps and nodes are about GRB's normalisation."""
+    """The published range, steps and nodes assume GRB's normalisation."""
     rows = replace(dataset_of("grb-cora", 2680, 302), row_features=True)
     assert threat_for(rows, "easy", "injection").feature_range == rows.feature_range
     assert settings_for(rows, "injection") == {}

@@ -1,4 +1,4 @@
-"""What holds for every attack of the catalogue; a new attack is a new row there."""
+"""Facts about every built-in attack; a new row of the registry is tested without a change here."""
 
 from __future__ import annotations
 
@@ -86,14 +86,14 @@ def partly_weighted(num_features: int, num_classes: int) -> Ensemble:
 
 
 def alternating(num_features: int, num_classes: int) -> Victim:
-    """It tells the gradients of all pairs."""
+    """A model with gradients of all pairs."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return victim_of(gcn_of(num_features, (4,), num_classes=num_classes), num_classes)
 
 
 def mixed(num_features: int, num_classes: int) -> Ensemble:
-    """One member tells the gradients of all pairs, the other those of given pairs."""
+    """One member has gradients of all pairs, the other of given pairs only."""
     return Ensemble(
         (alternating(num_features, num_classes), LinearModel(num_features, num_classes))
     )
@@ -113,7 +113,7 @@ def unused(perturbation: Perturbation, graph, threat: Threat) -> int:
 
 
 def check_budget(perturbation: Perturbation, graph, threat: Threat) -> None:
-    """It verifies, what is unused has a note, and no link stands twice."""
+    """The perturbation verifies, unused budget has a note, and no link is repeated."""
     verify(perturbation, graph, threat)
     of_budget = [note for note in perturbation.notes if "not exchanged" not in note]
     assert bool(unused(perturbation, graph, threat)) == bool(of_budget)
@@ -125,7 +125,7 @@ def check_budget(perturbation: Perturbation, graph, threat: Threat) -> None:
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=25)
 def test_budget_is_kept_and_used_or_the_rest_explained(scenario, name, data, seed) -> None:
-    """On odd graphs and budgets the perturbation verifies; what is unused has a note."""
+    """On odd graphs and budgets the perturbation verifies, and unused budget has a note."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, scenario))
     perturbation = run(quick(scenario, name), graph, threat, seed)
@@ -134,7 +134,7 @@ def test_budget_is_kept_and_used_or_the_rest_explained(scenario, name, data, see
 
 
 def variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]]:
-    """Modifiers and what makes the model."""
+    """Modifiers, and a function that makes the model."""
     modifiers = ["", "+white-box"]
     modifiers += ["+hao", "+white-box+harmony=0.5"] * has_setting(
         load_attack("injection", name), "harmony"
@@ -147,7 +147,7 @@ def variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]]:
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=40)
 def test_budget_is_kept_by_every_variant(name, data, seed) -> None:
-    """White-box, harmonious, against an ensemble and where links cannot be relaxed."""
+    """White-box, with harmony, against an ensemble, and if links cannot be relaxed."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "injection"))
     modifiers, kind = data.draw(variants(name))
@@ -159,7 +159,7 @@ def test_budget_is_kept_by_every_variant(name, data, seed) -> None:
 
 
 def modification_variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]]:
-    """Modifiers that the attack takes, and what makes the model."""
+    """Modifiers that the attack takes, and a function that makes the model."""
     attack = load_attack("modification", name)
     settings_of = {
         "isolate": "+isolate=false",
@@ -183,7 +183,7 @@ def modification_variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=20)
 def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> None:
-    """Against models that tell more or less; what needs a gradient that is not there says so."""
+    """For models with and without gradients; a missing gradient is an error that says so."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     modifiers, kind = data.draw(modification_variants(name))
@@ -224,7 +224,7 @@ EDGE_CORNERS = {
 @pytest.mark.parametrize("corner", EDGE_CORNERS)
 @pytest.mark.parametrize("name", MODIFICATION)
 def test_corners_of_the_budget_of_modification(name, corner, classes) -> None:
-    """Eight nodes in a circle and two isolated ones, of one class and of three, unless it says."""
+    """Eight nodes in a circle and two isolated ones, of one class or three, unless changed."""
     given = {"targets": torch.tensor([1, 3, 4, 8]), "edge_budget": 5, "nodes": 10, "edges": CIRCLE}
     given |= EDGE_CORNERS[corner]
     nodes = given.pop("nodes")
@@ -258,7 +258,7 @@ CORNERS = {
 @pytest.mark.parametrize("corner", CORNERS)
 @pytest.mark.parametrize("name", INJECTION)
 def test_corners_of_the_budget(name, corner, classes) -> None:
-    """Eight nodes in a circle and two isolated ones, of one class and of three."""
+    """Eight nodes in a circle and two isolated ones, of one class or three."""
     x = torch.rand((10, 3), generator=torch.Generator().manual_seed(0)) - 0.5
     graph = graph_of(10, CIRCLE, x=x, y=torch.arange(10) % classes)
     given = {
@@ -279,7 +279,7 @@ def test_corners_of_the_budget(name, corner, classes) -> None:
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=10)
 def test_same_seed_gives_the_same_perturbation(scenario, name, data, seed) -> None:
-    """The generator is the only source of randomness, and inputs are left as they are."""
+    """The generator is the only source of randomness, and inputs are not modified."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, scenario))
     kind = data.draw(st.sampled_from([LinearModel, alternating]))
@@ -313,7 +313,7 @@ def test_other_seed_gives_another_perturbation(scenario, name) -> None:
 
 
 def test_fga_draws_nothing_where_all_pairs_are_searched() -> None:
-    """The one attack of which two seeds give the same, against models that tell all gradients."""
+    """It is the one attack that does not depend on the seed if a model has all gradients."""
     graph = large_graph()
     graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
     threat = Threat(scenario="modification", targets=torch.arange(0, 200, 2), edge_budget=20)
@@ -325,7 +325,7 @@ def test_fga_draws_nothing_where_all_pairs_are_searched() -> None:
 
 
 def test_gradient_attacks_are_five_attacks() -> None:
-    """The same seed, and no two with the same links and nearly the same features."""
+    """With the same seed no two have the same links and similar features."""
     graph = large_graph()
     threat = Threat(
         scenario="injection",
@@ -354,8 +354,8 @@ def large_graph():
 
 
 @every_attack
-def test_attack_says_who_it_is(scenario, name) -> None:
-    """The catalogue's key is the attack's own name and scenario, and it fits the protocol."""
+def test_attack_has_the_name_of_its_row(scenario, name) -> None:
+    """The registry's key is the attack's own scenario and name, and it fits the protocol."""
     attack = load_attack(scenario, name)
     assert isinstance(attack, Attack)
     assert (scenario, name) == (attack.scenario, attack.name)
@@ -363,7 +363,7 @@ def test_attack_says_who_it_is(scenario, name) -> None:
 
 
 def test_description_names_attack_version_and_what_is_not_the_default() -> None:
-    """The store's key changes with every setting, and not with where code lies."""
+    """The store's key changes with every setting, and not with the location of the code."""
     assert describe(InjectionFgsm()) == "injection/fgsm v2"
     expected = "injection/fgsm v2 (iterations=7, patience=None)"
     assert expected == describe(InjectionFgsm(iterations=7, patience=None))
@@ -374,7 +374,7 @@ def test_description_names_attack_version_and_what_is_not_the_default() -> None:
 
 
 def test_a_built_in_attack_that_a_user_names_keeps_its_name() -> None:
-    """It may come by a path too; a class of the user's under a name of ours does not get ours."""
+    """Also if given by path; a user's class with a built-in name does not get that name."""
 
     @dataclass(frozen=True)
     class Mine(InjectionFgsm):
@@ -392,7 +392,7 @@ DEFAULTS = Path(__file__).with_name("defaults.json")
 
 @every_attack
 def test_a_version_stands_for_its_defaults(scenario, name) -> None:
-    """Names on disk do not spell defaults out, so that one may not change under its version."""
+    """Names on disk leave out defaults, so that these must not change under a version."""
     attack = load_attack(scenario, name)
     here = {each.name: getattr(attack, each.name) for each in fields(attack)}
     known = json.loads(DEFAULTS.read_text())
@@ -408,13 +408,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @every_attack
 def test_every_attack_is_documented(scenario, name) -> None:
-    """It has a row in the table of attacks of its scenario's page."""
+    """It has a row in the table of attacks on its scenario's page."""
     page = (DOCS / f"{scenario}.md").read_text("utf-8")
     assert f"| `{name}` |" in page
 
 
 def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
-    """A misspelt name gets all names and the most similar one."""
+    """The message for a misspelt name lists all names."""
     with pytest.raises(UsageError, match="allowed: injection/rnd, injection/fgsm"):
         load_attack("injection", "fsgm")
     with pytest.raises(UsageError, match="unknown attack modification/tdgia"):
@@ -424,13 +424,13 @@ def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
 @pytest.mark.parametrize("attack", [ModificationRnd, ModificationDice])
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_removal_share_outside_zero_to_one_is_refused(attack, share) -> None:
-    """The share is named with the value given."""
+    """The message has the share and the value given."""
     with pytest.raises(UsageError, match=r"removal_share is .* must be from 0 to 1"):
         attack(removal_share=share)
 
 
-def test_catalogue_imports_no_torch() -> None:
-    """Names can be listed, and a wrong one refused, without loading torch."""
+def test_registry_imports_no_torch() -> None:
+    """Names can be listed, and a wrong one rejected, without importing torch."""
     code = (
         "import sys, grb_check.attacks.registry as a, grb_check.evaluation.store\n"
         "a.attack_names()\n"

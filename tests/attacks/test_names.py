@@ -1,4 +1,4 @@
-"""Names with modifiers: what they set, their one spelling, and what is refused."""
+"""Names with modifiers: settings, canonical form, and errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def canonical(name: str) -> str:
 
 @given(SETTINGS)
 def test_what_is_written_is_read_back(settings: dict[str, object]) -> None:
-    """The name of some settings gives the attack with these settings, and is stable."""
+    """The name of settings gives the attack with these settings, and is stable."""
     name = f"probe{write_modifiers(Probe(), settings)}"
     assert with_settings(Probe(), read(name), "probe") == Probe(**settings)  # type: ignore[arg-type]
     assert canonical(name) == name
@@ -82,7 +82,7 @@ def test_what_is_written_is_read_back(settings: dict[str, object]) -> None:
 
 @given(SETTINGS, st.randoms(use_true_random=False))
 def test_equal_settings_have_one_name(settings: dict[str, object], random: st.DataObject) -> None:
-    """Whatever their order."""
+    """In any order."""
     shuffled = list(settings.items())
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert write_modifiers(Probe(), settings) == write_modifiers(Probe(), dict(shuffled))
@@ -90,7 +90,7 @@ def test_equal_settings_have_one_name(settings: dict[str, object], random: st.Da
 
 @given(SETTINGS)
 def test_names_are_safe_in_ids_and_shells(settings: dict[str, object]) -> None:
-    """No blank, quote, bracket, slash, colon or wildcard; and a list of names splits at them."""
+    """They have no blank, quote, bracket, slash, colon or wildcard, and lists of them split."""
     name = f"probe{write_modifiers(Probe(), settings)}"
     assert not set(name) & set(" \t'\"`$&|;<>()[]{}*?!#~\\/:@%^")
     assert split_names(f"rnd,{name},rnd", ["rnd"]) == ["rnd", name, "rnd"]
@@ -112,7 +112,7 @@ def test_names_are_safe_in_ids_and_shells(settings: dict[str, object]) -> None:
     ],
 )
 def test_canonical_names(given: str, expected: str) -> None:
-    """Presets are shown as presets, in the order of the fields, and defaults are dropped."""
+    """Presets stay presets, modifiers follow the order of the fields, defaults are dropped."""
     assert canonical(given) == expected
 
 
@@ -142,21 +142,21 @@ def test_canonical_names(given: str, expected: str) -> None:
     ],
 )
 def test_a_wrong_modifier_is_named(name: str, message: str) -> None:
-    """With what is allowed."""
+    """The message says what is allowed."""
     with pytest.raises(UsageError, match=message):
         read(name)
 
 
 def test_a_value_that_the_attack_refuses_is_a_usage_error() -> None:
-    """Whatever kind of error the attack raised."""
+    """Whatever exception the attack raised."""
     with pytest.raises(
         UsageError, match=r"attack probe: (?s:.*)ValueError: iterations is -1, allowed"
     ):
         with_settings(Probe(), read("probe+iterations=-1"), "probe")
 
 
-def test_what_is_no_frozen_dataclass_takes_no_modifiers() -> None:
-    """And the message says why."""
+def test_only_frozen_dataclasses_take_modifiers() -> None:
+    """The message says why."""
 
     class Plain:
         iterations = 3
@@ -167,7 +167,7 @@ def test_what_is_no_frozen_dataclass_takes_no_modifiers() -> None:
 
 
 def test_an_attack_without_that_setting_refuses_its_modifier() -> None:
-    """One that has no settings at all says so."""
+    """So does one without settings."""
 
     @dataclass(frozen=True)
     class Bare: ...
@@ -198,12 +198,12 @@ def test_an_attack_without_that_setting_refuses_its_modifier() -> None:
     ],
 )
 def test_a_comma_inside_a_value_belongs_to_it(text: str, expected: list[str]) -> None:
-    """In lists of attacks, of patterns and of thresholds alike."""
+    """In lists of attacks, patterns and thresholds."""
     assert split_names(text, {"rnd", "pgd", "fgsm"}) == expected
 
 
 def test_a_name_sets_what_a_dataset_would() -> None:
-    """The name comes first, then the dataset, then the attack's own default."""
+    """The name has priority, then the dataset, then the attack's default."""
     defaults = {"iterations": 2000, "step_size": 0.02, "unknown": 1}
     plain = load_attack("injection", "pgd", defaults)
     assert (plain.iterations, plain.step_size) == (2000, 0.02)  # type: ignore[attr-defined]
@@ -214,7 +214,7 @@ def test_a_name_sets_what_a_dataset_would() -> None:
 
 
 def test_every_field_of_every_built_in_attack_can_be_named() -> None:
-    """A setting of a type that no name can hold would be a trap."""
+    """There is no setting of a type that a name cannot express."""
     for scenario, name in attack_names():
         attack = load_attack(scenario, name)
         for each in fields(attack):  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_every_field_of_every_built_in_attack_can_be_named() -> None:
 
 
 def test_a_budget_is_no_setting_of_the_attack_and_comes_last() -> None:
-    """Every attack has it, whatever its class; one that says so keeps its field to itself."""
+    """Every attack takes it, of any class; a field of that name is not a setting."""
 
     @dataclass(frozen=True)
     class Own:
@@ -248,14 +248,14 @@ def test_a_budget_that_is_written_is_read_back(budget: float, modifiers: str) ->
 @pytest.mark.parametrize(
     "text", ["", "0", "-0.1", "1.01", "101%", "5%%", "nan", "inf", "1/2", "x", "1e-400"]
 )
-def test_what_is_no_share_is_no_budget(text: str) -> None:
-    """More than everything cannot be attacked, and nothing need not be."""
+def test_a_budget_must_be_a_share(text: str) -> None:
+    """A share above 1 or of 0 is rejected."""
     with pytest.raises(UsageError, match=r"--grb-budget: .* is not a budget; give a share above 0"):
         read_budget(text, "--grb-budget")
 
 
 def test_a_budget_given_twice_is_refused() -> None:
-    """With the name that says so."""
+    """The message quotes the name."""
     with pytest.raises(UsageError, match=r"attack rnd: budget is given twice in 'rnd\+budget=0.1"):
         canonical_name("injection", "rnd+budget=0.1+budget=0.1")
 

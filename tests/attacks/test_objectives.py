@@ -30,13 +30,13 @@ def test_tanh_margin_by_hand() -> None:
 
 
 def test_margin_by_hand() -> None:
-    """Mean of the best other logit less the own; a lost target counts like any other."""
+    """Mean of the best other logit minus the own; misclassified targets count alike."""
     logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 0.5, 2.0]])
     assert float(margin(logits, torch.tensor([0, 1]))) == (1 - 3 + 2 - 0.5) / 2
 
 
 def test_probability_margin_by_hand() -> None:
-    """Mean of the best other probability less the own; a factor on all logits keeps its sign."""
+    """Mean of the best other probability minus the own; a factor on logits keeps its sign."""
     logits = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]).log() + 3
     found = probability_margin(logits, torch.tensor([0, 1]))
     assert math.isclose((0.3 - 0.5 + 0.7 - 0.2) / 2, float(found), rel_tol=1e-5)
@@ -49,7 +49,7 @@ LABELS = torch.zeros(5, dtype=torch.int64)
 
 
 def test_held_margin_by_hand() -> None:
-    """In units of 0.7 times the median margin of the held, 2; lost ones count 0."""
+    """In units of 0.7 times the median margin of held targets, 2; others count 0."""
     expected = sum(math.tanh(-size / 1.4) for size in (2, 1, 4)) / 5
     assert math.isclose(expected, float(held_margin(LOGITS, LABELS)), rel_tol=1e-6)
 
@@ -57,7 +57,7 @@ def test_held_margin_by_hand() -> None:
 @given(st.floats(-6, 6), st.integers(0, 99))
 @settings(deadline=None, max_examples=40)
 def test_held_margin_does_not_depend_on_the_scale_of_logits(power, seed) -> None:
-    """Of none held, some or all."""
+    """With no, some or all targets held."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn((6, 3), generator=generator, dtype=torch.float64)
     labels = torch.randint(3, (6,), generator=generator)
@@ -67,7 +67,7 @@ def test_held_margin_does_not_depend_on_the_scale_of_logits(power, seed) -> None
 
 @pytest.mark.parametrize("name", OF_THE_HELD)
 def test_a_lost_target_draws_no_gradient(name: str) -> None:
-    """Each held one does; with none held there is none at all, and the value is finite."""
+    """Held targets have one; with none held there is no gradient, and the value is finite."""
     logits = LOGITS.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(objective_named(name)(logits, LABELS), logits)
     assert gradient[:3].all()
@@ -81,7 +81,7 @@ def test_a_lost_target_draws_no_gradient(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_THE_HELD)
 def test_of_the_held_those_close_to_the_boundary_are_pushed_most(name: str) -> None:
-    """And the more confident ones less."""
+    """More confident targets have smaller gradients."""
     logits = LOGITS.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(objective_named(name)(logits, LABELS), logits)
     two, one, four = gradient[:3, 1].tolist()
@@ -89,7 +89,7 @@ def test_of_the_held_those_close_to_the_boundary_are_pushed_most(name: str) -> N
 
 
 def test_clipped_likelihood_by_hand() -> None:
-    """-(4 + ln p)^2; a target whose label has less than exp(-4) gets no gradient any more."""
+    """-(4 + ln p)^2; a target whose label has a probability below exp(-4) has no gradient."""
     lost = math.exp(-5)
     logits = torch.tensor([[0.5, 0.5], [lost, 1 - lost]]).log().requires_grad_()
     value = clipped_likelihood(logits, torch.tensor([0, 0]))
@@ -101,7 +101,7 @@ def test_clipped_likelihood_by_hand() -> None:
 
 @pytest.mark.parametrize("name", [name for name in OBJECTIVES if name not in OF_THE_HELD])
 def test_objective_rises_as_a_target_is_lost(name: str) -> None:
-    """More for another class, less for the own one, is more objective."""
+    """More for another class or less for the own one raises the objective."""
     label = torch.tensor([0])
     values = [
         float(objective_named(name)(torch.tensor([[1.0 - shift, shift]]), label))
@@ -113,7 +113,7 @@ def test_objective_rises_as_a_target_is_lost(name: str) -> None:
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_one_class_gives_finite_value_and_gradient(name: str) -> None:
-    """With a single class nothing can be lost and nothing breaks."""
+    """With a single class nothing can be misclassified, and nothing fails."""
     logits = torch.tensor([[1.0], [2.0]], requires_grad=True)
     value = objective_named(name)(logits, torch.tensor([0, 0]))
     value.backward()

@@ -1,4 +1,4 @@
-"""Users' attacks: what is an attack, and what it may not do."""
+"""Users' attacks: checks, errors and isolation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Versioned(Mine):
 
 
 def returning(result: object) -> Any:
-    """An attack that returns this, or calls it if it is a function."""
+    """An attack that returns an object, or the result of a function."""
 
     def perturb(graph: Any, threat: Any, model: Any, generator: Any) -> object:
         return result() if callable(result) else result
@@ -52,7 +52,7 @@ def run(attack: Any) -> Perturbation:
 
 @pytest.mark.parametrize("found", [Mine(), Mine, lambda: Mine(), returning(Perturbation())])
 def test_an_object_a_class_or_a_function_makes_an_attack(found: object) -> None:
-    """No base class is asked for."""
+    """No base class is needed."""
     assert made(found, "attack x").name == "mine"
 
 
@@ -90,13 +90,13 @@ def test_an_object_a_class_or_a_function_makes_an_attack(found: object) -> None:
     ],
 )
 def test_other_objects_are_refused(found: object, message: str) -> None:
-    """The message names what is missing or what is allowed."""
+    """The message says what is missing or allowed."""
     with pytest.raises(UsageError, match=message):
         made(found, "attack x")
 
 
 def test_an_attack_that_raises_is_named_with_the_users_frames() -> None:
-    """And an error of the harness, such as one of the victim's, stays what it is."""
+    """Errors of the harness, such as the victim's, pass unchanged."""
 
     def fault() -> None:
         raise RuntimeError("the user's own fault")
@@ -127,14 +127,14 @@ def test_an_attack_that_raises_is_named_with_the_users_frames() -> None:
         ),
     ],
 )
-def test_what_is_no_perturbation_is_refused(result: object, message: str) -> None:
-    """With what it is."""
+def test_other_results_are_refused(result: object, message: str) -> None:
+    """The message has its type."""
     with pytest.raises(AttackError, match=message):
         run(returning(result))
 
 
 def test_a_perturbation_comes_back_without_its_gradient() -> None:
-    """Nobody has to remember to detach."""
+    """Users do not have to detach it."""
     features = torch.ones((1, 2), requires_grad=True)
     result = run(returning(replace(Perturbation(notes=("why",)), injected_x=features)))
     assert not result.injected_x.requires_grad
@@ -142,7 +142,7 @@ def test_a_perturbation_comes_back_without_its_gradient() -> None:
 
 
 def test_a_users_attack_draws_the_same_again_and_leaves_the_global_state() -> None:
-    """Users draw from the global generators; the next case must not notice."""
+    """Draws from global generators do not affect later cases."""
     drawn: list[float] = []
 
     def draw() -> Perturbation:
@@ -157,8 +157,8 @@ def test_a_users_attack_draws_the_same_again_and_leaves_the_global_state() -> No
     assert random.getstate() == before[1]
 
 
-def test_what_has_no_version_is_never_stored() -> None:
-    """Nothing tells when its output changes; nor what the settings of a plain object are."""
+def test_attacks_without_version_are_never_stored() -> None:
+    """A change of its output could go unnoticed; settings of plain objects are unknown."""
     assert describe(OwnAttack(Mine())) is None  # type: ignore[arg-type]
     assert describe(returning(0)) is None
     assert describe(SimpleNamespace(**vars(returning(0)), version=1)) is None  # type: ignore[arg-type]
@@ -176,8 +176,8 @@ class WithAnything(Versioned):
     [torch.arange(3), print, (1, torch.arange(3)), [1], object()],
     ids=["tensor", "function", "tensor in a tuple", "list", "object"],
 )
-def test_what_has_settings_that_a_text_cannot_tell_is_never_stored(size: object) -> None:
-    """Two long tensors print alike, and one function at another address each run."""
+def test_attacks_with_settings_of_unstable_repr_are_never_stored(size: object) -> None:
+    """Two long tensors print alike, and a function's address changes with each run."""
     assert describe(WithAnything(size=size)) is None  # type: ignore[arg-type]
     assert describe(OwnAttack(WithAnything(size=size))) is None  # type: ignore[arg-type]
     assert describe(WithAnything(size=(1, "a", None, (2.5,)))) is not None  # type: ignore[arg-type]
@@ -185,14 +185,14 @@ def test_what_has_settings_that_a_text_cannot_tell_is_never_stored(size: object)
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_users_attack_can_be_copied(copied: Callable[[Any], Any]) -> None:
-    """The copy looks like the first."""
+    """The copy equals the original."""
     wrapped = OwnAttack(Mine(size=0.25))  # type: ignore[arg-type]
     assert copied(wrapped) == wrapped
     assert copied(wrapped).size == 0.25
 
 
 def test_other_attributes_are_those_of_the_users_object() -> None:
-    """As the harness asks for them."""
+    """For example surrogates."""
     wrapped = OwnAttack(Mine())  # type: ignore[arg-type]
     assert wrapped.size == 0.5
     assert getattr(wrapped, "surrogates", "none") == "none"

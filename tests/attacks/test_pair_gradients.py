@@ -1,4 +1,4 @@
-"""Gradients of all pairs: of several models as one, and the matrices they are made of."""
+"""Gradients of all pairs: blocks, and means over ensembles."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_block_by_hand() -> None:
 
 
 def test_mean_is_the_mean_of_the_matrices() -> None:
-    """Of different ranks, too."""
+    """Also of different ranks."""
     parts = [random_gradients(rank, seed=rank) for rank in (1, 4, 2)]
     nodes = torch.arange(6)
     expected = torch.stack([part.block(nodes, nodes) for part in parts]).mean(0)
@@ -52,7 +52,7 @@ def test_mean_is_the_mean_of_the_matrices() -> None:
 
 
 def test_an_ensemble_averages_the_gradients_of_its_members() -> None:
-    """Models of other kinds and depths; on the way, with weights of the edges."""
+    """For models of different kinds and depths, also with weights of edges."""
     torch.manual_seed(0)
     ensemble = Ensemble((victim_of(gcn_of(4, (5,))), victim_of(gin_of(4, (3, 2)))))
     given, nodes = graph(), torch.arange(6)
@@ -69,7 +69,7 @@ def test_an_ensemble_averages_the_gradients_of_its_members() -> None:
 
 @pytest.mark.parametrize("deaf", [LinearModel, UnweightedModel])
 def test_an_ensemble_has_none_where_a_member_has_none(deaf) -> None:
-    """Wherever it stands."""
+    """At any position."""
     given, member = graph(), victim_of(gcn_of(4, (5,)))
     for mixed in ((member, deaf(4, 3)), (deaf(4, 3), member)):
         found = Ensemble(mixed).pair_gradients(given.x, given.edge_index, TARGETS, objective)
@@ -77,7 +77,7 @@ def test_an_ensemble_has_none_where_a_member_has_none(deaf) -> None:
 
 
 def test_other_values_stand_at_the_same_places() -> None:
-    """Row by row, whatever the order in which the entries were given."""
+    """Row by row, for any order of the entries."""
     rows, columns = torch.tensor([2, 0, 0, 1]), torch.tensor([0, 2, 1, 1])
     matrix = csr_matrix(rows, columns, torch.tensor([1.0, 2.0, 3.0, 4.0]), 3)
     other = with_values(matrix, torch.tensor([10.0, 20.0, 30.0, 40.0]))

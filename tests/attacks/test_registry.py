@@ -39,7 +39,7 @@ PUBLISHED = [
 
 
 def dataset_of(name: str, num_nodes: int, num_features: int) -> Dataset:
-    """Of that size; its features take no memory."""
+    """Return a dataset of that size; its features take no memory."""
     graph = graph_of(4, [(0, 1)])
     graph.x = torch.tensor([0.0]).expand(num_nodes, num_features)
     return Dataset(
@@ -58,7 +58,7 @@ def dataset_of(name: str, num_nodes: int, num_features: int) -> Dataset:
 def test_attacks_on_grbs_datasets_have_the_published_settings(
     name: str, nodes: int, features: int, iterations: int
 ) -> None:
-    """As published, and not a graph that only has the name; a name that sets them wins."""
+    """Only as published, not a graph of the same name; settings in a name have priority."""
     settings = settings_for(dataset_of(name, nodes, features), "injection")
     assert settings == {"iterations": iterations, "step_size": 0.01}
     assert load_attack("injection", "pgd", settings) == replace(
@@ -105,7 +105,7 @@ class Broken(Nothing):
 
 
 def test_an_attack_of_ones_own_is_evaluated_without_pytest(tmp_path: Path) -> None:
-    """An object or a class; what is wrong with it is told in its name."""
+    """Objects and classes; errors have the attack's name."""
 
     given: dict[str, Any] = {
         "dataset": write_dataset(tmp_path / "tiny"),
@@ -160,7 +160,7 @@ def test_a_row_is_all_that_a_new_attack_needs(
 
 @pytest.mark.slow
 def test_the_tests_of_every_attack_hold_for_a_new_row() -> None:
-    """All that need no line elsewhere: its defaults are pinned and it is documented by hand."""
+    """Except for the two that need a line by hand: pinned defaults and documentation."""
     tests = Path(__file__).parents[1]
     by_hand = "not stands_for_its_defaults and not documented"
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Tests of the referee: apply and verify."""
+"""The referee: apply and verify."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_single_fault_in_an_injection_is_caught(fault: str) -> None:
 @given(attacked())
 @few
 def test_perturbation_within_the_threat_passes(case) -> None:
-    """Whatever respects all limits is accepted."""
+    """Every perturbation within all limits is accepted."""
     graph, threat, perturbation = case
     verify(perturbation, graph, threat)
 
@@ -138,7 +138,7 @@ def test_perturbation_within_the_threat_passes(case) -> None:
 @given(attacked("modification"))
 @few
 def test_exact_edge_count_is_the_limit(case) -> None:
-    """The edges used are allowed, one fewer is not."""
+    """A budget of the edges used is enough, one less is not."""
     graph, threat, perturbation = case
     used = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
     assume(used)
@@ -150,7 +150,7 @@ def test_exact_edge_count_is_the_limit(case) -> None:
 @given(attacked("injection"))
 @few
 def test_exact_injected_degree_is_the_limit(case) -> None:
-    """The largest degree of an injected node in the attacked graph is what counts."""
+    """The largest degree of an injected node in the attacked graph counts."""
     graph, threat, perturbation = case
     row = apply(graph, perturbation).edge_index[0]
     degrees = torch.bincount(row, minlength=graph.num_nodes)[graph.num_nodes :]
@@ -221,7 +221,7 @@ def test_undoing_a_modification_gives_the_clean_edges(case) -> None:
 
 
 def test_kept_edges_keep_their_order() -> None:
-    """First the kept edges as they stood, then added ones, both directions."""
+    """First the kept edges in their order, then added ones in both directions."""
     result = apply(GRAPH, MODIFIED)
     expected = [(0, 1), (1, 0), (2, 3), (3, 2), (0, 3), (1, 4), (3, 0), (4, 1)]
     assert expected == [tuple(edge) for edge in result.edge_index.t().tolist()]
@@ -238,7 +238,7 @@ def test_injected_edges_stand_in_both_directions() -> None:
 
 
 def test_empty_perturbation_changes_nothing() -> None:
-    """Nothing done is within every threat, and is the clean graph."""
+    """An empty perturbation is within every threat and gives the clean graph."""
     for threat in (MODIFICATION, INJECTION):
         verify(Perturbation(), GRAPH, threat)
     result = apply(GRAPH, Perturbation())
@@ -263,7 +263,7 @@ def test_each_graph_may_use_its_own_budget() -> None:
 
 
 def test_budget_of_one_graph_is_no_other_ones() -> None:
-    """The sum of both would allow it."""
+    """Even if the sum of both budgets would allow it."""
     over = Perturbation(added_edges=pairs([(0, 2)]), removed_edges=pairs([(0, 1), (1, 2)]))
     with pytest.raises(BudgetError, match=r"3 edges of graph 0 changed, its budget is 2 \(1 graph"):
         verify(over, TWO_GRAPHS, TO_GRAPHS)
@@ -278,7 +278,7 @@ def test_pairs_between_graphs_are_refused() -> None:
 @given(unions(), st.data())
 @few
 def test_flips_of_graphs_are_counted_one_by_one(union, data) -> None:
-    """Any flips of pairs are refused just where one leads out or a graph has too many."""
+    """Flips are rejected if and only if one connects graphs or a graph has too many."""
     graph, threat = union
     every = [(a, b) for b in range(graph.num_nodes) for a in range(b)]
     chosen = data.draw(st.lists(st.sampled_from(every), unique=True, max_size=6)) if every else []

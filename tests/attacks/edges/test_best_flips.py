@@ -21,7 +21,7 @@ NONE = torch.empty(0, dtype=torch.int64)
 
 @st.composite
 def gradients_of(draw: st.DrawFn, num_nodes: int) -> PairGradients:
-    """Of ranks 0 to 3: random, with many ties, of a few nodes only, or negative everywhere."""
+    """Gradients of rank 0 to 3: random, with many ties, at few nodes, or negative everywhere."""
     kind = draw(st.sampled_from(["random", "ties", "few", "negative"]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     shape = (num_nodes, draw(st.integers(0, 3)))
@@ -40,7 +40,7 @@ def gradients_of(draw: st.DrawFn, num_nodes: int) -> PairGradients:
 def allowed_gains(
     gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor
 ) -> dict[int, float]:
-    """The gain of each allowed flip by its code, one by one."""
+    """Return the gain of each allowed flip by its code, computed one by one."""
     near, gains = set(rows.tolist()), {}
     for pair in combinations(range(edges.num_nodes), 2):
         ends = torch.tensor(pair)[:, None]
@@ -52,7 +52,7 @@ def allowed_gains(
 
 
 def check(found: Ranked, gains: dict[int, float], count: int) -> None:
-    """Distinct allowed codes, each with its gain, and together the largest there are."""
+    """Codes are distinct and allowed, gains are theirs, and none is larger."""
     codes = found.codes.tolist()
     assert len(set(codes)) == len(codes) == min(count, len(gains))
     assert found.gains.tolist() == pytest.approx([gains[code] for code in codes], abs=1e-9)
@@ -63,7 +63,7 @@ def check(found: Ranked, gains: dict[int, float], count: int) -> None:
 @given(st.data())
 @settings(deadline=None, max_examples=60)
 def test_equal_to_the_dense_gains(data: st.DataObject) -> None:
-    """Any rows, forbidden pairs and blocks, down to a row each."""
+    """For any rows and forbidden pairs, and blocks of one row or more."""
     graph = data.draw(graphs())
     edges = edge_set(graph)
     gradients = data.draw(gradients_of(graph.num_nodes))
@@ -81,7 +81,7 @@ def test_equal_to_the_dense_gains(data: st.DataObject) -> None:
 
 
 def large(rank: int = 4) -> tuple[PairGradients, EdgeSet]:
-    """300 nodes whose gradients fall from node to node, as those of few nodes near a target do."""
+    """300 nodes whose gradients decay from node to node, as they do around targets."""
     generator = torch.Generator().manual_seed(0)
     u, v = torch.randn((2, 300, rank), generator=generator)
     fall = torch.exp(-torch.arange(300) / 20.0)[torch.randperm(300, generator=generator)]
@@ -92,7 +92,7 @@ def large(rank: int = 4) -> tuple[PairGradients, EdgeSet]:
 
 
 def test_equal_to_the_dense_gains_on_more_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In float32 and many blocks."""
+    """In float32, over many blocks."""
     gradients, edges = large()
     monkeypatch.setattr(room, "FIRST", 600)
     monkeypatch.setattr(room, "BLOCK", 3000)
@@ -105,10 +105,10 @@ def test_equal_to_the_dense_gains_on_more_nodes(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(sign * gradients.at(edges.ends(found.codes)), found.gains)
 
 
-def test_pairs_that_cannot_be_among_the_best_are_not_looked_at(
+def test_pairs_that_cannot_be_among_the_best_are_skipped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Most gradients are small: a fifth of the pairs is enough."""
+    """Most gradients are small, so a fifth of the pairs is enough."""
     gradients, edges = large()
     monkeypatch.setattr(room, "FIRST", 600)
     monkeypatch.setattr(room, "BLOCK", 3000)
@@ -124,8 +124,8 @@ def test_pairs_that_cannot_be_among_the_best_are_not_looked_at(
     assert sum(sizes) < 300 * 299 / 2 / 5
 
 
-def test_what_is_no_number_hides_no_other_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One node's gradient is NaN; the pairs of all others are ranked as they would be without."""
+def test_a_nan_gradient_hides_no_other_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If one node's gradient is NaN, pairs of other nodes are ranked as without that node."""
     gradients, edges = large()
     monkeypatch.setattr(room, "FIRST", 600)
     monkeypatch.setattr(room, "BLOCK", 3000)

@@ -19,7 +19,7 @@ def generator() -> torch.Generator:
 
 
 def counted(adjacency: np.ndarray) -> np.ndarray:
-    """Betweenness by powers of the adjacency: paths of the length of the distance."""
+    """Return the betweenness by powers of the adjacency: paths as long as the distance."""
     size = len(adjacency)
     distance = np.where(np.eye(size) > 0, 0.0, np.inf)
     paths, power = np.eye(size), np.eye(size)
@@ -40,14 +40,14 @@ def counted(adjacency: np.ndarray) -> np.ndarray:
 @given(graphs())
 @settings(deadline=None, max_examples=80)
 def test_betweenness_from_all_sources_counts_shortest_paths(graph) -> None:
-    """With both directions of each pair, whatever the graph."""
+    """For any graph, with both directions of each pair."""
     adjacency = adjacency_of(graph)
     found = centrality.betweenness(adjacency, generator())
     assert np.allclose(counted(adjacency.toarray()), found)
 
 
 def test_betweenness_from_a_sample_is_near(monkeypatch) -> None:
-    """Two blocks of sources out of 200 nodes: the hub of ten stars is still the first."""
+    """With two blocks of sources among 200 nodes the hub of ten stars is still the most central."""
     stars = [(10 * i, 10 * i + j) for i in range(20) for j in range(1, 10)]
     graph = graph_of(200, stars + [(0, 10 * i) for i in range(1, 20)])
     monkeypatch.setattr(centrality, "SOURCES", 40)
@@ -72,14 +72,14 @@ def test_eigenvector_is_the_dense_solvers() -> None:
 @pytest.mark.parametrize("name", centrality.CENTRALITIES)
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_graphs_without_edges_have_no_centre(name, size) -> None:
-    """All nodes are as central as each other, or one is by chance; nothing fails."""
+    """All nodes are equally central, or a random one is; nothing fails."""
     found = centrality.CENTRALITIES[name](adjacency_of(graph_of(size, [])), generator())
     assert found.shape == (size,)
     assert (centrality.as_integers(found) >= 0).all()
 
 
 def test_degrees_stay_whole_and_others_keep_their_order() -> None:
-    """Sums of two whole numbers compare exactly."""
+    """Sums of two of the integers compare exactly."""
     assert centrality.as_integers(np.array([3.0, 0.0, 2.0])).tolist() == [3, 0, 2]
     scores = centrality.as_integers(np.array([0.1, 1e-9, 0.3]))
     assert scores.argsort().tolist() == [1, 0, 2]

@@ -1,4 +1,4 @@
-"""Edges as sorted numbers: set operations on them, and back."""
+"""Edges as sorted numbers: set operations, and conversion to pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grb_check.attacks.threat import Threat, apply, verify
 
 
 def flips_of(data, graph) -> tuple[set[tuple[int, int]], torch.Tensor]:
-    """Some pairs of nodes in any order, and their codes from ends in either order."""
+    """Pairs of nodes in any order, and their codes with ends in either order."""
     every = list(combinations(range(graph.num_nodes), 2))
     chosen = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
     turned = [pair[::-1] if data.draw(st.booleans()) else pair for pair in chosen]
@@ -24,7 +24,7 @@ def flips_of(data, graph) -> tuple[set[tuple[int, int]], torch.Tensor]:
 @given(st.data())
 @settings(deadline=None, max_examples=30)
 def test_flipped_edges_are_the_symmetric_difference(data) -> None:
-    """As Python's sets have it; twice is not at all; codes ascend, whatever the order of flips."""
+    """As with Python's sets; flipping twice is the identity; codes ascend for any order."""
     graph = data.draw(graphs())
     clean, (chosen, flips) = edge_set(graph), flips_of(data, graph)
     after = clean.flipped(flips)
@@ -42,7 +42,7 @@ def test_flipped_edges_are_the_symmetric_difference(data) -> None:
 @given(st.data())
 @settings(deadline=None, max_examples=30)
 def test_has_and_perturbation_tell_edges_from_others(data) -> None:
-    """What flips do to the set of edges, the perturbation does to the graph."""
+    """The perturbation changes the graph as the flips change the set of edges."""
     graph = data.draw(graphs())
     clean, (chosen, flips) = edge_set(graph), flips_of(data, graph)
     ends = [tuple(pair) for pair in clean.ends(flips).T.tolist()]
@@ -55,7 +55,7 @@ def test_has_and_perturbation_tell_edges_from_others(data) -> None:
 
 
 def test_without_edges_and_with_one_node() -> None:
-    """Nothing is there, and nothing breaks."""
+    """All operations work on empty sets."""
     for num_nodes in (1, 3):
         empty = edge_set(graph_of(num_nodes, []))
         none = torch.empty(0, dtype=torch.int64)
@@ -69,7 +69,7 @@ def test_without_edges_and_with_one_node() -> None:
 
 
 def test_codes_of_billions_of_nodes_do_not_overflow() -> None:
-    """Squares of numbers beyond int32."""
+    """Codes exceed int32."""
     num_nodes = 3_000_000_000
     ends = torch.tensor([[num_nodes - 1, 0, 7], [num_nodes - 2, num_nodes - 1, 5]])
     empty = EdgeSet(torch.empty(0, dtype=torch.int64), num_nodes)

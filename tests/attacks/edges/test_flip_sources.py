@@ -1,4 +1,4 @@
-"""Where flips come from: all pairs, random ones, edges alone; and models that tell nothing."""
+"""Sources of flips: all pairs, random pairs, edges only; and models without gradients."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def example():
 
 
 def gain_of_each(aim: Aim, edges: EdgeSet) -> dict[int, float]:
-    """What flipping a little of each pair gains, by its code."""
+    """Return the gain of flipping each pair a little, by its code."""
     every = list(combinations(range(edges.num_nodes), 2))
     pairs = torch.tensor(every).T
     codes = edges.encode(pairs)
@@ -55,7 +55,7 @@ def gain_of_each(aim: Aim, edges: EdgeSet) -> dict[int, float]:
 
 @pytest.mark.parametrize("kind", ["all", "random"])
 def test_flips_come_by_their_gain(kind: str) -> None:
-    """All pairs, or the best quarter of so many random ones that each is among them."""
+    """Of all pairs, or of the best quarter of so many random pairs that each pair is among them."""
     torch.manual_seed(0)
     graph, model = example(), victim_of(gcn_of(3, (4,)))
     aim, edges = aim_at(graph, model if kind == "all" else LinearModel(3, 3)), edge_set(graph)
@@ -71,8 +71,8 @@ def test_flips_come_by_their_gain(kind: str) -> None:
     )
 
 
-def test_gains_are_those_of_the_graph_as_it_is() -> None:
-    """After other flips they are other ones."""
+def test_gains_are_those_of_the_current_graph() -> None:
+    """Other flips change them."""
     graph = example()
     aim, clean = aim_at(graph), edge_set(graph)
     source = flip_source(aim, clean, 2000, generator())
@@ -87,7 +87,7 @@ def test_gains_are_those_of_the_graph_as_it_is() -> None:
 @given(st.data(), st.integers(0, 99))
 @few
 def test_no_forbidden_flip_and_none_away_from_the_rows(data, seed) -> None:
-    """Whatever the source; removals are edges; the most promising come first."""
+    """For every source; removals are edges; gains descend."""
     graph = data.draw(graphs())
     edges, num_nodes = edge_set(graph), graph.num_nodes
     rows = data.draw(st.lists(st.integers(0, num_nodes - 1), unique=True, min_size=1))
@@ -113,7 +113,7 @@ def test_no_forbidden_flip_and_none_away_from_the_rows(data, seed) -> None:
 
 
 def test_a_fourth_of_the_random_pairs_are_edges() -> None:
-    """In a sparse graph chance would hardly meet one."""
+    """In a sparse graph uniform draws would hardly find one."""
     x = torch.randn((400, 3), generator=generator())
     graph = graph_of(400, [(i, i + 1) for i in range(399)], x=x)
     edges = edge_set(graph)
@@ -130,7 +130,7 @@ def test_a_fourth_of_the_random_pairs_are_edges() -> None:
 
 
 class Broken(LinearModel):
-    """Its gradient is no number at the first pair."""
+    """A model whose gradient is NaN at the first pair."""
 
     def with_pairs(self, x, edge_index, pairs, targets):
         logits_of = super().with_pairs(x, edge_index, pairs, targets)
@@ -143,8 +143,8 @@ class Broken(LinearModel):
         return logits
 
 
-def test_what_is_no_number_does_not_come_first() -> None:
-    """It counts as no gain; all other gains are as they are."""
+def test_a_nan_gain_does_not_come_first() -> None:
+    """It counts as a gain of 0; other gains are unchanged."""
     graph = example()
     edges = edge_set(graph)
     found = flip_source(aim_at(graph, Broken(3, 3)), edges, 2000, generator())(
@@ -157,8 +157,8 @@ def test_what_is_no_number_does_not_come_first() -> None:
     assert found.gains.tolist() == pytest.approx(best, abs=1e-6)
 
 
-def test_a_model_that_takes_no_weights_is_told_so() -> None:
-    """Before any search, and by name of what is missing."""
+def test_a_model_without_weights_of_edges_is_an_error() -> None:
+    """The error comes before any search and says what is missing."""
     graph = example()
     aim, edges = aim_at(graph, UnweightedModel(3, 3)), edge_set(graph)
     with pytest.raises(GradientError, match="takes no weights of them"):

@@ -1,4 +1,4 @@
-"""Tests of random removals and additions, and of RND and DICE, which are made of them."""
+"""Random removals and additions at targets, and the attacks RND and DICE."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listed(edges: torch.Tensor) -> list[tuple[int, int]]:
 
 
 def candidates(graph, targets, classes: bool) -> tuple[set, set]:
-    """Edges to remove and to add, by looking at every pair."""
+    """Return the edges to remove and the pairs to add, by enumerating all pairs."""
     near = set(targets.tolist())
     label = graph.y.tolist()
     present = undirected(graph)
@@ -45,7 +45,7 @@ def candidates(graph, targets, classes: bool) -> tuple[set, set]:
 @given(st.data(), st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 @few
 def test_as_many_candidates_are_used_as_brute_force_finds(attack, data, seed, share) -> None:
-    """Counts and members agree with an enumeration of all pairs, whatever the graph."""
+    """For any graph, counts and members agree with an enumeration of all pairs."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     chosen = attack(removal_share=share)
@@ -104,7 +104,7 @@ def test_half_of_the_budget_is_removed() -> None:
 
 
 def test_dice_removes_inside_and_adds_across_classes() -> None:
-    """Labels of removed edges agree, of added ones differ; a quarter of the budget is removed."""
+    """Ends of removed edges have equal labels, of added ones different; a quarter are removals."""
     ring = graph_of(30, [(i, i + 1) for i in range(29)], y=torch.arange(30) // 5)
     found = run(ModificationDice(), ring, range(30), 12)
     assert torch.equal(*ring.y[found.removed_edges])
@@ -113,7 +113,7 @@ def test_dice_removes_inside_and_adds_across_classes() -> None:
 
 
 def test_what_one_kind_cannot_use_goes_to_the_other() -> None:
-    """No edge to remove: all additions; a complete graph: all removals."""
+    """Without edges all flips are additions, in a complete graph all are removals."""
     empty = run(ModificationRnd(), graph_of(10, []), [0, 1], 4)
     assert (empty.removed_edges.shape[1], empty.added_edges.shape[1]) == (0, 4)
     full = run(ModificationRnd(), COMPLETE, [0, 1], 4)
@@ -122,14 +122,14 @@ def test_what_one_kind_cannot_use_goes_to_the_other() -> None:
 
 
 def test_shortfall_is_noted_with_its_figures() -> None:
-    """One class and one edge: DICE has one edge to remove and nothing to add."""
+    """With one class and one edge, DICE can remove one edge and add none."""
     graph = graph_of(4, [(0, 1)], y=torch.zeros(4, dtype=torch.int64))
     found = run(ModificationDice(), graph, [0], 5)
     assert found.notes == ("1 of 5 edge changes used: there are 1 edges to remove and 0 to add",)
 
 
 def test_large_sparse_graph_needs_little_memory() -> None:
-    """300,000 nodes, half of them targets: sampled without looking at all pairs."""
+    """300,000 nodes, half of them targets, are sampled without listing all pairs."""
     num_nodes = 300_000
     path = torch.arange(num_nodes - 1)
     row = torch.cat([path, path + 1])

@@ -1,4 +1,4 @@
-"""Greedy flips in steps, and the exchange of some of them."""
+"""Greedy flips in steps, and the exchange of some."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ few = settings(deadline=None, max_examples=25)
 
 
 class Fixed:
-    """A source whose gains never change; notes what was made before each call."""
+    """A source whose gains never change; it records the flips made before each call."""
 
     def __init__(self, gains: Mapping[int, float]) -> None:
         self._gains = gains
@@ -47,9 +47,9 @@ def generator(seed: int = 0) -> torch.Generator:
 @given(st.data(), st.integers(0, 40), st.integers(1, 10))
 @few
 def test_all_gains_are_taken_and_no_node_twice_in_a_step(data, count, steps) -> None:
-    """As many as asked for, or all that gain something; the ones made before stay in front.
+    """As many as wanted, or all with a gain; the flips made before stay in front.
 
-    In the steps beyond those asked for a node may get 2, 4, 8 ...
+    In further steps a node may get 2, 4, 8, ... flips.
     """
     clean = edge_set(data.draw(graphs()))
     every = codes_of(clean)
@@ -71,7 +71,7 @@ def test_all_gains_are_taken_and_no_node_twice_in_a_step(data, count, steps) -> 
 
 
 def test_a_source_with_one_flip_at_a_time_is_asked_again_and_again() -> None:
-    """A hundred steps beyond the one that was asked for."""
+    """A hundred further steps are taken."""
     clean = EdgeSet(NONE, 102)
     star = clean.encode(torch.stack([torch.zeros(101, dtype=torch.int64), torch.arange(1, 102)]))
     fixed = Fixed(dict.fromkeys(star.tolist(), 1.0))
@@ -80,7 +80,7 @@ def test_a_source_with_one_flip_at_a_time_is_asked_again_and_again() -> None:
 
 
 def test_the_budget_is_spent_evenly() -> None:
-    """Where nothing is left over: 10 flips in 4 steps are 3, 2, 3 and 2; in 20 steps, 10 ones."""
+    """10 flips in 4 steps are 3, 2, 3 and 2; in 20 steps, ten times 1."""
     clean = EdgeSet(NONE, 40)
     apart = torch.arange(20).reshape(2, 10) * 2
     gains = dict.fromkeys(clean.encode(apart).tolist(), 1.0)
@@ -91,7 +91,7 @@ def test_the_budget_is_spent_evenly() -> None:
 
 
 def test_edges_that_have_to_stay_hide_no_other_flip() -> None:
-    """A star of 50 leaves: the edges gain most, but each is its leaf's last one."""
+    """In a star of 50 leaves the edges have the largest gains, but are their leaves' last ones."""
     clean = edge_set(graph_of(51, [(0, leaf) for leaf in range(1, 51)]))
     other = int(clean.encode(torch.tensor([[1], [2]])))
     gains = dict.fromkeys(clean.codes.tolist(), 5.0) | {other: 1.0}
@@ -108,7 +108,7 @@ def aim_at(graph, seed: int = 0) -> Aim:
 @given(graphs(), st.integers(0, 99), st.integers(1, 12), st.floats(0.05, 1), st.booleans())
 @few
 def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> None:
-    """Fewer targets held, or as many with a higher objective; distinct flips, no more of them."""
+    """Fewer targets are held, or as many with a higher objective; flips are distinct, no more."""
     clean, aim, draws = edge_set(graph), aim_at(graph, seed), generator(seed)
     plan = Plan(clean, flip_source(aim, clean, 40, draws), isolate)
     made = greedy_flips(plan, NONE, budget, 3)
@@ -120,7 +120,7 @@ def test_exchange_never_makes_it_worse(graph, seed, budget, share, isolate) -> N
 
 
 def test_exchange_leaves_a_node_the_edge_that_it_had() -> None:
-    """An added edge is no reason to remove the last one: it may be taken back later."""
+    """An added edge does not allow removing the last one, because it may be taken back later."""
     clean = edge_set(graph_of(4, [(0, 1), (0, 2)]))
     added, removed = (clean.encode(torch.tensor([[a], [b]])) for a, b in ((1, 3), (0, 1)))
     source = Fixed({int(added): 2.0, int(removed): 1.0})
@@ -132,7 +132,7 @@ def test_exchange_leaves_a_node_the_edge_that_it_had() -> None:
 
 
 def test_exchange_finds_better_flips() -> None:
-    """From random flips, many rounds come further than none."""
+    """Many rounds improve random flips."""
     x = torch.randn((30, 4), generator=generator())
     graph = graph_of(30, [(i, i + 1) for i in range(29)], x=x, y=torch.arange(30) % 3)
     clean, aim, draws = edge_set(graph), aim_at(graph), generator()
@@ -144,7 +144,7 @@ def test_exchange_finds_better_flips() -> None:
 
 
 def test_strength_counts_the_held_targets_and_the_objective() -> None:
-    """Of the targets alone, on the flipped graph."""
+    """Only targets count, on the flipped graph."""
     x = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     graph = graph_of(3, [], x=x, y=torch.tensor([0, 1, 1]))
     model = LinearModel(2, 2, weight=torch.eye(2))

@@ -1,4 +1,4 @@
-"""Tests of the pairs of lowest sum against a list of all pairs."""
+"""Pairs of lowest sum, against a list of all pairs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def found(graph, scores, targets, wanted, seed=0) -> list[tuple[int, int]]:
 @given(st.data(), st.integers(0, 40), st.sampled_from([1, 3, 2**40]))
 @settings(deadline=None, max_examples=80)
 def test_sums_are_those_of_the_best_of_all_pairs(data, wanted, largest) -> None:
-    """Distinct pairs at targets, no edges, and no lower sum is left out."""
+    """Pairs are distinct, at targets and no edges; no lower sum is left out."""
     graph = data.draw(graphs())
     targets = data.draw(threats(graph, "modification")).targets
     size = graph.num_nodes
@@ -39,7 +39,7 @@ def test_sums_are_those_of_the_best_of_all_pairs(data, wanted, largest) -> None:
 
 
 def test_ties_are_broken_at_random() -> None:
-    """Of the 14 pairs at node 0 or 1 of nine equal nodes, each comes first about as often.
+    """Each of the 14 pairs at node 0 or 1 of nine equal nodes comes first about equally often.
 
     The limit is mean + 4.5 standard deviations of a chi-square: fails for at most 1 seed in 800.
     """

@@ -28,7 +28,7 @@ values = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=7)
 @given(values, st.integers(0, 8))
 @settings(deadline=None, max_examples=40)
 def test_projection_is_the_nearest_allowed_point(weights, budget) -> None:
-    """From it no allowed direction leads closer: towards no corner of the allowed set, that is."""
+    """No direction towards a corner of the allowed set leads closer."""
     start = torch.tensor(weights, dtype=torch.float64)
     found = project(start, budget)
     assert found.min() >= 0
@@ -42,7 +42,7 @@ def test_projection_is_the_nearest_allowed_point(weights, budget) -> None:
 @given(values, st.integers(1, 5), st.integers(0, 50), st.floats(1e-6, 1e6))
 @settings(deadline=None, max_examples=40)
 def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor) -> None:
-    """Nor does it leave the allowed weights."""
+    """And the result stays within the allowed weights."""
     codes = torch.arange(len(gains))
     start = Relaxed(codes, project(torch.linspace(0, 1, len(gains), dtype=torch.float64), budget))
     given = torch.tensor(gains, dtype=torch.float64)
@@ -54,7 +54,7 @@ def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor)
 
 
 def test_step_by_hand() -> None:
-    """The mean of the two largest gains is 3; the step has a third of that at step 80."""
+    """The mean of the two largest gains is 3; at step 80 the step has a third of its size."""
     start = Relaxed(torch.arange(3), torch.tensor([0.0, 0.1, 0.5]))
     gains = torch.tensor([4.0, 2.0, -1.0])
     found = ascend(start, gains, 2, 0.3, 0).weights
@@ -66,7 +66,7 @@ def test_step_by_hand() -> None:
 
 
 def test_largest_joined_and_negligible() -> None:
-    """In the order of weights; nothing of weight 0; what is there keeps its weight."""
+    """Weights descend, without 0; existing pairs keep their weight."""
     relaxed = Relaxed(torch.tensor([5, 2, 9, 4]), torch.tensor([0.2, 0.0, 0.9, 5e-5]))
     assert relaxed.largest(2).tolist() == [9, 5]
     assert relaxed.largest(10).tolist() == [9, 5, 4]
@@ -84,7 +84,7 @@ def aim_at(graph, *, seed: int = 0) -> Aim:
 
 @st.composite
 def relaxed_flips(draw: st.DrawFn):
-    """A graph of two nodes or more, and weights of some of its pairs."""
+    """A graph of at least two nodes, and weights of some of its pairs."""
     graph = draw(graphs().filter(lambda each: each.num_nodes > 1))
     clean, num_nodes = edge_set(graph), graph.num_nodes
     every = clean.encode(torch.triu_indices(num_nodes, num_nodes, offset=1)).tolist()
@@ -97,7 +97,7 @@ def relaxed_flips(draw: st.DrawFn):
 @given(relaxed_flips(), st.integers(1, 12), st.booleans(), st.integers(0, 99))
 @settings(deadline=None, max_examples=40)
 def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isolate, seed) -> None:
-    """Distinct flips within the budget; no node loses its last edge where it may not."""
+    """Flips are distinct and within the budget; no node loses its last edge if not allowed."""
     graph, relaxed = drawn
     clean, aim = edge_set(graph), aim_at(graph)
     generator = torch.Generator().manual_seed(seed)
@@ -111,7 +111,7 @@ def test_rounding_is_allowed_and_no_weaker_than_the_largest(drawn, budget, isola
 
 
 def test_gains_are_those_of_the_weights() -> None:
-    """More of a flip that adds, less of an edge: the slope of the objective in each weight."""
+    """Gains are the slope of the objective in each weight, with the sign of the flip."""
     x = torch.randn((5, 3), generator=torch.Generator().manual_seed(0))
     graph = graph_of(5, [(0, 1), (1, 2), (2, 3), (3, 4)], x=x)
     clean, aim = edge_set(graph), aim_at(graph)

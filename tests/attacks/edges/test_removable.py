@@ -1,4 +1,4 @@
-"""Tests of the greedy choice of edges that leaves each node something."""
+"""The greedy choice of edges that leaves each node an edge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ends = st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda pair: pair[
 
 
 def one_by_one(candidates, capacity) -> list[bool]:
-    """The greedy choice, pair after pair."""
+    """Return the greedy choice, computed pair by pair."""
     room, taken = list(capacity), []
     for first, second in candidates:
         taken.append(room[first] > 0 and room[second] > 0)
@@ -31,7 +31,7 @@ def one_by_one(candidates, capacity) -> list[bool]:
 @given(st.lists(ends, max_size=30), st.lists(st.integers(-1, 4), min_size=7, max_size=7))
 @settings(deadline=None, max_examples=100)
 def test_as_if_taken_one_by_one(candidates, capacity) -> None:
-    """All at once gives what a loop in the order of preference gives."""
+    """The vectorised choice equals a loop in the order of preference."""
     found = within_capacity(pairs(candidates), torch.tensor(capacity))
     assert one_by_one(candidates, capacity) == found.tolist()
 
@@ -39,7 +39,7 @@ def test_as_if_taken_one_by_one(candidates, capacity) -> None:
 @given(graphs(), st.randoms(use_true_random=False))
 @settings(deadline=None, max_examples=60)
 def test_no_node_loses_its_last_edge(graph, random) -> None:
-    """Whatever the order, and no further edge could go after it."""
+    """For any order, and no further edge could be removed."""
     edges = edges_at(graph, torch.arange(graph.num_nodes))
     order = list(range(edges.shape[1]))
     random.shuffle(order)
@@ -52,19 +52,19 @@ def test_no_node_loses_its_last_edge(graph, random) -> None:
 
 
 def test_path_in_order_is_the_slowest_case() -> None:
-    """Every edge waits for the one before it: the first stays, every other one goes."""
+    """Every edge depends on the one before it: the first stays, every other one is removed."""
     path = [(i, i + 1) for i in range(199)]
     gone = removable(pairs(path), degrees_of(graph_of(200, path)), isolate=False)
     assert gone.tolist() == [False, True] * 99 + [False]
 
 
 def test_edges_at_targets_stand_once() -> None:
-    """One of two directions, with one target end or two."""
+    """Each edge is listed once, with one target end or two."""
     graph = graph_of(5, [(0, 1), (1, 2), (3, 4)])
     assert edges_at(graph, torch.tensor([2, 1])).t().tolist() == [[0, 1], [1, 2]]
 
 
 def test_note_begins_with_what_was_used() -> None:
-    """None for a budget that is used."""
+    """There is no note if the budget is used."""
     assert shortfall(2, 5, "why") == ("2 of 5 edge changes used: why",)
     assert shortfall(5, 5, "why") == ()

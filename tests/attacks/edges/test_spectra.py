@@ -1,4 +1,4 @@
-"""Tests of the estimated change of a spectrum against dense eigenvalues."""
+"""Changes of a spectrum, against dense eigenvalues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RING = [(i, (i + 1) % 12) for i in range(12)]
 
 
 def matrix_of(adjacency: np.ndarray) -> np.ndarray:
-    """The filter S of a dense adjacency, with weights."""
+    """Return the filter S of a dense weighted adjacency."""
     loops = adjacency + np.eye(len(adjacency))
     scale = loops.sum(1) ** -0.5
     return scale[:, None] * loops * scale
@@ -34,7 +34,7 @@ def with_weight(adjacency: np.ndarray, pair, change: float) -> np.ndarray:
 @given(graphs(), st.data())
 @few
 def test_change_of_the_energy_is_exact(graph, data) -> None:
-    """The sum of squared eigenvalues before and after one flip."""
+    """It equals the difference of the sums of squared eigenvalues."""
     assume(graph.num_nodes > 1)
     pair = data.draw(st.sampled_from(list(combinations(range(graph.num_nodes), 2))))
     added = pair not in undirected(graph)
@@ -51,7 +51,7 @@ def test_change_of_the_energy_is_exact(graph, data) -> None:
 @given(graphs(), st.data())
 @few
 def test_changes_to_first_order_are_derivatives(graph, data) -> None:
-    """The weighted sum of all eigenvalues moves as it does with a small weight of the pair.
+    """It equals the change of the weighted sum of eigenvalues by a small weight of the pair.
 
     The weights follow a smooth function of the eigenvalues, so that groups of equal ones, which
     complete graphs and graphs of few edges have, need no bookkeeping.
@@ -76,7 +76,7 @@ def test_changes_to_first_order_are_derivatives(graph, data) -> None:
 
 
 def some_graph():
-    """Two components and two lone nodes, 80 nodes in all."""
+    """Two components and two isolated nodes, 80 nodes in all."""
     draw = np.random.default_rng(1)
     edges = {(i, i + 1) for i in range(59)} | {(i, i + 1) for i in range(60, 77)}
     more = draw.integers(0, 60, (60, 2)).tolist()
@@ -98,14 +98,14 @@ def test_sparse_solver_finds_what_the_dense_one_does() -> None:
 
 
 def test_last_group_of_equal_eigenvalues_is_whole() -> None:
-    """A ring has its eigenvalues in pairs; four of them are asked for, and the cut pair goes."""
+    """Eigenvalues of a ring come in pairs; of four wanted, the incomplete pair is dropped."""
     found = spectra.leading_spectrum(adjacency_of(graph_of(12, RING)), 3)
     expected = (1 + 2 * np.cos(2 * np.pi * np.array([1, 1]) / 12)) / 3
     assert np.allclose(expected, found.values)
 
 
 def test_equal_eigenvalues_give_no_direction_of_their_own() -> None:
-    """All pairs at the same distance on a ring have the same score, whatever the basis."""
+    """All pairs at the same distance on a ring have the same score in any basis."""
     spectrum = spectra.leading_spectrum(adjacency_of(graph_of(12, RING)), 7)
     weights = np.repeat([1.0, 2.0, 0.5], 2)
     across = np.array([(i, (i + 5) % 12) for i in range(12)]).T

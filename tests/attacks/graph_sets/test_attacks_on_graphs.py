@@ -1,4 +1,4 @@
-"""The four attacks on sets of graphs, as one attack is called."""
+"""The four attacks on sets of graphs, called as attacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def attacked_by(
 
 
 def margins(graph: Data, victim: Victim, made: Perturbation | None = None) -> Tensor:
-    """Of the best other class over the label, of each graph."""
+    """Return each graph's margin of the best other class over the label."""
     graph_now = graph if made is None else apply(graph, made)
     logits = victim(graph_now.x, graph_now.edge_index)
     own = logits.gather(1, graph.y[:, None]).squeeze(1)
@@ -56,7 +56,7 @@ def margins(graph: Data, victim: Victim, made: Perturbation | None = None) -> Te
 
 
 def flips_of_graphs(graph: Data, made: Perturbation) -> Tensor:
-    """How many of each graph."""
+    """Return the number of flips in each graph."""
     every = torch.cat([made.added_edges, made.removed_edges], dim=1)
     return torch.bincount(graph.batch[every[0]], minlength=graph.y.numel())
 
@@ -65,10 +65,10 @@ def flips_of_graphs(graph: Data, made: Perturbation) -> Tensor:
 @given(unions(), st.sampled_from(MODULES), st.booleans())
 @few
 def test_each_graph_keeps_to_its_budget(attack, union, module, isolate) -> None:
-    """And so says the referee; graphs that are no targets stay, and so does what is given.
+    """The referee accepts the flips; graphs that are not targets, and inputs, stay unchanged.
 
-    Where no node may be isolated, none is that was not. A search leaves a graph as it is rather
-    than that its margin falls.
+    No node is isolated if that is not allowed. A search leaves a graph unchanged rather than
+    lower its margin.
     """
     graph, threat = union
     victim = victim_on(graph, module)
@@ -93,7 +93,7 @@ def test_each_graph_keeps_to_its_budget(attack, union, module, isolate) -> None:
 
 @of_all
 def test_equal_seeds_give_equal_flips(attack) -> None:
-    """Also where pairs are random."""
+    """Also for models for which pairs are random."""
     graph = union_of(SIZES, EDGES)
     threat, victim = threat_to(graph, [3, 2, 1, 1, 0]), victim_on(graph, PooledGat)
     first, second = (attacked_by(attack, graph, threat, victim, seed=5) for _ in range(2))
@@ -179,13 +179,13 @@ def test_nothing_to_attack_is_no_error(attack) -> None:
 
 @of_all
 def test_complete_and_empty_graphs_can_be_flipped(attack) -> None:
-    """All pairs of a small graph, where the budget allows that: no more than there are."""
+    """A budget above the number of pairs flips at most all pairs."""
     graph = union_of([3, 3], [[(0, 1), (0, 2), (1, 2)], []])
     made = attacked_by(attack, graph, threat_to(graph, [9, 9]), victim_on(graph))
     assert (flips_of_graphs(graph, made) <= 3).all()
 
 
-def test_unused_budget_is_said() -> None:
+def test_unused_budget_is_noted() -> None:
     graph = union_of([2], [[(0, 1)]])
     made = attacked_by(ModificationRandomFlips(), graph, threat_to(graph, [4]), victim_on(graph))
     assert made.notes == (
@@ -193,7 +193,7 @@ def test_unused_budget_is_said() -> None:
     )
 
 
-def test_objectives_of_all_names_can_be_had() -> None:
+def test_every_objective_can_be_used() -> None:
     graph = union_of(SIZES, EDGES)
     threat, victim = threat_to(graph, [2, 1, 1, 1, 0]), victim_on(graph)
     for name in ("tanh_margin", "probability_margin", "cross_entropy", "masked_cross_entropy"):
@@ -201,7 +201,7 @@ def test_objectives_of_all_names_can_be_had() -> None:
         assert (margins(graph, victim, made) >= margins(graph, victim) - 1e-5).all()
 
 
-def test_modules_are_as_they_were() -> None:
+def test_modules_are_unchanged() -> None:
     graph = union_of(SIZES, EDGES)
     victim = victim_on(graph)
     hooks = [len(each._forward_hooks) for each in victim.module.modules()]

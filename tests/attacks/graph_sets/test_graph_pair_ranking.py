@@ -1,4 +1,4 @@
-"""Flips of highest gain of each graph, and where they come from."""
+"""Flips of largest gain in each graph, and their sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def random_gradients(num_nodes: int, seed: int, rank: int = 3) -> PairGradients:
 @given(unions(), st.integers(0, 2**16), st.integers(1, 40), st.data())
 @few
 def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> None:
-    """Of each kind, with and without blocks; forbidden pairs are left out."""
+    """For each kind, with and without blocks; forbidden pairs are left out."""
     graph, threat = union
     graphs = graph_list(graph, threat, victim_on(graph))
     owners = torch.arange(graph.y.numel())
@@ -68,7 +68,7 @@ def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> No
 
 
 def test_equal_gains_come_in_the_order_of_codes() -> None:
-    """Also where they differ in their last bits."""
+    """Also if they differ in their last bits."""
     codes = torch.tensor([[7, 3, 5, -1, 2]])
     gains = torch.tensor([[1.0, 1.0 - 1e-7, 1.0, 9.0, 4.0]])
     scales = torch.tensor([4.0])
@@ -78,8 +78,8 @@ def test_equal_gains_come_in_the_order_of_codes() -> None:
 
 @given(st.integers(0, 2**16), st.floats(1e-6, 1e6))
 @few
-def test_gains_that_are_but_rounding_are_none(seed, scale) -> None:
-    """Where they are sums of far larger terms, though there is nothing else in the row."""
+def test_gains_below_rounding_are_zero(seed, scale) -> None:
+    """If they are sums of much larger terms, even without other gains in the row."""
     generator = torch.Generator().manual_seed(seed)
     gains = (torch.rand((3, 5), generator=generator) - 0.5) * 4e-7 * scale
     codes = torch.arange(15).reshape(3, 5)
@@ -88,7 +88,7 @@ def test_gains_that_are_but_rounding_are_none(seed, scale) -> None:
     assert (found.gains == 0).all()
 
 
-def test_what_is_no_number_counts_nothing() -> None:
+def test_non_finite_gains_count_zero() -> None:
     gains = torch.tensor([[float("nan"), 1.0, -1.0, float("inf")]])
     found = ranked_rows(torch.tensor([[0, 1, 2, 3]]), gains, torch.ones(1), 4)
     assert found.codes.tolist() == [[1, 0, 3, 2]]
@@ -116,7 +116,7 @@ def search_on(graphs: GraphList, block_size: int = 1_000) -> Search:
 
 
 def test_random_pairs_are_all_pairs_of_a_small_graph() -> None:
-    """Each with the gain that the model's own gradient tells."""
+    """Each has the gain of the model's own gradient."""
     graph = union_of([5, 3], [[(0, 1), (1, 2), (2, 3)], [(0, 1)]])
     graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
     owners = torch.tensor([0, 1])
@@ -202,8 +202,8 @@ def test_factors_that_are_too_large_are_taken_from_fewer_graphs_at_once(monkeypa
         assert torch.allclose(kind.gains, whole_kind.gains, atol=1e-5)
 
 
-def test_graphs_that_tell_nothing_are_searched_at_random(monkeypatch) -> None:
-    """Where even one graph's factors are too many."""
+def test_graphs_without_gradients_are_searched_at_random(monkeypatch) -> None:
+    """If the factors of even one graph are too large."""
     graph = union_of([5, 4], [[(0, 1), (1, 2)], [(0, 1), (2, 3)]])
     graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph))
     owners = torch.arange(2)

@@ -1,4 +1,4 @@
-"""Weights of flips of many graphs, random numbers that belong to pairs, and rows of flips."""
+"""Relaxed flips of many graphs, keyed random numbers, and rows of flips."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_flips_find_the_free_places() -> None:
     assert found.tolist() == [[3, 8, -1], [3, 4, 7]]
 
 
-def test_draws_belong_to_their_keys() -> None:
-    """Whatever is drawn together with them; another key gives others."""
+def test_draws_depend_on_key_and_counters_only() -> None:
+    """They do not depend on what else is drawn; another key gives other numbers."""
     graphs, pairs = torch.arange(5)[:, None], torch.arange(1000)
     drawn = uniform(1, graphs, pairs)
     assert torch.equal(drawn[3, 10:20], uniform(1, torch.tensor(3), torch.arange(10, 20)))
@@ -69,7 +69,7 @@ def test_draws_belong_to_their_keys() -> None:
 
 
 def test_draws_are_uniform() -> None:
-    """In each tenth as many as expected, within 5 standard deviations (error rate below 1e-5), and
+    """Counts in each tenth are within 5 standard deviations (error rate below 1e-5), and
     neighbours are independent."""
     count = 100_000
     drawn = uniform(0, torch.arange(count))
@@ -109,7 +109,7 @@ def test_a_copy_with_flips_is_the_attacked_graph(union, data) -> None:
         assert torch.allclose(found[row], expected, atol=1e-5)
 
 
-def test_budgets_of_graphs_that_are_no_targets_are_none() -> None:
+def test_graphs_that_are_not_targets_have_no_budget() -> None:
     graph = union_of([2, 3, 1], [[], [], []])
     budgets, starts = budgets_and_starts(threat_to(graph, [1, 2, 3], [2, 0]))
     assert budgets.tolist() == [1, 0, 3]

@@ -1,4 +1,4 @@
-"""Models bound to other graphs, and what they are asked for there."""
+"""Models bound to other graphs: logits, weights of pairs and gradients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_graph_alone_has_the_logits_it_has_among_others(module) -> None:
 
 @pytest.mark.parametrize("module", [PooledGcn, PooledGat])
 def test_weights_of_pairs_reach_the_graph_that_has_them(module) -> None:
-    """Alone as among others; a removed edge is one of weight 0, and no other graph feels it."""
+    """Alone as in a union; a removed edge has weight 0, and other graphs are not affected."""
     victim = victim_on(WHOLE, module)
     clean = victim(WHOLE.x, WHOLE.edge_index)
     every = torch.arange(3)
@@ -56,7 +56,7 @@ def test_weights_of_pairs_reach_the_graph_that_has_them(module) -> None:
 
 
 def test_gradients_of_all_pairs_are_those_of_the_graph_alone() -> None:
-    """Whether the trial was made on these graphs or on others before."""
+    """Whether the model was tried on these graphs or on others."""
     victim = victim_on(WHOLE)
     pairs = torch.tensor([[0, 0, 1], [1, 2, 2]])
     fresh = victim.on_graphs(SECOND.batch)
@@ -83,7 +83,7 @@ def _never(*_: object) -> None:
 
 
 def test_two_alike_nodes_do_not_hide_the_gradient() -> None:
-    """After one convolution both nodes of a joined pair are alike, and a gradient is 0 there."""
+    """After one convolution both nodes of a linked pair are equal, so a gradient is 0 there."""
     for seed in range(4):
         graph = union_of([2], [[]], seed=seed)
         pair = torch.tensor([[0], [1]])

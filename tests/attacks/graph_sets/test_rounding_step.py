@@ -1,4 +1,4 @@
-"""What gains are told apart by."""
+"""The resolution of gains."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_a_step_is_a_few_roundings_of_the_scale(scale, dtype) -> None:
 
 
 @given(st.lists(st.floats(-100.0, 100.0, width=32), min_size=2, max_size=10), st.randoms())
-def test_the_order_of_a_sum_of_a_vanishing_total_does_not_tell(terms, random) -> None:
-    """Such sums are 0, but for rounding, in whatever order they are made."""
+def test_vanishing_sums_are_zero_in_any_order(terms, random) -> None:
+    """Sums of a vanishing total are 0 up to rounding, in any order."""
     balanced = [*terms, *(-term for term in terms)]
     random.shuffle(balanced)
     total = torch.zeros(())
@@ -44,6 +44,6 @@ def test_the_order_of_a_sum_of_a_vanishing_total_does_not_tell(terms, random) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_nothing_of_no_size_stays_nothing(dtype) -> None:
+def test_zero_of_scale_zero_stays_zero(dtype) -> None:
     none = torch.zeros(3, dtype=dtype)
     assert torch.equal(quantised(none, none), none)

@@ -1,4 +1,4 @@
-"""Tests of AGIA: what the exchange of links does, and when it is left out."""
+"""AGIA: the effect of the exchange of links, and when it is skipped."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_exchange_gains_and_never_loses(make) -> None:
 
 
 class Counting:
-    """A `LinearModel` that counts the steps of the exchange, in which it may be deaf to both."""
+    """A `LinearModel` that counts steps of the exchange and may ignore features and weights."""
 
     def __init__(self, factor: float) -> None:
         self.model = LinearModel(4, 3)
@@ -117,7 +117,7 @@ class Counting:
     ("patience", "exchanges", "steps"), [(None, 40, 40), (2, 40, 11), (2, 7, 7), (None, 0, 0)]
 )
 def test_patience_of_the_exchange(patience: int | None, exchanges: int, steps: int) -> None:
-    """Without any gain it ends after five times the patience; None takes all steps."""
+    """Without a gain it ends after five times the patience; None takes all steps."""
     model = Counting(factor=0.0)
     attack = InjectionAgia(exchanges=exchanges, iterations=1, patience=patience)
     run(attack, random_graph(0, model), model)
@@ -125,7 +125,7 @@ def test_patience_of_the_exchange(patience: int | None, exchanges: int, steps: i
 
 
 def test_links_are_not_exchanged_for_nothing() -> None:
-    """Links for which the objective is no higher are not kept."""
+    """Links that do not raise the objective are not kept."""
     model = Counting(factor=0.0)
     graph = random_graph(1, model)
     without, found = (
@@ -137,7 +137,7 @@ def test_links_are_not_exchanged_for_nothing() -> None:
 
 
 def test_an_exchange_that_misleads_is_undone() -> None:
-    """Here it takes the features to where they do least; then what was there before it stands."""
+    """It leads to features of least effect here; the result before it is returned."""
     for seed in range(3):
         model = Counting(factor=-1.0)
         graph = random_graph(seed, model)
@@ -149,8 +149,8 @@ def test_an_exchange_that_misleads_is_undone() -> None:
     assert model.exchanges == 20
 
 
-def test_too_many_pairs_leave_the_links_where_they_started() -> None:
-    """And the perturbation says so; as many as allowed are none too many."""
+def test_too_many_pairs_leave_the_links_unchanged() -> None:
+    """The perturbation has a note; exactly as many pairs as allowed are not too many."""
     model = Counting(factor=1.0)
     graph = random_graph(0, model)
     pairs = 3 * TARGETS.numel()
@@ -175,7 +175,7 @@ class Deaf(nn.Module):
 
 
 class Mean(Deaf):
-    """Divides by the number of neighbours, those with a weight of 0 included."""
+    """Divides by the number of neighbours, including those of weight 0."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
@@ -184,10 +184,10 @@ class Mean(Deaf):
 
 
 @pytest.mark.parametrize("make", [Deaf, Mean, lambda: GCNConv(4, 3)], ids=["deaf", "mean", "many"])
-def test_links_stay_where_the_weights_of_edges_are_none(
+def test_links_stay_if_the_model_takes_no_weights(
     monkeypatch: pytest.MonkeyPatch, make: Callable[[], nn.Module]
 ) -> None:
-    """Ignored, not taken as 0 for no edge, or for too many edges: a note, not an error."""
+    """Weights are ignored, wrong at 0, or for too many edges: a note, not an error."""
     torch.manual_seed(0)
     if make not in (Deaf, Mean):
         monkeypatch.setattr("grb_check.gradients.victim.MOST_PAIRS", 3 * TARGETS.numel() - 1)
@@ -204,7 +204,7 @@ def test_links_stay_where_the_weights_of_edges_are_none(
     ("setting", "value"),
     [("exchanges", -1), ("most_pairs", -1), ("link_step", 0.0), ("feature_step", float("nan"))],
 )
-def test_settings_that_no_exchange_can_have_are_refused(setting: str, value: float) -> None:
+def test_invalid_settings_are_refused(setting: str, value: float) -> None:
     """Each is named with its value."""
     with pytest.raises(UsageError, match=f"{setting} is {value}; it must be"):
         InjectionAgia(**{setting: value})

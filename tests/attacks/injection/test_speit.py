@@ -1,4 +1,4 @@
-"""Tests of SPEIT's links: by degree, and among the injected nodes."""
+"""SPEIT's links: by degree, and among the injected nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def threat_of(targets: Tensor, nodes: int, edges: int) -> Threat:
 def test_links_among_injected_nodes_are_part_of_the_budget(
     inner_links: int, nodes: int, edges: int, inner: int
 ) -> None:
-    """Every node has all its edges, that many of them to other injected nodes."""
+    """Every node uses all its edges, that many of them to injected nodes."""
     graph = graph_of(20, [(i, i + 1) for i in range(19)])
     attack = InjectionSpeit(inner_links=inner_links, iterations=0)
     new, other = links_of(attack, graph, threat_of(torch.arange(20), nodes, edges))
@@ -60,7 +60,7 @@ def test_links_among_injected_nodes_are_part_of_the_budget(
 
 @given(st.data(), st.integers(0, 99))
 @settings(deadline=None, max_examples=50)
-def test_low_degrees_get_what_does_not_divide(data, seed) -> None:
+def test_low_degrees_get_the_remainder(data, seed) -> None:
     """No target has fewer links than one of higher degree, or two fewer than any."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "injection"))
@@ -86,7 +86,7 @@ def test_every_injected_node_gets_low_and_high_degrees() -> None:
 
 
 def test_ties_are_broken_at_random() -> None:
-    """Two seeds give what does not divide to other targets of the same degree."""
+    """With two seeds different targets of the same degree get the remainder."""
     graph, threat = graph_of(30, []), threat_of(torch.arange(30), 3, 5)
     first, second = (
         set(links_of(InjectionSpeit(inner_links=0, iterations=0), graph, threat, seed)[1].tolist())
@@ -98,6 +98,6 @@ def test_ties_are_broken_at_random() -> None:
 
 @pytest.mark.parametrize("inner_links", [-2, 1, 3])
 def test_a_ring_of_odd_or_negative_degree_is_refused(inner_links: int) -> None:
-    """With what is allowed."""
+    """The message says what is allowed."""
     with pytest.raises(UsageError, match=rf"inner_links is {inner_links}; it must be 0, 2, 4"):
         InjectionSpeit(inner_links=inner_links)

@@ -1,4 +1,4 @@
-"""Tests of TDGIA: rounds, what becomes of earlier ones, and the range."""
+"""TDGIA: rounds, features of earlier rounds, and the range."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def threat_of(nodes: int, edges: int = 3, limits: tuple[float, float] = (-0.5, 0
 
 
 class Watched:
-    """A `LinearModel` that remembers, for each topology, the features that it was asked about."""
+    """A `LinearModel` that records the features it is called with, for each topology."""
 
     def __init__(self) -> None:
         self.model = LinearModel(4, 3)
@@ -66,7 +66,7 @@ def run(
     [(3, 7, [3, 5, 7]), (1, 7, [7]), (5, 2, [1, 2]), (5, 4, [1, 2, 3, 4]), (2, 6, [3, 6])],
 )
 def test_nodes_come_in_rounds(rounds: int, nodes: int, sizes: list[int]) -> None:
-    """Equal ones, the first are larger; with fewer nodes than rounds one node in each."""
+    """Rounds are of equal size, or the first ones larger; with few nodes, of one node each."""
     perturbation, seen = run(InjectionTdgia(rounds=rounds, iterations=2), threat_of(nodes))
     assert [asked[0].shape[0] for asked in seen] == sizes
     assert perturbation.injected_x.shape[0] == nodes
@@ -75,7 +75,7 @@ def test_nodes_come_in_rounds(rounds: int, nodes: int, sizes: list[int]) -> None
 
 @pytest.mark.parametrize("dealing", ["grouped", "even"])
 def test_more_links_than_targets_come_to_an_end(dealing: str) -> None:
-    """Two nodes in five rounds, 30 edges and 10 targets: each is linked to all."""
+    """Two nodes, five rounds, 30 edges, 10 targets: each node is linked to all."""
     attack = InjectionTdgia(iterations=2, dealing=dealing)
     perturbation, _ = run(attack, threat_of(2, edges=30))
     assert perturbation.injected_edges.shape[1] == 20
@@ -96,7 +96,7 @@ def test_later_rounds_move_earlier_features_only_where_they_are_asked_to() -> No
 
 
 def test_a_round_goes_where_the_last_one_did_not() -> None:
-    """A model that tells nothing apart: degree decides, injected links included."""
+    """With a model that gives constant logits the degree decides, injected links included."""
     circle = [(i, i + 1) for i in range(11)] + [(0, 11)]
     graph = graph_of(12, circle, x=torch.zeros(12, 4), y=torch.arange(12) % 3)
     threat = Threat(
@@ -114,7 +114,7 @@ def test_a_round_goes_where_the_last_one_did_not() -> None:
 
 @pytest.mark.parametrize("limits", [(-0.072, 0.928), (0.25, 0.75)])
 def test_features_fill_a_range_that_is_not_symmetric(limits: tuple[float, float]) -> None:
-    """They reach both limits and no feature lies outside."""
+    """Features reach both limits and stay within them."""
     attack = InjectionTdgia(iterations=150, step_size=0.05, patience=None)
     perturbation, seen = run(attack, threat_of(6, limits=limits))
     low, high = torch.tensor(limits)
@@ -134,7 +134,7 @@ def test_features_fill_a_range_that_is_not_symmetric(limits: tuple[float, float]
         ({"objective": "loss"}, "unknown objective 'loss'"),
     ],
 )
-def test_settings_that_no_search_can_have_are_refused(settings: dict, message: str) -> None:
+def test_invalid_settings_are_refused(settings: dict, message: str) -> None:
     """Each is named with what is allowed."""
     with pytest.raises(UsageError, match=message):
         InjectionTdgia(**settings)

@@ -1,4 +1,4 @@
-"""Tests of the gradient ascent and of the attacks that use it."""
+"""The gradient ascent, and the attacks that use it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_ascent_finds_the_top_of_a_parabola() -> None:
 
 
 def test_best_iterate_is_returned_not_the_last() -> None:
-    """A step that walks past the maximum does not lose it."""
+    """A step past the maximum does not lose it."""
     best = maximise(
         lambda x: -(x - 0.3).abs().sum(),
         torch.zeros(1, 1),
@@ -106,7 +106,7 @@ def test_search_stops_when_nothing_is_gained(patience, evaluations) -> None:
     [(0, 4e-4, 101), (0, 1e-4, 6), (100, 4e-4, 6), (100, 0.04, 101)],
 )
 def test_slow_but_steady_gain_does_not_stop_the_search(offset, gain, evaluations) -> None:
-    """What counts is the gain over the patience of 5 steps: 0.001 of the objective, or of 1."""
+    """The gain over the patience of 5 steps counts, relative to the objective or 1."""
     calls, value_of = counting(lambda x: x.sum() + offset)
     maximise(
         value_of,
@@ -183,7 +183,7 @@ def test_works_where_gradients_are_switched_off(attack) -> None:
 @pytest.mark.parametrize("attack", GRADIENT_ATTACKS)
 @pytest.mark.parametrize("cut", ["detach", "parameters only"])
 def test_model_without_gradient_is_named_as_the_cause(attack, cut) -> None:
-    """An output cut off from x is a model error with what to do, not torch's own."""
+    """An output detached from x is a model error that says what to do, not torch's own."""
     weight = torch.ones((6, 3), requires_grad=True)
 
     class Cut:
@@ -243,7 +243,7 @@ def test_cross_entropy_on_a_linear_model_ends_where_brute_force_does() -> None:
 
 
 def test_fgsm_takes_sign_steps_from_the_clamped_zero() -> None:
-    """With zero steps the start is returned: 0, or the nearest value allowed."""
+    """With zero steps the start is returned: 0, or the nearest allowed value."""
     start = InjectionFgsm(iterations=0).perturb(ring(), threat_of(), MODEL, generator())
     assert torch.equal(torch.zeros(3, 6), start.injected_x)
     above = threat_of(feature_range=(0.5, 0.75))
@@ -287,8 +287,8 @@ def test_random_features_fill_the_range() -> None:
     assert pytest.approx(float(features.mean()), abs=0.012) == 0.25
 
 
-def test_what_is_not_finite_in_a_gradient_counts_as_zero() -> None:
-    """sqrt has an infinite slope at 0, times 0 it is NaN; the rest is followed."""
+def test_non_finite_gradients_count_as_zero() -> None:
+    """sqrt has an infinite slope at 0, times 0 gives NaN; other entries are used."""
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     (found,) = gradients(x.sqrt().sum(), x)
     assert torch.equal(found, torch.tensor([0.0, 0.25]))
@@ -300,7 +300,7 @@ def test_what_is_not_finite_in_a_gradient_counts_as_zero() -> None:
 
 
 def test_a_backward_pass_that_fails_is_a_missing_gradient() -> None:
-    """Whatever torch calls it."""
+    """Whatever exception torch raises."""
     x = torch.ones(2, requires_grad=True)
     y = x.exp()
     value = y.sum()

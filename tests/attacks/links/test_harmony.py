@@ -1,4 +1,4 @@
-"""Tests of the homophily of injected nodes, and of what it is for."""
+"""The homophily of injected nodes, and its effect on attacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def injections(draw: st.DrawFn) -> tuple[Data, Tensor, Tensor]:
 
 
 def by_definition(graph: Data, links: Tensor, features: Tensor) -> float:
-    """Definition 4.1, node by node, on the attacked graph."""
+    """Return the homophily by definition 4.1, node by node, on the attacked graph."""
     attacked = apply(graph, Perturbation(injected_x=features, injected_edges=links))
     x, num_nodes = attacked.x.double(), graph.num_nodes
     edges = attacked.edge_index.t().tolist()
@@ -74,7 +74,7 @@ def test_gradient_of_homophily_is_right(given) -> None:
 @given(injections(), st.randoms(use_true_random=False))
 @settings(deadline=None)
 def test_weights_of_zero_and_one_are_links(given, random) -> None:
-    """Whatever the order of the candidates."""
+    """For any order of the candidates."""
     graph, links, features = given
     links = links[:, links[1] < graph.num_nodes]
     candidates = list(range(graph.num_nodes))
@@ -109,7 +109,7 @@ def test_a_node_without_neighbours_counts_as_zero(data, seed) -> None:
 
 
 def chains() -> Data:
-    """Three classes, each a chain of 50 nodes: three columns tell them apart, eight are near 1."""
+    """Three classes, each a chain of 50 nodes: three columns separate them, eight are near 1."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(150) % 3
     x = 0.3 * torch.randn((150, 11), generator=generator)
@@ -135,7 +135,7 @@ def injected(name: str, harmony: float) -> Perturbation:
 
 
 def accuracy_where_dissimilar_edges_are_dropped(perturbation: Perturbation) -> float:
-    """Of the same model, behind a defence that drops edges of cosine similarity below 0.1."""
+    """Return the accuracy behind a defence that drops edges of cosine similarity below 0.1."""
     attacked = apply(CHAINS, perturbation)
     first, second = attacked.edge_index
     similar = F.cosine_similarity(attacked.x[first], attacked.x[second]) >= 0.1
@@ -144,7 +144,7 @@ def accuracy_where_dissimilar_edges_are_dropped(perturbation: Perturbation) -> f
 
 
 def test_harmony_makes_injected_nodes_like_their_neighbours() -> None:
-    """With a weight of 5 FGSM's nodes are nearly aligned with them, with none they are not."""
+    """With a weight of 5 FGSM's nodes are nearly aligned with them, with 0 they are not."""
     found = []
     for harmony in (0.0, 5.0):
         perturbation = injected("fgsm", harmony)
@@ -155,8 +155,8 @@ def test_harmony_makes_injected_nodes_like_their_neighbours() -> None:
 
 
 def test_a_little_harmony_does_not_hold_speit_at_its_start() -> None:
-    """It starts at random then: beside 0, where the cosine's gradient beats all others, it would
-    stay at 0.05 everywhere and gain 0.15 of loss, not the 0.33 that it gains without."""
+    """It then starts at random: close to 0, where the cosine's gradient dominates, it would
+    stay at 0.05 everywhere and gain a loss of 0.15, not the 0.33 without harmony."""
     found = []
     for harmony in (0.0, 0.01):
         perturbation = injected("speit", harmony)
@@ -172,10 +172,10 @@ def test_a_little_harmony_does_not_hold_speit_at_its_start() -> None:
     [("fgsm", 0.4), ("pgd", 0.2), ("speit", 0.4), ("tdgia", 0.6), ("agia+exchanges=60", 0.8)],
 )
 def test_harmony_gets_past_a_defence_that_drops_dissimilar_edges(name: str, more: float) -> None:
-    """The defended model is right everywhere when clean; harmony takes that much more of it.
+    """The defended model has an accuracy of 1 when clean; harmony costs it that much more.
 
     Without harmony the eight columns that all nodes share get no gradient, and the injected nodes
-    stay unlike all others.
+    stay dissimilar to all others.
     """
     assert accuracy_where_dissimilar_edges_are_dropped(Perturbation()) == 1.0
     plain, harmonious = (

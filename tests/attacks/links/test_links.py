@@ -1,4 +1,4 @@
-"""Tests of where injected nodes are linked."""
+"""Links of injected nodes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_set_of_targets_is_equally_likely() -> None:
 
 
 def test_budget_that_cannot_be_used_is_explained() -> None:
-    """No target, or no edge allowed: nothing is injected and the note says why."""
+    """Without targets or allowed edges nothing is injected, and a note says why."""
     for threat in (threat_of(0, 3, 5), threat_of(4, 3, 0)):
         links, notes = random_links(threat, torch.Generator())
         assert links.shape == (2, 0)
@@ -67,7 +67,7 @@ Deal = tuple[Tensor, Tensor, int, int]
 
 @st.composite
 def deals(draw: st.DrawFn) -> Deal:
-    """Targets in an order, the group of each, injected nodes, links of each."""
+    """Ordered targets with their groups, number of injected nodes, links of each."""
     targets = draw(st.lists(st.integers(0, 99), unique=True, min_size=1, max_size=12))
     group = st.integers(0, draw(st.integers(0, 4)))
     groups = draw(st.lists(group, min_size=len(targets), max_size=len(targets)))
@@ -78,7 +78,7 @@ def deals(draw: st.DrawFn) -> Deal:
 @pytest.mark.parametrize("deal", [grouped_links, even_links])
 @given(deals())
 def test_dealt_links_are_distinct_and_shared_evenly(deal, given: Deal) -> None:
-    """Every node has exactly its links; the first targets of the order have what is left over."""
+    """Every node has exactly its links; the first targets get the remainder."""
     order, _, nodes, links_each = given
     links = deal(*given)
     assert links.dtype == torch.int64
@@ -92,7 +92,7 @@ def test_dealt_links_are_distinct_and_shared_evenly(deal, given: Deal) -> None:
 
 @given(deals())
 def test_even_links_give_every_node_its_share_of_every_group(given: Deal) -> None:
-    """A group's links are dealt out: no node has two more of them than another."""
+    """No node has two more links of a group than another node."""
     order, groups, nodes, _ = given
     links = even_links(*given)
     for group in set(groups.tolist()):
@@ -108,7 +108,7 @@ def test_even_links_give_every_node_its_share_of_every_group(given: Deal) -> Non
     data=st.data(),
 )
 def test_even_links_agree_with_dealing_one_by_one(shares, size, rounds, data) -> None:
-    """Each link to the group with the smallest part used, where the sizes divide."""
+    """They equal a loop that gives each link to the group used least, if sizes divide."""
     part = data.draw(st.integers(1, size))
     groups = torch.arange(len(shares)).repeat_interleave(torch.tensor(shares) * size)
     groups = groups[torch.tensor(data.draw(st.permutations(range(groups.numel()))))]
@@ -150,7 +150,7 @@ def test_grouped_links_give_a_node_one_group_where_sizes_divide() -> None:
 
 @given(st.integers(1, 12), st.integers(0, 5), st.integers(0, 50))
 def test_ring_is_regular(nodes, half, first_id) -> None:
-    """Every node has that many others as neighbours; no loop, no pair twice, first < second."""
+    """Every node has that many neighbours; no loops or repeated pairs, first < second."""
     neighbours = 2 * min(half, (nodes - 1) // 2)
     links = ring_links(nodes, neighbours, first_id)
     first, second = links[0], links[1] - first_id
@@ -181,7 +181,7 @@ def test_ring_links_the_nearest() -> None:
 def test_links_per_node_counts_what_is_reserved(
     targets, injected, edges, reserved, links, note
 ) -> None:
-    """A note for what is left, and none where nothing is."""
+    """There is a note if and only if budget is left."""
     found, notes = links_per_node(threat_of(targets, injected, edges), reserved)
     assert found == links
     assert len(notes) == (note is not None)

@@ -1,4 +1,4 @@
-"""Tests of the steps that features take: within their range, and by the formula of each."""
+"""Steps of features: within the range, and by each formula."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def walk(step: Step, start: Tensor, count: int, seed: int, scale: float = 1.0) -> list[Tensor]:
-    """The features after each of `count` random gradients."""
+    """Return the features after each of `count` random gradients."""
     generator, visited = seeded(seed), [start]
     for _ in range(count):
         gradient = scale * torch.randn(start.shape, generator=generator)
@@ -58,7 +58,7 @@ ranges = st.one_of(
     seed=st.integers(0, 99),
 )
 def test_steps_stay_within_the_range_and_are_repeatable(kind, limits, size, scale, seed) -> None:
-    """For any range, a single value too, any step size and any size of the gradient."""
+    """For any range, including a single value, any step size and any size of the gradient."""
     start = uniform_start(torch.zeros(1, 4), 3, limits, seeded(seed))
     low, high = torch.tensor(limits, dtype=torch.float32)
     first, second = (
@@ -71,7 +71,7 @@ def test_steps_stay_within_the_range_and_are_repeatable(kind, limits, size, scal
 @every_step
 @pytest.mark.parametrize("limits", [ASYMMETRIC, (-2.0, -1.0)])
 def test_steps_reach_both_limits_and_leave_them_again(kind, limits) -> None:
-    """From one limit to the other and back; the sine as well, flat as it is there."""
+    """From one limit to the other and back, even for the sine, which is flat there."""
     x = torch.full((1, 3), limits[1])
     step = MAKERS[kind](0.05, limits, x)
     for direction, limit in ((-1.0, limits[0]), (1.0, limits[1]), (-1.0, limits[0])):
@@ -106,7 +106,7 @@ def test_adam_moves_by_a_tiny_gradient_too() -> None:
 
 @given(seed=st.integers(0, 99), scale=st.sampled_from([1e-12, 1.0, 1e6]))
 def test_l2_step_has_one_root_mean_square_at_every_node(seed, scale) -> None:
-    """Along the gradient, however long that is."""
+    """The step is along the gradient, for any length of it."""
     gradient = scale * torch.randn((3, 7), generator=seeded(seed))
     x = torch.zeros(3, 7)
     moved = l2_step(0.01, (-9.0, 9.0))(x, gradient)
@@ -148,7 +148,7 @@ def test_sine_step_follows_the_derivative_of_its_map() -> None:
 
 @given(limits=ranges, nodes=st.integers(0, 5), seed=st.integers(0, 99))
 def test_uniform_start_lies_in_the_range(limits, nodes, seed) -> None:
-    """With the width of the features that it is to be like."""
+    """It has the width of the given features."""
     x = uniform_start(torch.zeros(4, 3), nodes, limits, seeded(seed))
     assert x.shape == (nodes, 3)
     assert x.dtype == torch.float32

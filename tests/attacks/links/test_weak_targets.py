@@ -1,4 +1,4 @@
-"""Tests of which targets are easiest to turn, and towards which class."""
+"""Defectiveness of targets, and their groups by runner-up class."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def threat_of(targets: list[int], edges: int = 4) -> Threat:
 
 
 def test_score_by_hand() -> None:
-    """(p + 2) (0.9 / d + 0.1 / sqrt(d b)), d with the loop and with the injected links."""
+    """(p + 2) (0.9 / d + 0.1 / sqrt(d b)), where d includes the loop and injected links."""
     links = torch.tensor([[0, 1, 0], [0, 0, 5]])  # two to node 0, one among the injected
     certainty = torch.tensor([[0.5, 0.5], [0.25, 0.75]])
     score = defectiveness(STAR, links, threat_of([0, 1]), certainty)
@@ -42,7 +42,7 @@ def test_score_by_hand() -> None:
 
 
 def test_score_falls_with_degree_and_rises_with_certainty() -> None:
-    """The isolated node, a leaf and the centre of a star; then certainty alone."""
+    """For an isolated node, a leaf and the centre of a star; then by certainty only."""
     same = torch.full((3, 2), 0.5)
     isolated, leaf, centre = defectiveness(STAR, no_links(), threat_of([4, 1, 0]), same).tolist()
     assert isolated > leaf > centre
@@ -54,7 +54,7 @@ def test_score_falls_with_degree_and_rises_with_certainty() -> None:
 @given(st.data())
 @settings(deadline=None)
 def test_score_is_positive_and_falls_with_each_link(data) -> None:
-    """On any graph, also with no edge allowed; other targets keep theirs."""
+    """On any graph, even with no edge allowed; scores of other targets are unchanged."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "injection"))
     count = threat.targets.numel()
@@ -98,7 +98,7 @@ def test_a_group_tells_its_label_and_runner_up(classes, seed) -> None:
 
 
 def test_probabilities_of_the_clean_graph_are_averaged_over_members() -> None:
-    """Rows are the targets in their order; nothing requires a gradient."""
+    """Rows are in the order of the targets; no gradient is required."""
     graph = graph_of(4, [(0, 1), (1, 2)], x=torch.arange(8.0).reshape(4, 2))
     models = (LinearModel(2, 3, seed=1), LinearModel(2, 3, seed=2))
     found = clean_probabilities(graph, threat_of([3, 1]), Ensemble(models))

@@ -1,4 +1,4 @@
-"""Tests of the attacks that flip edges without a model: RND, DICE, FLIP, NEA and STACK."""
+"""Attacks that flip edges without a model: RND, DICE, FLIP, NEA and STACK."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def all_pairs_at(graph, targets) -> set[tuple[int, int]]:
 @given(st.data(), st.integers(0, 2**32))
 @few
 def test_flips_are_at_targets_and_use_the_budget(attack, data, seed) -> None:
-    """Odd graphs, targets and budgets; what is unused has its figures in a note."""
+    """For odd graphs, targets and budgets; a note has the figures of unused budget."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     found = run(attack, graph, threat, seed)
@@ -80,7 +80,7 @@ def large_graph():
 @given(st.data())
 @few
 def test_deletions_alone_reach_every_edge_at_targets(kind, data) -> None:
-    """As many as there are, and no addition."""
+    """All edges at targets are removed and none added."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     found = run(kind(restrict="deletions"), graph, threat)
@@ -149,7 +149,7 @@ def test_flip_takes_edges_and_pairs_by_degree(order, sign) -> None:
 
 
 def filter_of(graph, pair=None) -> np.ndarray:
-    """S with a pair flipped."""
+    """Return S with a pair flipped."""
     matrix = adjacency_of(graph).toarray() + np.eye(graph.num_nodes)
     if pair is not None:
         matrix[pair] = matrix[pair[::-1]] = 1.0 - matrix[pair]
@@ -160,7 +160,7 @@ def filter_of(graph, pair=None) -> np.ndarray:
 @given(st.data())
 @few
 def test_stack_takes_the_edge_that_changes_the_spectrum_most(data) -> None:
-    """A budget of one against the eigenvalues of every flip; all pairs are sampled."""
+    """A budget of one, against the eigenvalues after every flip; all pairs are sampled."""
     graph = data.draw(graphs(max_nodes=6))
     targets = torch.arange(graph.num_nodes)
     present = undirected(graph)
@@ -187,7 +187,7 @@ def test_stack_spreads_additions_over_nodes() -> None:
 
 
 def tail(values: np.ndarray, dimensions: int, window: int) -> float:
-    """The square of NEA's loss, from all eigenvalues."""
+    """Return the square of NEA's loss from all eigenvalues."""
     sums = sum(values**r for r in range(1, window + 1))
     return float((sums[np.argsort(-values)][dimensions:] ** 2).sum())
 

@@ -1,4 +1,4 @@
-"""Attacks on edges with a gradient, FGA and GR-BCD, and the random flips beside them."""
+"""Attacks on edges by gradients, FGA and GR-BCD, and random flips."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def listed(edges) -> set[tuple[int, int]]:
 
 
 def communities(num_nodes: int = 60, num_classes: int = 3):
-    """Edges within classes only, and features that tell them apart, more or less."""
+    """Edges within classes only, and features that roughly separate the classes."""
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(num_nodes) % num_classes
     x = torch.nn.functional.one_hot(y) + 0.7 * torch.randn(
@@ -54,7 +54,7 @@ def communities(num_nodes: int = 60, num_classes: int = 3):
 
 
 def averaging() -> Victim:
-    """One propagation, and the class of the largest mean feature: it uses the edges."""
+    """One propagation, then the class of the largest mean feature."""
     module = gcn_of(3, ())
     module.layers[0].weight.copy_(torch.eye(3))
     module.layers[0].bias.zero_()
@@ -69,7 +69,7 @@ def held(graph, threat: Threat, model, perturbation: Perturbation) -> int:
 
 @gradient_attacks
 def test_gradient_beats_chance(attack) -> None:
-    """The same budget costs far more right answers, against one model and several."""
+    """With the same budget far more targets are misclassified, for one model and several."""
     graph = communities()
     threat = threat_to(torch.arange(0, 60, 2), 12)
     one, linear = averaging(), LinearModel(3, 3, weight=torch.eye(3))
@@ -111,7 +111,7 @@ def test_all_pairs_are_searched_where_the_model_tells_their_gradients() -> None:
 @given(st.data(), st.integers(0, 99), st.booleans())
 @settings(deadline=None, max_examples=20)
 def test_fga_stays_at_targets_and_deletes_where_told_so(data, seed, deletions) -> None:
-    """Odd graphs, with a model that tells all gradients and one that does not."""
+    """On odd graphs, with models with and without gradients of all pairs."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     torch.manual_seed(seed)
@@ -129,7 +129,7 @@ def test_fga_stays_at_targets_and_deletes_where_told_so(data, seed, deletions) -
 
 
 def test_every_flip_of_fga_is_at_a_target() -> None:
-    """Even where few targets have to take more flips than GR-BCD would give them."""
+    """Even if few targets get more flips than GR-BCD would give them."""
     graph, threat = communities(), threat_to([0, 1, 2], 12)
     for model in (averaging(), LinearModel(3, 3, weight=torch.eye(3))):
         at_targets, anywhere = (
@@ -142,7 +142,7 @@ def test_every_flip_of_fga_is_at_a_target() -> None:
 
 
 def test_deletions_alone_spend_the_budget() -> None:
-    """On edges at targets that hold them; additions are what FGA prefers otherwise."""
+    """On edges that keep targets correct; otherwise FGA prefers additions."""
     graph = communities()
     threat = threat_to(torch.arange(0, 60, 2), 8)
     free = run(QUICK[0], graph, threat, averaging())
@@ -172,7 +172,7 @@ def test_no_node_is_isolated_where_that_is_not_allowed(graph, seed, budget) -> N
 
 @gradient_attacks
 def test_no_gradient_is_an_error_that_says_so(attack) -> None:
-    """Alone, and where one of several models has none; with nothing to do it is not asked for."""
+    """For one model, or one of several; without budget or targets no gradient is needed."""
     graph = communities(12)
     unweighted = UnweightedModel(3, 3)
     mixed = Ensemble((LinearModel(3, 3), unweighted))
@@ -185,7 +185,7 @@ def test_no_gradient_is_an_error_that_says_so(attack) -> None:
 
 @pytest.mark.parametrize(("num_nodes", "budget"), [(7, 2), (5, 4)])
 def test_random_flips_are_uniform(num_nodes: int, budget: int) -> None:
-    """Each pair as often as any other (chi-square), drawn one by one or from a list of all."""
+    """Pairs are equally likely (chi-square), drawn one by one or from a list of all."""
     graph = graph_of(num_nodes, [(0, 1), (1, 2), (0, 2)])
     threat, draws = threat_to([0], budget), 800
     generator = torch.Generator().manual_seed(0)
@@ -207,7 +207,7 @@ def test_random_flips_are_uniform(num_nodes: int, budget: int) -> None:
 @given(graphs(), st.integers(0, 40), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=40)
 def test_random_flips_use_what_they_may(graph, budget, seed) -> None:
-    """All pairs, at most; an edge that has to stay makes room for another pair."""
+    """At most all pairs; an edge that has to stay is replaced by another pair."""
     threat, num_nodes = threat_to([0], budget), graph.num_nodes
     every = num_nodes * (num_nodes - 1) // 2
     free = run(ModificationRandomFlips(), graph, threat, None, seed)
@@ -220,7 +220,7 @@ def test_random_flips_use_what_they_may(graph, budget, seed) -> None:
 
 
 def test_random_flips_of_a_star_that_keeps_its_edges() -> None:
-    """Every edge is a leaf's last one: all ten other pairs are added, always."""
+    """Every edge is a leaf's last one, so that all ten other pairs are added."""
     star = graph_of(6, [(0, leaf) for leaf in range(1, 6)])
     for seed in range(20):
         found = run(ModificationRandomFlips(isolate=False), star, threat_to([0], 10), None, seed)
@@ -242,13 +242,13 @@ def test_random_flips_of_a_star_that_keeps_its_edges() -> None:
     ],
 )
 def test_settings_are_checked(kind, given, message) -> None:
-    """With the value given and what is allowed."""
+    """The message has the value given and what is allowed."""
     with pytest.raises(UsageError, match=message):
         kind(**given)
 
 
 def test_settings_of_one_attack_are_checked() -> None:
-    """The restriction of FGA, the exchange of GR-BCD."""
+    """FGA's restriction and GR-BCD's exchange."""
     with pytest.raises(UsageError, match="unknown restrict 'removals'"):
         ModificationFga(restrict="removals")
     with pytest.raises(UsageError, match="exchanges is -1; it must be 0 or more"):

@@ -1,4 +1,4 @@
-"""Tests of PGD on the features of targets: which nodes, which values, what stays."""
+"""PGD on features of targets: choice of nodes, values, unchanged rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stars() -> tuple:
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=20)
 def test_rows_stay_in_range_and_all_others_stay(structure, choice, data, seed) -> None:
-    """Odd graphs and ranges, x inside the range or not; the budgets of nodes are used."""
+    """For odd graphs and ranges, x inside the range or not; the node budget is used."""
     graph = data.draw(graphs())
     threat = data.draw(threats(graph, "modification"))
     attack = ModificationPgd(structure=structure, node_choice=choice, **QUICK)
@@ -73,7 +73,7 @@ def test_rows_stay_in_range_and_all_others_stay(structure, choice, data, seed) -
 
 
 def test_every_star_is_covered_before_any_twice() -> None:
-    """Three nodes that reach all stars between them, whatever the seed."""
+    """With any seed, three nodes together reach all stars."""
     graph, targets = stars()
     for seed in range(5):
         found = covering_nodes(graph, targets, 3, 0.02, generator(seed))
@@ -83,7 +83,7 @@ def test_every_star_is_covered_before_any_twice() -> None:
 @given(graphs(), st.integers(1, 8), st.floats(0.01, 1.0), st.integers(1, 9))
 @few
 def test_coverage_is_the_greedy_one(graph, count, reach, rows) -> None:
-    """Each node in turn reaches as much of what is left as any other, by a dense product."""
+    """Each node reaches most of the rest, by a dense product."""
     targets = torch.arange(graph.num_nodes)
     count = min(count, graph.num_nodes)
     with pytest.MonkeyPatch.context() as patch:
@@ -125,7 +125,7 @@ def test_rows_as_injected_nodes_give_the_models_own_logits(model) -> None:
 
 
 def test_ensemble_averages_its_members() -> None:
-    """The objective over two models is the mean of both."""
+    """The objective over two models is their mean."""
     graph, targets = stars()
     models = (victim(), victim())
     nodes, rows = torch.tensor([0, 7]), torch.zeros(2, 3)
@@ -151,7 +151,7 @@ def test_one_feature_goes_to_the_better_limit() -> None:
 
 
 def test_structure_that_is_none_leaves_edges_and_says_so() -> None:
-    """The note has the figures of the budget."""
+    """A note has the figures of the budget."""
     graph, targets = stars()
     found = run(ModificationPgd(structure="none", **QUICK), graph, threat_to(targets, 2, 4))
     assert found.notes == ("0 of 4 edge changes used: structure is none",)
@@ -175,7 +175,7 @@ class Cut(nn.Module):
 
 
 def test_model_without_gradient_is_an_error() -> None:
-    """It says what is missing."""
+    """The error says what is missing."""
     module = Cut()
     freeze(module)
     model = Victim(Adapter(module, "cut", detect_convention(module, "forward", "cut")), 3)
