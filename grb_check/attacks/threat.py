@@ -33,7 +33,7 @@ class Threat:
 
     Attributes:
         scenario: `modification` or `injection`; the budgets of the other one are 0.
-        targets: int64 [t], the nodes whose predictions the attack wants to change.
+        targets: int64 [t], the nodes whose predictions the attack is to change.
         edge_budget: modification: undirected edges that may be added or removed, together.
         injected_nodes: injection: number of nodes that may be added.
         edges_per_injected_node: injection: most edges at each of them; an edge between two injected

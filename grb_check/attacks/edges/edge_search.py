@@ -60,4 +60,4 @@ def search_graph(
 
 
 def _unused(threat: Threat, used: int) -> tuple[str, ...]:
-    return shortfall(used, threat.edge_budget, "no other one raises the objective")
+    return shortfall(used, threat.edge_budget, "no other flip raises the objective")

@@ -65,7 +65,7 @@ def flip_source(
     Raises:
         GradientError: the model has no gradient for the weights of edges.
     """
-    if tells_all_pairs(aim, edges):
+    if has_all_pair_gradients(aim, edges):
         return _all_pairs(aim, block_size, generator)
     block = _random_block(edges, aim, edges.codes.new_empty(0), block_size, generator)
     if aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets) is None:
@@ -76,7 +76,7 @@ def flip_source(
     return _random_pairs(aim, block_size, generator)
 
 
-def tells_all_pairs(aim: Aim, edges: EdgeSet, edge_weight: Tensor | None = None) -> bool:
+def has_all_pair_gradients(aim: Aim, edges: EdgeSet, edge_weight: Tensor | None = None) -> bool:
     """Whether the model gives the gradients of all pairs, with weights [2E] of edges if given."""
     index = edges.edge_index()
     found = aim.model.pair_gradients(aim.x, index, aim.targets, aim.value, edge_weight)

@@ -19,7 +19,7 @@ from grb_check.attacks.edges.removable import (
 )
 from grb_check.attacks.threat import Perturbation, Threat
 
-PART: Final = 4096  # pairs at once, or as many as are wanted
+PART: Final = 4096  # least number of pairs considered at once
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,6 @@ def search_graphs(
     own = owners[given.nonzero()[:, 0]]
     codes, sizes = flips[given], graphs.sizes[own]
     pairs = torch.stack([codes // sizes, codes % sizes]) + graphs.starts[own]
-    reason = "no other one keeps a graph lost or makes it so"
+    reason = "no other flip makes or keeps a graph misclassified"
     notes = shortfall(int(given.sum()), int(graphs.budgets.sum()), reason)
     return graphs.edges.perturbation(graphs.edges.encode(pairs), notes)

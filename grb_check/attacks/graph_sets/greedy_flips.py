@@ -109,7 +109,7 @@ def _several_more(search: Search, made: FlippedGraphs, wanted: Tensor) -> Flippe
 
 
 def at_distinct_nodes(search: Search, owners: Tensor, ranked: RankedRows, wanted: Tensor) -> Tensor:
-    """Codes [V, k]: at most `wanted` int64 [V] flips with a gain, no two at one node."""
+    """Return codes [V, k] of at most `wanted` int64 [V] flips with a gain, no two at one node."""
     codes = ranked.codes.masked_fill(~(ranked.gains > 0), -1)
     copies = search.graphs.copies(owners)
     given, pairs = copies.pairs(codes)

@@ -13,7 +13,12 @@ from torch_geometric.data import Data
 from grb_check.attacks.edges.best_flips import best_flips
 from grb_check.attacks.edges.edge_search import search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.edges.flip_sources import Aim, FlipSource, flip_source, tells_all_pairs
+from grb_check.attacks.edges.flip_sources import (
+    Aim,
+    FlipSource,
+    flip_source,
+    has_all_pair_gradients,
+)
 from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of, rounded
 from grb_check.attacks.graph_sets.flip_sources import Search
@@ -112,7 +117,7 @@ class ModificationPgdTopology:
 
     def _gains_at(self, clean: EdgeSet, aim: Aim, source: FlipSource, budget: int) -> _GainsAt:
         ones = torch.ones(2 * clean.codes.numel(), dtype=aim.x.dtype, device=aim.x.device)
-        if tells_all_pairs(aim, clean, ones):
+        if has_all_pair_gradients(aim, clean, ones):
             return _gains_of_all_pairs(clean, aim, REACH * budget)
         block = source(clean, clean.codes.new_empty(0), self.block_size).codes
         return _gains_of_block(block, clean, aim)
