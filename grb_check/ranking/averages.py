@@ -14,18 +14,18 @@ from grb_check.cases.outcomes import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Averages:
-    """Of one model on one dataset at one difficulty, with the accuracy without attack as a row.
+    """Summaries of one model on one dataset at one difficulty, over attacks and no attack.
 
     Attributes:
         model: name.
         dataset: name.
         difficulty: name.
-        budget: that the cases name, if they do.
-        attacks: how many; `worst`, which is made of the others, is left out.
+        budget: that the cases name; None if they name none.
+        attacks: number of attacks, without `worst`, which is made of the others.
         clean: accuracy without attack.
-        mean: over all rows.
-        three_lowest: mean of the three lowest of each repeat.
-        weighted: the lowest of each repeat counts most.
+        mean: over all attacks and no attack.
+        three_lowest: mean of the three lowest accuracies in each repeat.
+        weighted: weighted mean, in which the lowest accuracy in each repeat counts most.
     """
 
     model: str
@@ -40,10 +40,10 @@ class Averages:
 
 
 def averages(rows: Sequence[Row]) -> list[Averages]:
-    """In the order of the rows.
+    """Return the summaries of the built-in cases, in the order of the rows.
 
-    From the built-in cases. None where a case has no figures (it may be the attack that takes
-    most), or where cases have different numbers of repeats.
+    Left out are groups with a case without figures, which may be that of the strongest attack, and
+    groups with different numbers of repeats.
     """
     groups: dict[tuple[str, str, str, float | None], list[Row]] = {}
     for row in rows:

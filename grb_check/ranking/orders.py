@@ -1,4 +1,4 @@
-"""Orders by drop: which attack hurts most, which model is hurt least."""
+"""Orders by drop: the strongest attacks and the most robust models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grb_check.cases.outcomes import Outcome
 
 
 class Ranked(NamedTuple):
-    """A place in an order; equal figures share the smallest rank."""
+    """An entry of an order; equal figures share the smallest rank."""
 
     rank: int
     name: str
@@ -20,14 +20,13 @@ class Ranked(NamedTuple):
 
 
 def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> list[Ranked]:
-    """The names in order, the best first."""
-    places = ranks(figures, best=best)
-    order = sorted(figures, key=lambda name: places[name])
-    return [Ranked(places[name], name, figures[name]) for name in order]
+    """Return the names in order, the best first."""
+    found = sorted(ranks(figures, best=best).items(), key=lambda each: each[1])
+    return [Ranked(rank, name, figures[name]) for name, rank in found]
 
 
 def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], list[Ranked]]:
-    """(model, dataset/difficulty) -> attacks with their drop, the strongest first."""
+    """Return (model, dataset/difficulty) -> attacks with their drop, the strongest first."""
     groups: dict[tuple[str, str], dict[str, list[float]]] = {}
     for outcome in _outcomes(rows):
         case = outcome.case
@@ -37,7 +36,7 @@ def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], list[Ranked]]:
 
 
 def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
-    """Attacks with their mean drop over all cases, the strongest first."""
+    """Return attacks with their mean drop over all cases, the strongest first."""
     drops: dict[str, list[float]] = {}
     for outcome in _outcomes(rows):
         name = f"{outcome.case.scenario}/{outcome.case.attack}"
@@ -46,10 +45,9 @@ def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
 
 
 def by_robustness(rows: Sequence[Row]) -> list[Ranked]:
-    """Models with their mean drop, the least hurt first.
+    """Return models with their mean drop over the cases that all have, the most robust first.
 
-    Over the cases that every model was judged in. A model below the clean floor anywhere has no
-    rank: what it never had it cannot lose.
+    A model below the clean floor in any case is left out: it cannot lose accuracy it never had.
     """
     out = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
     drops: dict[str, dict[str, float]] = {}

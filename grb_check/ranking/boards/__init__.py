@@ -1,1 +1,1 @@
-"""Leaderboards: models by attacks, published ones and measured ones."""
+"""Leaderboards: accuracies of models under attacks, published or measured."""

@@ -43,7 +43,7 @@ class Cell:
     Attributes:
         mean: over the repeats.
         deviation: standard deviation over the repeats.
-        repeats: the accuracy of each; empty where only the mean is published.
+        repeats: the accuracy in each; empty if only the mean is published.
     """
 
     mean: float
@@ -52,7 +52,7 @@ class Cell:
 
     @classmethod
     def of(cls, repeats: Sequence[float]) -> Cell:
-        """The cell of the accuracies of one or more repeats."""
+        """Return the cell of the accuracies in one or more repeats."""
         figure = over_repeats(average, [repeats])
         return cls(mean=figure.mean, deviation=figure.deviation, repeats=tuple(repeats))
 
@@ -63,17 +63,17 @@ class Board:
 
     Attributes:
         name: `published`, `zoo`, or the stem of the file.
-        dataset: its name.
-        difficulties: which it has.
-        attacks: as in case ids (`injection/rnd`), without the row without attack.
+        dataset: name.
+        difficulties: from easy to full.
+        attacks: as in case ids (`injection/rnd`), without `NO_ATTACK`.
         defences: titles of models.
-        cells: (attack or `NO_ATTACK`, defence, difficulty) -> accuracy; every one of them.
-        printed: (measure, defence, difficulty) -> the summary that is published with it.
-        models: defence -> name and version of a model of ours, `pkg.module:attr` of another; empty
-            for published ones.
-        fingerprint: of the data it was measured on; empty for published ones.
-        split: the rule of the split, `grb` or `given`; empty for published ones.
-        about: where it is from, a line each.
+        cells: (attack or `NO_ATTACK`, defence, difficulty) -> accuracy, for each of them.
+        printed: (measure, defence, difficulty) -> published summary.
+        models: defence -> name and version of a reference model, or `pkg.module:attr` of another;
+            empty for a published leaderboard.
+        fingerprint: of the data that it was measured on; empty for a published leaderboard.
+        split: rule of the split, `grb` or `given`; empty for a published leaderboard.
+        about: lines on its origin.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Board:
         return case.difficulty in self.difficulties and attack in self.attacks
 
     def among(self, defences: Collection[str]) -> Board:
-        """The board with these of its defences alone."""
+        """Return the board with only these of its defences."""
         kept = tuple(each for each in self.defences if each in defences)
         cells = {key: cell for key, cell in self.cells.items() if key[1] in kept}
         printed = {key: figure for key, figure in self.printed.items() if key[1] in kept}
@@ -112,9 +112,9 @@ class Board:
 
 
 def not_measured(board: Board) -> tuple[str, ...]:
-    """Titles of the reference models that the board lacks, or has of another version.
+    """Return the titles of the reference models that the board lacks, or has in another version.
 
-    The board stays what it is when a model is added, and says that this one is not on it.
+    A board stays valid when a model is added, and lists name that model as not measured.
     """
     measured = set(board.models.values())
     return tuple(each.title for each in ZOO.values() if each.described not in measured)
@@ -127,19 +127,18 @@ def defence_summary(
     measure: DefenceMeasure,
     attacks: Collection[str] | None = None,
 ) -> Figure:
-    """A defence's accuracies under the attacks and without one, in one figure.
+    """Summarise a defence's accuracies under the attacks and without attack.
 
-    The published figure, where there is one and all attacks are asked for. Else it is formed
-    inside the repeats, where the cells have them. Else it is formed from their means, with a
-    deviation of nan: `avg_3min` and `weighted` are then a little too high, the more so the more the
-    repeats differ.
+    The published figure if there is one and all attacks are used. Otherwise it is formed inside
+    the repeats, or, if the cells have none, from their means with a deviation of nan: `avg_3min`
+    and `weighted` are then a little too high, the more so the more the repeats differ.
 
     Args:
         board: the leaderboard.
         defence: title, one of the board's.
         difficulty: one of the board's.
         measure: `avg`, `avg_3min` or `weighted`.
-        attacks: those to use, beside the row without attack; None for all of the board.
+        attacks: to use besides `NO_ATTACK`; None for all of the board.
     """
     chosen = [each for each in board.attacks if attacks is None or each in attacks]
     printed = board.printed.get((measure, defence, difficulty))
@@ -150,10 +149,10 @@ def defence_summary(
 
 
 def attack_summary(board: Board, attack: str, difficulty: str, measure: AttackMeasure) -> Figure:
-    """The accuracies of all defences under an attack, or without one, in one figure.
+    """Summarise the accuracies of all defences under an attack, or without attack.
 
-    Formed inside the repeats, where the cells have them, else from their means, with a deviation of
-    nan; `avg_3max` and `weighted` are then a little too low.
+    Formed inside the repeats, or, if the cells have none, from their means with a deviation of nan;
+    `avg_3max` and `weighted` are then a little too low.
 
     Args:
         board: the leaderboard.
@@ -166,7 +165,7 @@ def attack_summary(board: Board, attack: str, difficulty: str, measure: AttackMe
 
 
 def summary_of(cells: Sequence[Cell], metric: Metric) -> Figure:
-    """A metric inside the repeats, or of the means where the cells do not have the same number."""
+    """Apply a metric inside the repeats, or to the means if cells differ in number of repeats."""
     counts = {len(cell.repeats) for cell in cells}
     if len(counts) == 1 and counts != {0}:
         return over_repeats(metric, [cell.repeats for cell in cells])

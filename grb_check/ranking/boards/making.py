@@ -1,4 +1,4 @@
-"""Makes a leaderboard: every model of a plan under every attack, one model after another."""
+"""Make a leaderboard: evaluate every model of a plan under every attack, model by model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.store import Store
 from grb_check.models.zoo import known
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
-from grb_check.ranking.boards.kept import Kept, Measured, libraries
 from grb_check.ranking.boards.plan import Candidate, Plan
+from grb_check.ranking.boards.results import Result, StoredResults, libraries
 from grb_check.victims.subject import as_subject
 
 Say: TypeAlias = Callable[[str], object]
@@ -31,30 +31,29 @@ HOUR: Final = 3600
 
 
 class Made(NamedTuple):
-    """A leaderboard, and why each model that is not on it failed."""
+    """A leaderboard, and the reason for each model that failed."""
 
     board: Board
     failed: Mapping[str, str]
 
 
 class Maker:
-    """One leaderboard in the making.
+    """Makes one leaderboard.
 
-    Each result is kept in the store at once. A second run takes from there what the first has, so
-    that it goes on where that was interrupted. Every model has an evaluator of its own, so that
-    nothing stays in memory of those that are done; they share perturbations and surrogates through
-    the store.
+    Each result is stored at once, so that a run that was interrupted can be resumed. Each model has
+    its own evaluator, so that models that are done free their memory; all share perturbations and
+    surrogates through the store.
 
     Args:
-        plan: of what.
-        store: of results, and of perturbations.
+        plan: of the leaderboard.
+        store: of results and perturbations.
         device: a torch device, or auto.
+        say: receives progress and notes, line by line.
         attacks: users' attacks by scenario and name.
-        say: told what happens, line by line.
 
     Attributes:
-        done: how many cases have a result.
-        total: how many there are, of all models but those that failed.
+        done: number of cases that have a result.
+        total: number of cases, without those of models that failed.
 
     Raises:
         UsageError, DataError: the device or the data cannot be used.
@@ -85,8 +84,8 @@ class Maker:
         self._described = _described(dataset)
         own = OwnModels(dataset, self._fingerprint, store, self._device)
         with threads_for(dataset.num_nodes):
-            self._kept = Kept(plan, dataset, own, self._attacks)
-        self._results: dict[tuple[str, Case], Measured] = {}
+            self._stored = StoredResults(plan, dataset, own, self._attacks)
+        self._results: dict[tuple[str, Case], Result] = {}
         self.total = len(plan.candidates) * len(self._cases)
 
     @property
@@ -94,15 +93,15 @@ class Maker:
         return len(self._results)
 
     def forget(self) -> None:
-        """Remove what earlier runs have kept of this plan."""
-        self._kept.forget()
+        """Remove the stored results of this plan."""
+        self._stored.forget()
 
     def make(self) -> Made:
-        """Measure what is missing.
+        """Evaluate what has no result yet.
 
         Raises:
-            ModelError: no model is left.
-            AttackError, BudgetError: a user's attack is at fault.
+            ModelError: every model failed.
+            AttackError, BudgetError: a user's attack is wrong.
         """
         failed: dict[str, str] = {}
         self._recall()
@@ -122,11 +121,11 @@ class Maker:
     def _recall(self) -> None:
         for candidate in self._plan.candidates:
             for case in self._cases:
-                measured = self._kept.load(candidate.target, case)
-                if measured is not None:
-                    self._results[candidate.title, case] = measured
+                result = self._stored.load(candidate.target, case)
+                if result is not None:
+                    self._results[candidate.title, case] = result
         if self._results:
-            self._say(f"{self.done} of {self.total} cases are there from an earlier run")
+            self._say(f"{self.done} of {self.total} cases have a result from an earlier run")
 
     def _missing(self, candidate: Candidate) -> list[Case]:
         return [case for case in self._cases if (candidate.title, case) not in self._results]
@@ -136,7 +135,7 @@ class Maker:
         if not missing:
             return
         evaluator = Evaluator(
-            store=self._kept.store, device=str(self._device), attacks=self._attacks
+            store=self._stored.store, device=str(self._device), attacks=self._attacks
         )
         subject = as_subject(candidate.target, name=candidate.title)
         for case in missing:
@@ -144,12 +143,11 @@ class Maker:
             self._say(f"{self.done + 1}/{self.total} {candidate.title} {case.cell} ({time_left})")
             outcome = evaluator.outcome(subject, self._plan.source, case, self._plan.repeats)
             self._note(outcome.warnings)
-            measured = Measured.of(outcome)
-            self._kept.save(candidate.target, case, measured)
-            self._results[candidate.title, case] = measured
+            result = self._results[candidate.title, case] = Result.of(outcome)
+            self._stored.save(candidate.target, case, result)
 
     def _note(self, texts: Sequence[str]) -> None:
-        """Say what was warned of, each once: the data's notices come with every model."""
+        """Report each warning once: those about the data come with every model."""
         for text in texts:
             if text not in self._noted:
                 self._noted.add(text)
@@ -161,10 +159,10 @@ class Maker:
         cells: dict[tuple[str, str, str], Cell] = {}
         for title in titles:
             for case in self._cases:
-                measured = self._results[title, case]
+                result = self._results[title, case]
                 attack = f"{case.scenario}/{case.attack}"
-                cells[attack, title, case.difficulty] = Cell.of(measured.attacked)
-                cells.setdefault((NO_ATTACK, title, case.difficulty), Cell.of(measured.clean))
+                cells[attack, title, case.difficulty] = Cell.of(result.attacked)
+                cells.setdefault((NO_ATTACK, title, case.difficulty), Cell.of(result.clean))
         return Board(
             name=plan.name,
             dataset=plan.source.name,
@@ -173,7 +171,7 @@ class Maker:
             defences=titles,
             cells=cells,
             models={
-                each.title: self._kept.models[each.target]
+                each.title: self._stored.models[each.target]
                 for each in plan.candidates
                 if each.title not in failed
             },
@@ -197,7 +195,7 @@ class Maker:
                 if each.title not in failed and known(each.target) is None
             ),
             *(
-                f"attack {name}: {self._kept.attacks[case] or 'of unknown version'}"
+                f"attack {name}: {self._stored.attacks[case] or 'of unknown version'}"
                 for name, case in attacks.items()
             ),
             *(f"left out {title}: {reason}" for title, reason in failed.items()),
@@ -205,7 +203,7 @@ class Maker:
 
 
 class _Clock:
-    """How long it has taken, and how long it may still take."""
+    """The time spent, and an estimate of the time left."""
 
     def __init__(self, before: int) -> None:
         self._began = time.monotonic()

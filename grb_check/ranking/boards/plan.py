@@ -1,4 +1,4 @@
-"""What a leaderboard is to be made of, checked before any work."""
+"""The plan of a leaderboard, checked before any work."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from grb_check.models.zoo import ZOO, entry
 from grb_check.user_code.factories import load_factory
 
 REPEATS: Final = 3
-SUITE: Final = "paper"  # whose attacks and difficulties are the default
+SUITE: Final = "paper"  # has the default attacks
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model of the board: its title there, and `pkg.module:attr`."""
+    """A model of the board: its title, and `pkg.module:attr`."""
 
     title: str
     target: str
@@ -38,10 +38,10 @@ class Plan:
     Attributes:
         name: of the board, and of its files.
         source: the dataset.
-        candidates: models, each title once.
+        candidates: the models; titles are unique.
         attacks: scenario and canonical name.
-        difficulties: in GRB's order.
-        repeats: each with its own seed.
+        difficulties: from easy to full.
+        repeats: number of repeats, each with its own seed.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Plan:
     repeats: int
 
     def cases(self) -> list[Case]:
-        """Of one model, in order."""
+        """Return the cases of one model, in order."""
         return expand([""], [self.source.name], self.difficulties, self.attacks)
 
 
@@ -66,25 +66,23 @@ def plan(
     repeats: object = REPEATS,
     name: str = "",
 ) -> Plan:
-    """Check what was asked for.
+    """Return the plan that the options ask for.
 
     Args:
         source: the dataset.
-        roster: knows what names of attacks stand for.
+        roster: resolves names of attacks.
         models: names or titles of reference models, or `[TITLE=]pkg.module:attr`, also several in
-            one text with commas; all reference models where there are none.
-        attacks: names, likewise; those of the suite `paper` where there are none.
-        difficulties: likewise; easy to full where there are none.
+            one text, separated by commas; all reference models if empty.
+        attacks: names, likewise; those of the suite `paper` if empty.
+        difficulties: likewise; easy to full if empty.
         repeats: a number of at least 1.
-        name: of the board; that of the dataset where it is empty.
+        name: of the board; that of the dataset if empty.
 
     Raises:
-        UsageError: says which of them is wrong, and what is allowed.
+        UsageError: names the option that is wrong, and what is allowed.
     """
     if source.of_graphs:
-        raise UsageError(
-            f"dataset {source.name!r} is a set of graphs; a leaderboard is of a single graph"
-        )
+        raise UsageError(f"dataset {source.name!r} is a set of graphs; name a single graph")
     for option, texts in (("models", models), ("attacks", attacks), ("difficulties", difficulties)):
         if texts and not _parts(texts):
             raise UsageError(f"--{option} was given without a value; give one or leave it out")
@@ -130,7 +128,7 @@ def _attacks(roster: Roster, texts: Sequence[str]) -> tuple[Pair, ...]:
     if worst:
         raise UsageError(
             f"attack {'/'.join(worst[0])} is the strongest of others, which a leaderboard has in "
-            f"rows of their own; leave it out"
+            f"their own rows; leave it out"
         )
     return pairs
 

@@ -17,13 +17,13 @@ SCENARIO: Final = "injection"  # of all published tables
 
 
 def published_datasets() -> tuple[str, ...]:
-    """The datasets that have a published leaderboard."""
+    """Return the datasets that have a published leaderboard."""
     return tuple(_table()["boards"])
 
 
 @cache
 def published_board(dataset: str) -> Board | None:
-    """The published leaderboard of a dataset, in the printed order; None where there is none."""
+    """Return the published leaderboard of a dataset in the printed order; None if there is none."""
     table = _table()
     record = table["boards"].get(dataset)
     if record is None:

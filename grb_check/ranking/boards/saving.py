@@ -1,4 +1,4 @@
-"""Where a leaderboard is written to, and its three files. Loads no torch."""
+"""Write a leaderboard's three files. Loads no torch."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from grb_check.ranking.boards.tables import csv_text, markdown
 
 
 def prepare(option: str, folder: Path) -> Path:
-    """Make sure that a folder can be written, before any work.
+    """Check that a directory can be written to, and make it, before any work.
 
     Args:
-        option: that named it, for the message.
-        folder: made where it is missing.
+        option: that names it, for the message.
+        folder: the directory.
 
     Raises:
-        UsageError: it is no folder, or cannot be written.
+        UsageError: it is not a directory, or cannot be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{option} {str(folder)!r} is no folder: {error.strerror}") from None
+        msg = f"{option} {str(folder)!r} is not a directory: {error.strerror}; choose another"
+        raise UsageError(msg) from None
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"{option} {str(folder)!r} cannot be written; choose another folder")
+        raise UsageError(f"{option} {str(folder)!r} cannot be written to; choose another directory")
     return folder
 
 
 def refuse_smaller(plan: Plan, folder: Path) -> None:
-    """Refuse to write over a leaderboard that has what a new one of the plan would not have.
+    """Refuse to replace a leaderboard by one that lacks some of its content.
 
     Raises:
         UsageError: names what would be lost, and how to keep it.
@@ -61,10 +62,10 @@ def refuse_smaller(plan: Plan, folder: Path) -> None:
 
 
 def save(board: Board, folder: Path) -> tuple[Path, ...]:
-    """Write the board's JSON, Markdown and CSV; returns their paths.
+    """Write the board's JSON, Markdown and CSV, and return their paths.
 
     Raises:
-        DataError: the folder cannot be written.
+        DataError: the directory cannot be written to.
     """
     as_json, as_text, as_csv = (folder / f"{board.name}.{kind}" for kind in ("json", "md", "csv"))
     write_board(board, as_json)

@@ -1,7 +1,7 @@
-"""A leaderboard as GRB prints it: attacks by defences, with summaries on both sides.
+"""A leaderboard in GRB's layout: attacks by defences, with summaries of both.
 
-Defences are ordered by their weighted accuracy at the last difficulty, best first; attacks by
-theirs, strongest first.
+Defences are in order of their weighted accuracy at the last difficulty, the best first; attacks in
+order of theirs, the strongest first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Block:
     Attributes:
         columns: defences, then summaries of attacks.
         rows: attacks, `NO_ATTACK`, then summaries of defences.
-        figures: (row, column) -> figure; none where a summary meets a summary.
+        figures: (row, column) -> figure; there is none for a summary of summaries.
     """
 
     columns: tuple[str, ...]
@@ -52,7 +52,7 @@ class Block:
 
 
 def markdown(board: Board) -> str:
-    """Where the board is from, the defences in order, and one table for each difficulty."""
+    """Return the board's origin, the defences in order, and one table for each difficulty."""
     lines = [f"# Leaderboard: {board.dataset}", ""]
     lines += [f"- {_escaped(line)}" for line in board.about]
     lines += [
@@ -71,10 +71,10 @@ def markdown(board: Board) -> str:
 
 
 def csv_text(board: Board) -> str:
-    """The same tables, one line for each figure, accuracies and deviations as fractions.
+    """Return the same tables with one line for each figure, as fractions.
 
     `row` is an attack, "no attack", or a summary of the column's defence; `column` a defence, or a
-    summary of the row's attack. A deviation that is not known is empty.
+    summary of the row's attack. An unknown deviation is empty.
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -93,7 +93,7 @@ def csv_text(board: Board) -> str:
 
 
 def block_of(board: Board, difficulty: str) -> Block:
-    """The figures of one difficulty in order."""
+    """Return the figures of one difficulty in order."""
     defences = tuple(defence_ranks(board))
     rows = (*attack_ranks(board), NO_ATTACK)
     figures = {
@@ -115,7 +115,7 @@ def block_of(board: Board, difficulty: str) -> Block:
 
 
 def defence_ranks(board: Board) -> dict[str, int]:
-    """Defences with their rank by weighted accuracy at the last difficulty, best first."""
+    """Return defences with their rank by weighted accuracy at the last difficulty, best first."""
     last = board.difficulties[-1]
     figures = {
         defence: defence_summary(board, defence, last, "weighted").mean
@@ -125,7 +125,7 @@ def defence_ranks(board: Board) -> dict[str, int]:
 
 
 def attack_ranks(board: Board) -> dict[str, int]:
-    """Attacks with their rank by weighted accuracy at the last difficulty, strongest first."""
+    """Return attacks with their rank by weighted accuracy at the last difficulty."""
     last = board.difficulties[-1]
     figures = {
         attack: attack_summary(board, attack, last, "weighted").mean for attack in board.attacks
@@ -192,5 +192,5 @@ def _text(figure: Figure | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Without what would end a cell or a line of a table."""
+    """Return a text without characters that end a cell or a line of a table."""
     return " ".join(text.split()).replace("|", "\\|")

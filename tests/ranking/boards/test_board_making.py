@@ -24,7 +24,7 @@ from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.evaluator import Evaluator, evaluate
 from grb_check.evaluation.store import Store
 from grb_check.models import zoo
-from grb_check.ranking.boards import kept
+from grb_check.ranking.boards import results
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.making import Made
 
@@ -94,7 +94,7 @@ def test_a_second_run_measures_nothing(bench: Bench, measured: list[tuple[str, s
     second = bench.maker(GOOD, say=said.append).make()
     assert len(measured) == 2
     assert cells(first) == cells(second)
-    assert said == ["2 of 2 cases are there from an earlier run"]
+    assert said == ["2 of 2 cases have a result from an earlier run"]
 
 
 @pytest.mark.parametrize("stop", [2, 3])
@@ -162,9 +162,9 @@ def test_what_depends_on_something_else_is_measured_anew(
     if change == "fresh":
         bench.maker(GOOD, **rest).forget()
     if change == "code":
-        monkeypatch.setattr(kept, "code_of", lambda target: "another")
+        monkeypatch.setattr(results, "source_digest", lambda target: "another")
     if change == "libraries":
-        monkeypatch.setattr(kept, "libraries", lambda: "another")
+        monkeypatch.setattr(results, "libraries", lambda: "another")
     if change == "training":
         monkeypatch.setattr("grb_check.training.nodes.PROTOCOL", 99)
     if change == "evaluation":
@@ -307,20 +307,20 @@ def test_the_code_of_a_model_is_that_of_its_package(
         (package / path).write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     __import__("some_models.deep")
-    before = kept.code_of("some_models.deep:build")
+    before = results.source_digest("some_models.deep:build")
     (tmp_path / "other.py").write_text("")
-    assert kept.code_of("some_models.deep:build") == before
+    assert results.source_digest("some_models.deep:build") == before
     (package / "deep" / "layers.py").write_text("SIZE = 1")
-    assert kept.code_of("some_models.deep:build") != before
+    assert results.source_digest("some_models.deep:build") != before
 
 
 def test_a_model_of_ours_is_kept_by_name_and_version() -> None:
     """No file of ours counts; what of ours has no version is never kept."""
-    assert kept.model_name("grb_check.models:gcn_ln") == "gcn_ln v1"
-    assert kept.model_name("grb_check.models:dgi") == "dgi v1"
-    assert kept.model_name(GOOD) == GOOD
-    assert kept.code_of("grb_check.models:gcn_ln") == ""
-    assert kept.code_of("grb_check.models.reference.gcn:GCN") is None
+    assert results.model_name("grb_check.models:gcn_ln") == "gcn_ln v1"
+    assert results.model_name("grb_check.models:dgi") == "dgi v1"
+    assert results.model_name(GOOD) == GOOD
+    assert results.source_digest("grb_check.models:gcn_ln") == ""
+    assert results.source_digest("grb_check.models.reference.gcn:GCN") is None
 
 
 class Row(zoo.Entry):

@@ -100,7 +100,7 @@ def test_an_interrupted_command_says_what_is_kept_and_goes_on(
     assert not list((tmp_path / "home" / "leaderboards").iterdir())
     assert run(models) == 0
     assert trained == [20, 20, 1, 1, 1, 1]  # steps: good, good; poor, poor; poor, poor again
-    assert "1 of 2 cases are there from an earlier run" in capsys.readouterr().err
+    assert "1 of 2 cases have a result from an earlier run" in capsys.readouterr().err
     trained[:] = [0] * 4
     assert run(models, "--fresh") == 0
     assert trained[4:] == [20, 20, 1, 1]

@@ -1,4 +1,4 @@
-"""What was measured for a leaderboard, kept case by case, so that work is never done twice."""
+"""Results of a leaderboard in the store, one for each model and case."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from sys import modules
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.names import split_budget
@@ -35,39 +34,39 @@ LIBRARIES: Final = ("torch", "torch_geometric", "numpy", "scipy")
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A model in one case: its accuracy on the targets in each repeat, as fractions."""
+class Result:
+    """The accuracy of a model on the targets of a case in each repeat, as fractions."""
 
     clean: tuple[float, ...]
     attacked: tuple[float, ...]
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Measured:
-        """What a leaderboard wants of an outcome."""
+    def of(cls, outcome: Outcome) -> Result:
+        """Return the result of an outcome."""
         return cls(
             clean=tuple(repeat.victim.clean for repeat in outcome.repeats),
             attacked=tuple(repeat.victim.attacked for repeat in outcome.repeats),
         )
 
 
-class Kept:
+class StoredResults:
     """The results of one plan in the store.
 
-    A result is found again if nothing has changed that it depends on: data, threat, versions of
-    the model, the attack, training and evaluation, number of repeats, libraries, device. A user's
-    model has no version: the sources of its package stand for it. What a user's attack without a
-    version did is not kept.
+    A result depends on data, threat, number of repeats, libraries, device, and the versions of
+    model, attack, training and evaluation; it is found again if all are the same. The sources of
+    its package take the place of a version for a user's model. Results under a user's attack
+    without a version are not stored.
 
     Args:
-        plan: whose results.
-        dataset: its data, of which nothing is held on to.
-        own: the surrogates on it, for what they are made by.
+        plan: of the leaderboard.
+        dataset: its data, to which no reference is kept.
+        own: the surrogates on it.
         attacks: users' attacks by scenario and name.
 
     Attributes:
-        store: where results are.
-        attacks: case -> name, version and settings of its attack; None where nothing tells them.
-        models: target -> name and version of a model of ours, the target of a user's.
+        store: of results.
+        attacks: case -> name, version and settings of its attack; None if unknown.
+        models: target -> name and version of a reference model, or the target itself.
     """
 
     def __init__(
@@ -77,77 +76,77 @@ class Kept:
         self.attacks: dict[Case, str | None] = {}
         self.models = {each.target: model_name(each.target) for each in plan.candidates}
         self._repeats = plan.repeats
-        self._keys: dict[tuple[str, Case], str | None] = {}
-        codes = {target: code_of(target) for target in self.models}
+        self._keys: dict[tuple[str, Case], str] = {}
+        sources = {target: source_digest(target) for target in self.models}
         for case in plan.cases():
             defaults = settings_for(dataset, case.scenario)
             attack = load_attack(case.scenario, case.attack, defaults, attacks)
-            self.attacks[case] = describe(attack)
-            surrogates = "; ".join(map(own.recipe, kinds_for(attack)))
+            described = self.attacks[case] = describe(attack)
             budget = split_budget(case.attack)[1]
             threat = threat_for(dataset, case.difficulty, attack.scenario, budget)
-            for target, code in codes.items():
-                key = self.store.key(
+            for target, source in sources.items():
+                if described is None or source is None:
+                    continue
+                self._keys[target, case] = self.store.key(
                     kind="leaderboard",
                     dataset=own.fingerprint,
-                    name=dataset.name,  # decides on published hyper-parameters
+                    name=dataset.name,  # published hyper-parameters depend on it
                     model=self.models[target],
-                    code=str(code),
+                    code=source,
                     case=case.cell,
-                    attack=str(self.attacks[case]),
+                    attack=described,
                     threat=describe_threat(threat),
-                    surrogates=surrogates,
+                    surrogates="; ".join(map(own.recipe, kinds_for(attack))),
                     training=nodes.PROTOCOL,
                     evaluation=trials.PROTOCOL,
                     repeats=plan.repeats,
                     libraries=libraries(),
                 )
-                is_known = self.attacks[case] is not None and code is not None
-                self._keys[target, case] = key if is_known else None
 
-    def load(self, target: str, case: Case) -> Measured | None:
-        """The result of a model in a case, if it is there."""
-        key = self._keys[target, case]
+    def load(self, target: str, case: Case) -> Result | None:
+        """Return the result of a model in a case; None if there is none."""
+        key = self._keys.get((target, case))
         arrays = None if key is None else self.store.load_arrays(key)
         found = None if arrays is None else arrays.get("accuracy")
-        if found is None or found.shape != (2, self._repeats) or not _are_fractions(found):
+        if found is None or found.shape != (2, self._repeats):
             return None
-        clean, attacked = found.tolist()
-        return Measured(tuple(clean), tuple(attacked))
+        clean, attacked = map(tuple, found.tolist())
+        fractions = all(0.0 <= each <= 1.0 for each in (*clean, *attacked))
+        return Result(clean, attacked) if fractions else None
 
-    def save(self, target: str, case: Case, measured: Measured) -> None:
-        """Keep it."""
-        key = self._keys[target, case]
+    def save(self, target: str, case: Case, result: Result) -> None:
+        """Store the result of a model in a case, unless it depends on something unknown."""
+        key = self._keys.get((target, case))
         if key is not None:
-            accuracy = np.array([measured.clean, measured.attacked])  # float64 [2, repeats]
+            accuracy = np.array([result.clean, result.attacked])  # float64 [2, repeats]
             self.store.save_arrays(key, {"accuracy": accuracy})
 
     def forget(self) -> None:
-        """Remove all results of the plan that are there."""
+        """Remove all results of the plan."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", StoreWarning)
-            for key in filter(None, self._keys.values()):
-                self.store.discard(key, "not wanted any more")
+            for key in self._keys.values():
+                self.store.discard(key, "removed on request")
 
 
 def libraries() -> str:
-    """Versions of what this package computes with, and Python's."""
+    """Return the versions of the libraries that results depend on, and of Python."""
     return ", ".join(
         [*(f"{name} {version(name)}" for name in LIBRARIES), f"Python {platform.python_version()}"]
     )
 
 
 def model_name(target: str) -> str:
-    """Name and version of a model of ours; of any other what the user wrote."""
+    """Return name and version of a reference model, or the target of a user's model."""
     ours = known(target)
     return target if ours is None else ours.described
 
 
-def code_of(target: str) -> str | None:
-    """Hex digest of the Python files of the user's package that a model is of.
+def source_digest(target: str) -> str | None:
+    """Return the hex digest of the Python files of the package that a user's model is in.
 
-    Those of the imported module's whole package, or of the module itself where it is in none. Empty
-    for a model of ours, which has a version; None for what else of ours a target may name.
+    Those of the imported module's whole package, or of the module itself if it is in none. Empty
+    for a reference model, which has a version; None for anything else in grb_check.
     """
     if known(target) is not None:
         return ""
@@ -162,7 +161,3 @@ def code_of(target: str) -> str | None:
     for path in sorted(files):
         sha.update(hashlib.sha256(path.read_bytes()).digest())
     return sha.hexdigest()
-
-
-def _are_fractions(values: NDArray[Any]) -> bool:
-    return bool(((values >= 0) & (values <= 1)).all())
