@@ -19,7 +19,7 @@ def entry(
     perturbations: Sequence[str] | None = None,
     **fields: object,
 ) -> Entry:
-    """An entry of repeats of which targets are right under the attack."""
+    """An entry from which targets are right under the attack, in each repeat."""
     bits = tuple(np.packbits(np.array(each, bool)).tobytes() for each in right)
     numbers = [f"{number:04x}" for number in range(len(right))]
     given = {
@@ -52,7 +52,7 @@ def resealed(file: dict[str, Any]) -> str:
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
-    """Any entry, small."""
+    """Any small entry."""
     targets, repeats = draw(st.integers(1, 40)), draw(st.integers(1, 4))
     bits = st.lists(st.booleans(), min_size=targets, max_size=targets)
     right = draw(st.lists(bits, min_size=repeats, max_size=repeats))

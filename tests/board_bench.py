@@ -21,7 +21,7 @@ ATTACKS: Final = "injection/rnd,injection/fgsm+iterations=2"
 
 @dataclass(frozen=True)
 class Bench:
-    """Where a dataset lies, where its checksums go, and where results are kept."""
+    """The paths of a dataset, its checksums and its results."""
 
     dataset: Path
     home: Path

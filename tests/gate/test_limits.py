@@ -25,17 +25,17 @@ from grb_check.gate.limits import (
 
 
 def test_an_absolute_limit_is_compared_with_the_mean_drop() -> None:
-    """The drop may reach the limit and not go over it."""
+    """The drop may equal the limit, but not exceed it."""
     made = outcome([(0.8, 0.6)], [(0.8, 0.8)])
     assert judge(made, Gate(max_drop=0.2500001)).passed
     assert not judge(made, Gate(max_drop=0.24)).passed
 
 
 @pytest.mark.parametrize(("method", "passed"), [("", False), ("a test", True)], ids=str)
-def test_a_baseline_that_tested_nothing_does_not_lift_the_default_limit(
+def test_a_baseline_without_a_test_does_not_replace_the_default_limit(
     method: str, passed: bool
 ) -> None:
-    """One repeat of a retrained model: a collapse would pass whatever it is."""
+    """As for one repeat of a retrained model; otherwise any loss would pass."""
     made = outcome([(0.8, 0.1)], [(0.8, 0.8)])
     open_ = Comparison(result="inconclusive", text="nothing is known", method=method)
     verdict = judge(made, Gate(), open_)
@@ -73,14 +73,14 @@ def test_a_threshold_without_a_budget_holds_at_every_budget() -> None:
 
 
 def test_a_threshold_with_a_model_label_holds_for_a_single_model_too() -> None:
-    """Whose case ids name no model."""
+    """Its case ids contain no model."""
     made = outcome([(0.8, 0.4)], [(0.8, 0.8)], model="mine")
     assert judge(made, Gate(thresholds=(Threshold("mine@*", 0.6),))).passed
     assert not judge(made, Gate(thresholds=(Threshold("mine@*", 0.4),))).passed
 
 
 def test_by_default_a_model_as_robust_as_the_reference_passes() -> None:
-    """However large the drop is: the attack is strong, the model is not to blame."""
+    """However large the drop: the cause is the strength of the attack."""
     pairs = [(0.8, 0.2), (0.8, 0.25), (0.82, 0.2)]
     assert judge(outcome(pairs, pairs), Gate()).passed
 
@@ -96,7 +96,7 @@ def test_by_default_a_model_clearly_worse_than_the_reference_fails() -> None:
 
 
 def test_by_default_an_excess_that_the_repeats_do_not_show_passes() -> None:
-    """A mean excess beyond the margin, but one repeat out of three made it."""
+    """The mean excess is beyond the margin, but it comes from one repeat of three."""
     victim = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.2)]
     reference = [(0.8, 0.6), (0.8, 0.6), (0.8, 0.6)]
     made = outcome(victim, reference)
@@ -119,7 +119,7 @@ def test_one_repeat_takes_the_binomial_deviation_of_the_targets() -> None:
 
 
 def test_a_constant_predictor_fails_for_its_clean_accuracy() -> None:
-    """It drops by nothing, and the message says what is wrong."""
+    """Its drop is 0, and the message names the clean accuracy."""
     made = outcome([(0.3, 0.3)] * 3, [(0.8, 0.5)] * 3)
     verdict = judge(made, Gate(max_drop=0.5))
     assert not verdict.passed
@@ -131,7 +131,7 @@ def test_a_constant_predictor_fails_for_its_clean_accuracy() -> None:
 def test_the_verdict_is_monotone_in_the_attacked_accuracy(
     clean: int, attacked: int, other: int
 ) -> None:
-    """A model that keeps more under attack never fails where a worse one passes."""
+    """A model with a higher attacked accuracy never fails if one with a lower accuracy passes."""
     low, high = sorted((min(attacked, clean), min(other, clean)))
     reference = [(clean / 100, clean / 200)]
     gate = Gate(max_drop=0.4)
@@ -146,14 +146,14 @@ def test_fractions_are_read_as_number_or_percentage() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "20", "nan", "101%", "0.2.1"])
-def test_what_is_no_fraction_is_refused(text: str) -> None:
+def test_invalid_fractions_are_refused(text: str) -> None:
     """20 without a percent sign is more likely a mistake than a drop of 2000 %."""
     with pytest.raises(UsageError, match="not a fraction"):
         parse_fraction(text, "--grb-max-drop")
 
 
 def test_a_threshold_line_is_a_pattern_and_a_fraction() -> None:
-    """As in the ini file."""
+    """As written in the ini file."""
     assert parse_threshold("grb-cora/*/injection/* = 30%") == Threshold(
         "grb-cora/*/injection/*", 0.3
     )
@@ -175,7 +175,7 @@ def test_a_threshold_that_can_never_apply_is_refused() -> None:
 
 
 def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
-    """The message names what was found and where it is explained; otherwise it passes."""
+    """The message names the finding and its page; without the option the case passes."""
     made = outcome([(0.8, 0.7)], [(0.8, 0.7)])
     found = replace(made.repeats[0], diagnostics=(finding("no-gradient", 0.5),))
     made = replace(made, repeats=(found,))
@@ -189,8 +189,8 @@ def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
     )
 
 
-def test_strict_diagnostics_leave_other_reasons_their_word() -> None:
-    """A case that fails for its drop says so; one without a finding passes."""
+def test_strict_diagnostics_do_not_replace_other_reasons() -> None:
+    """A case that fails for its drop reports the drop; one without a finding passes."""
     strict = Gate(strict_diagnostics=True)
     made = outcome([(0.8, 0.2)], [(0.8, 0.7)])
     found = replace(made.repeats[0], diagnostics=(finding("no-effect", 0.5),))

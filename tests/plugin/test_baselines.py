@@ -1,4 +1,4 @@
-"""Runs that compare with a kept one."""
+"""Runs that are compared with a saved one."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run has it."""
+    """Every run has the same store."""
     monkeypatch.setenv("GRB_CHECK_STORE", str(store))
 
 
 @pytest.fixture
 def kept(project: pytest.Pytester) -> pytest.Pytester:
-    """A project with a baseline that was written on purpose."""
+    """A project with a baseline that was written on request."""
     result = project.runpytest(*BASE, KEPT, "--grb-update-baseline")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*kept.json, to be written*", "*2 entries written to *kept.json"])
@@ -48,7 +48,7 @@ def kept(project: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Pytester) -> None:
-    """So that a person commits it; the next run compares with it, and is equal."""
+    """So that a person commits it; the next run is compared with it, and is equal."""
     first = project.runpytest(*BASE, KEPT, "--junitxml=out.xml")
     assert first.ret == pytest.ExitCode.TESTS_FAILED
     first.assert_outcomes(passed=2, failed=1)
@@ -73,14 +73,14 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
 
 
 def test_the_default_number_of_repeats_is_the_baselines(kept: pytest.Pytester) -> None:
-    """And the header says so."""
+    """The header reports it."""
     args = [each for each in BASE if not each.startswith("--grb-repeats")]
     result = kept.runpytest(*args, KEPT)
     result.stdout.fnmatch_lines(["*2 cases of suite smoke (default) x 2 repeats (baseline)"])
 
 
 def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) -> None:
-    """In the message, the JUnit properties and the record; the joint test fails as well."""
+    """In the message, the JUnit properties and the record; the joint test fails too."""
     base = [each for each in BASE if "repeats" not in each and "model" not in each]
     trained = [*base, "--grb-model=models:build", "--grb-repeats=5"]
     project.runpytest(*trained, KEPT, "--grb-update-baseline")
@@ -100,15 +100,15 @@ def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) ->
     assert compared["alpha"] == pytest.approx(0.05 * 0.2 / 2)
 
 
-def test_a_baseline_takes_the_place_of_the_default_limit_alone(kept: pytest.Pytester) -> None:
-    """A limit of the user's holds besides."""
+def test_a_baseline_replaces_only_the_default_limit(kept: pytest.Pytester) -> None:
+    """The user's limits still apply."""
     result = kept.runpytest(*BASE, KEPT, "--grb-max-drop=-1")
     result.assert_outcomes(failed=2, passed=1)
     result.stdout.fnmatch_lines(["drop * > limit -100.0% *"])
 
 
-def test_what_the_baseline_has_not_or_has_too_much_is_said(kept: pytest.Pytester) -> None:
-    """A new case is held to the default limit; an entry that no case uses is named."""
+def test_new_cases_and_unused_entries_are_reported(kept: pytest.Pytester) -> None:
+    """A new case has the default limit; an entry without a case is named."""
     args = [each for each in BASE if "difficulty" not in each]
     result = kept.runpytest(*args, KEPT, "--grb-difficulty=hard,medium")
     result.stdout.fnmatch_lines(
@@ -121,7 +121,7 @@ def test_what_the_baseline_has_not_or_has_too_much_is_said(kept: pytest.Pytester
 
 
 def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
-    """A version or budget that changed makes an entry incomparable, and that is said."""
+    """A changed version or budget makes an entry incomparable, and the report says so."""
     path = kept.path / "kept.json"
     path.write_text(resealed(json.loads(path.read_text().replace("/rnd v", "/rnd v9"))))
     result = kept.runpytest(*BASE, KEPT)
@@ -135,8 +135,8 @@ def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_perturbations_of_another_machine_are_told(kept: pytest.Pytester) -> None:
-    """No test knows the luck of its surrogate."""
+def test_perturbations_of_another_machine_are_reported(kept: pytest.Pytester) -> None:
+    """All repeats share the surrogate's randomness."""
     path = kept.path / "kept.json"
     record = json.loads(path.read_text())
     record["cases"]["tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
@@ -148,7 +148,7 @@ def test_perturbations_of_another_machine_are_told(kept: pytest.Pytester) -> Non
 
 
 def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytester) -> None:
-    """A run of some cases does not forget the others."""
+    """A run of some cases keeps the entries of the others."""
     args = [each for each in BASE if "difficulty" not in each]
     result = kept.runpytest(*args, KEPT, "--grb-difficulty=hard", "--grb-update-baseline")
     result.stdout.fnmatch_lines(["*1 entries written to *kept.json, 1 kept"])
@@ -156,9 +156,9 @@ def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytest
     assert set(record["cases"]) == {"tiny/easy/injection/rnd", "tiny/hard/injection/rnd"}
 
 
-def test_tests_of_the_users_own_are_compared_too(project: pytest.Pytester) -> None:
-    """Under the id of the test, since its model may be another; one that asks for no verdict is
-    not compared, and not kept."""
+def test_users_own_tests_are_compared_too(project: pytest.Pytester) -> None:
+    """Under the id of the test, since its model may be another; a test that requests no verdict is
+    neither compared nor saved."""
     project.makepyfile(
         test_own="""
         import pytest
@@ -201,7 +201,7 @@ def test_wrong_input_ends_before_any_work(
 
 
 def test_a_model_of_a_fixture_has_a_baseline_too(project: pytest.Pytester) -> None:
-    """Without --grb-model; where no test asked for a verdict, the run is not green."""
+    """Without --grb-model; the run fails if no test requests a verdict."""
     project.makepyfile(
         test_fixed="""
         import pytest
@@ -228,7 +228,7 @@ def test_a_model_of_a_fixture_has_a_baseline_too(project: pytest.Pytester) -> No
 
 
 def test_a_run_that_stops_early_writes_no_baseline(project: pytest.Pytester) -> None:
-    """It would be half of one."""
+    """It would be incomplete."""
     result = project.runpytest(*BASE, KEPT, "--grb-max-drop=-1", "-x")
     assert not (project.path / "kept.json").exists()
     result.stdout.fnmatch_lines(["*kept.json not written: the run stopped before its end"])

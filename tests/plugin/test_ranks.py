@@ -60,7 +60,7 @@ def properties(element: ET.Element) -> dict[str, str]:
     }
 
 
-def test_the_place_on_a_leaderboard_is_in_every_report(ranked: pytest.Pytester) -> None:
+def test_the_standing_on_a_leaderboard_is_in_every_report(ranked: pytest.Pytester) -> None:
     """Weighted for the model, and under each attack that the leaderboard has."""
     result = ranked.runpytest(*ZOO, "--junitxml=out.xml", "--grb-json=out.json")
     result.assert_outcomes(passed=2)
@@ -94,7 +94,7 @@ def test_the_place_on_a_leaderboard_is_in_every_report(ranked: pytest.Pytester) 
 def test_a_limit_on_the_rank_is_a_test_of_its_own(
     ranked: pytest.Pytester, workers: list[str]
 ) -> None:
-    """The cases pass, and the run fails, in every report; also with workers."""
+    """The cases pass and the run fails, in every report; also with workers."""
     limit = "--grb-min-rank=tiny/easy=1"
     result = ranked.runpytest(*ZOO, *workers, limit, "--junitxml=out.xml", "-v")
     result.assert_outcomes(passed=2, failed=1)
@@ -120,7 +120,7 @@ def test_a_limit_on_the_rank_is_a_test_of_its_own(
 
 
 def test_the_last_limit_that_matches_counts(ranked: pytest.Pytester) -> None:
-    """One that is kept is a test that passes; the ini file has the same lines."""
+    """A limit that is met is a test that passes; the ini file has the same lines."""
     limits = ("--grb-min-rank=tiny/*=1", "--grb-min-rank=build@tiny/easy = 2")
     result = ranked.runpytest(*ZOO, *limits, "--grb-json=out.json")
     result.assert_outcomes(passed=3)
@@ -132,7 +132,7 @@ def test_the_last_limit_that_matches_counts(ranked: pytest.Pytester) -> None:
 
 
 def test_a_limit_that_failed_is_run_again_with_all_its_cases(ranked: pytest.Pytester) -> None:
-    """--lf has no item of that id, and forgets it only when it is kept."""
+    """--lf has no item of that id, and forgets it only when the limit is met."""
     limit = "--grb-min-rank=tiny/easy={}".format
     ranked.runpytest(*ZOO, limit(1)).assert_outcomes(passed=2, failed=1)
     ranked.runpytest(*ZOO, limit(1), "--lf").assert_outcomes(passed=2, failed=1)
@@ -140,7 +140,7 @@ def test_a_limit_that_failed_is_run_again_with_all_its_cases(ranked: pytest.Pyte
 
 
 def test_a_rank_over_some_of_the_cases_is_not_judged(ranked: pytest.Pytester) -> None:
-    """It would be another rank than that of all: neither pass nor fail, and said so."""
+    """It would differ from the rank over all: neither pass nor fail, with the reason."""
     result = ranked.runpytest(*ZOO, "--grb-min-rank=tiny/easy=1", "-k", "injection")
     result.assert_outcomes(passed=1, deselected=1)
     result.stdout.fnmatch_lines(
@@ -149,7 +149,7 @@ def test_a_rank_over_some_of_the_cases_is_not_judged(ranked: pytest.Pytester) ->
 
 
 def test_a_run_that_stops_does_not_judge_the_rank(ranked: pytest.Pytester) -> None:
-    """-x: it is red for another reason."""
+    """With -x it fails for another reason."""
     result = ranked.runpytest(
         *(*BASE, "--grb-rank-against=zoo", "--grb-min-rank=tiny/easy=3", "--grb-max-drop=-1", "-x")
     )
@@ -158,8 +158,8 @@ def test_a_run_that_stops_does_not_judge_the_rank(ranked: pytest.Pytester) -> No
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
-def test_a_model_with_parameters_does_not_keep_its_limit_unseen(ranked: pytest.Pytester) -> None:
-    """A fixture of the user's may make several models of one: then none of them has the rank."""
+def test_several_models_of_one_fixture_are_not_ranked(ranked: pytest.Pytester) -> None:
+    """A user's fixture may make several models of one: then none of them is ranked."""
     ranked.makeconftest(
         """
         import pytest, attacks, models, torch, grb_check
@@ -180,7 +180,7 @@ def test_a_model_with_parameters_does_not_keep_its_limit_unseen(ranked: pytest.P
 def test_a_model_without_figures_has_no_rank_and_fails_its_limit(
     ranked: pytest.Pytester,
 ) -> None:
-    """Never silently green; a model below the clean floor has none either."""
+    """It never passes silently; a model below the clean floor is not ranked either."""
     models = ("--grb-model=models:Raises", "--grb-model=models:Constant")
     result = ranked.runpytest(
         *QUICK, *models, "--grb-rank-against=zoo", "--grb-min-rank=tiny/easy=3", "--grb-max-drop=1"
@@ -198,7 +198,7 @@ def test_a_model_without_figures_has_no_rank_and_fails_its_limit(
 
 
 def test_the_models_of_a_run_are_ranked_among_each_other(ranked: pytest.Pytester) -> None:
-    """Without a leaderboard; the limit is then about that rank. A twin shares the rank."""
+    """Without a leaderboard, the limit is on that rank. Equal models share it."""
     result = ranked.runpytest(
         *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
         *("--grb-min-rank=*/easy=1", "--junitxml=out.xml", "--grb-json=out.json"),
@@ -221,7 +221,7 @@ def test_the_models_of_a_run_are_ranked_among_each_other(ranked: pytest.Pytester
 
 
 def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pytester) -> None:
-    """A twin is as robust as the model that it is compared with."""
+    """An equal model is as robust as the one that it is compared with."""
     result = ranked.runpytest(
         *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
         *("--grb-delta-to=build", "--junitxml=out.xml", "--grb-json=out.json"),
@@ -245,7 +245,7 @@ def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pyte
 
 
 def test_a_delta_needs_a_model_of_the_run(ranked: pytest.Pytester) -> None:
-    """Said before any work."""
+    """The error comes before any work."""
     result = ranked.runpytest(*BASE, "--grb-model=twin=attacks:untrained", "--grb-delta-to=other")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--grb-delta-to 'other'; allowed: build, twin, reference"])
@@ -254,7 +254,7 @@ def test_a_delta_needs_a_model_of_the_run(ranked: pytest.Pytester) -> None:
 
 
 def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pytester) -> None:
-    """By name or title, on the measured leaderboard; a file's leaderboard has the file's name."""
+    """By name or title, on the measured leaderboard; one in a file has the file's name."""
     write_board(board(ranked), ranked.path / "mine.json")
     result = ranked.runpytest(*BASE, "--grb-rank-against=gat_ln,mine.json", "--grb-only")
     result.stdout.fnmatch_lines(
@@ -278,7 +278,7 @@ def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pyteste
 def test_wrong_ranks_are_usage_errors(
     ranked: pytest.Pytester, args: list[str], message: str
 ) -> None:
-    """Before anything is trained; told with what there is."""
+    """Before anything is trained; the message lists what exists."""
     write_board(replace(board(ranked), fingerprint="0" * 64), ranked.path / "stale.json")
     (ranked.path / "broken.json").write_text("{")
     result = ranked.runpytest(*QUICK, f"--grb-rank-against={args[0]}", *args[1:])
@@ -287,7 +287,7 @@ def test_wrong_ranks_are_usage_errors(
 
 
 def test_a_limit_needs_something_to_rank_against(ranked: pytest.Pytester) -> None:
-    """A model alone has no rank, and ranks need a model."""
+    """A single model is not ranked, and ranks need a model."""
     result = ranked.runpytest(*QUICK, "--grb-min-rank=tiny/easy=1")
     result.stderr.fnmatch_lines(["*--grb-min-rank needs something to rank against; add *"])
     result = ranked.runpytest(*TINY, "--grb-rank-against=zoo")
@@ -341,7 +341,7 @@ def test_lists_are_printed_without_a_terminal_reporter(ranked: pytest.Pytester) 
 
 
 def test_an_unknown_list_is_a_usage_error(ranked: pytest.Pytester) -> None:
-    """With the nearest one."""
+    """The message suggests the nearest one."""
     result = ranked.runpytest("--grb-list=modles")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *'modles' (did you mean 'models'?); allowed: models, *"])

@@ -20,7 +20,7 @@ def entries(cases: list[Case] = CASES) -> list[dict[str, object]]:
     return [entry(case, measured(case, drop)) for case, drop in zip(cases, DROPS, strict=True)]
 
 
-def test_the_row_without_attack_belongs_to_them() -> None:
+def test_the_accuracy_without_attack_is_part_of_them() -> None:
     """Clean 80 %, attacked 72, 48 and 40 %: by hand."""
     (found,) = averages(rows_of(record(entries())))
     assert (found.dataset, found.difficulty, found.budget) == ("synthetic-cora", "easy", None)
@@ -34,20 +34,20 @@ def test_the_row_without_attack_belongs_to_them() -> None:
 
 
 def test_a_case_without_figures_leaves_no_average() -> None:
-    """It may be the attack that takes most."""
+    """It may be the strongest attack."""
     broken = entry(replace(CASE, attack="tdgia"), None)
     assert averages(rows_of(record([*entries(), broken]))) == []
 
 
 def test_a_skipped_case_and_a_test_of_the_user_are_left_out() -> None:
-    """Nobody asked for the one; the other may be of another kind."""
+    """A skipped case was not requested; a user's test may measure something else."""
     skipped = entry(replace(CASE, attack="tdgia"), None, result="skip")
     own = entry(CASE, measured(CASE, 0.9), node_id="tests/test_own.py::test_mine")
     (found,) = averages(rows_of(record([*entries(), skipped, own])))
     assert found.attacks == 3
 
 
-def test_budgets_are_apart_and_the_worst_is_no_attack() -> None:
+def test_budgets_are_separate_and_worst_is_not_an_attack() -> None:
     """Attacks with different budgets cannot be compared; `worst` is made of the others."""
     cases = [replace(CASE, attack=name) for name in ("pgd+budget=0.02", "pgd+budget=0.05", "worst")]
     found = averages(rows_of(record(entries(cases))))

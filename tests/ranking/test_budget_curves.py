@@ -12,7 +12,7 @@ from grb_check.ranking.budget_curves import curves, named_curves
 
 
 def test_a_curve_has_the_points_of_one_attack_on_one_model() -> None:
-    """Whatever the order of the cases; other models, targets and attacks have their own."""
+    """In any order of the cases; other models, targets and attacks have their own curves."""
     ledger = Ledger()
     for model, level, attack, attacked in (
         ("a", "easy", "rnd+budget=0.1", 0.4),

@@ -1,4 +1,4 @@
-"""Which leaderboards a run is ranked against."""
+"""The leaderboards that a run is ranked against."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def found(
     return find_boards(models, sources(*names), places)
 
 
-def test_each_word_has_its_meaning(tmp_path: Path) -> None:
-    """Two kinds of leaderboards, paths, and everything else a defence."""
+def test_words_are_kinds_of_leaderboards_paths_or_defences(tmp_path: Path) -> None:
+    """Two kinds of leaderboards, paths, and otherwise defences."""
     words = ["published", "GAT+LN", "x.json", "./y", "gcn", "gcn"]
     models = read_comparison_models(words, lambda text: tmp_path / text)
     assert models.published
@@ -61,7 +61,7 @@ def test_each_word_has_its_meaning(tmp_path: Path) -> None:
 
 
 def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
-    """The printed ones by the dataset's name, the measured ones in the data home, and files."""
+    """Published ones by the dataset's name, measured ones in the data home, and files."""
     write_board(MEASURED, places.home / "mine.json")
     boards, notes = found(places, "published,zoo,mine.json", "grb-cora", "tiny", "other")
     assert [each.name for each in boards["grb-cora"]] == ["published"]
@@ -75,7 +75,7 @@ def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
 
 @pytest.mark.parametrize("word", ["gat_ln", "GAT+LN", "gat+ln", "grb_check.models:gat_ln"])
 def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -> None:
-    """In any case; a model of one's own by its title on the leaderboard."""
+    """In any letter case; a user's model by its title on the leaderboard."""
     boards, _ = found(places, f"{word},MY NET", "tiny")
     (board,) = boards["tiny"]
     assert (board.name, board.defences) == ("zoo", ("GAT+LN", "my net"))
@@ -97,7 +97,7 @@ def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -
     ],
 )
 def test_what_does_not_exist_is_refused(places: Places, words: str, message: str) -> None:
-    """With what there is, and the command that makes one."""
+    """The message lists what exists and gives the command that makes one."""
     write_board(replace(MEASURED, dataset="cora"), places.home / "other.json")
     write_board(MEASURED, places.home / "twin.json")
     for name in ("published", "run"):
@@ -107,10 +107,10 @@ def test_what_does_not_exist_is_refused(places: Places, words: str, message: str
         found(places, words, "tiny")
 
 
-def test_a_dataset_without_a_measured_leaderboard_is_told_how_to_make_one(
+def test_an_error_on_a_missing_leaderboard_gives_the_command_that_makes_one(
     tmp_path: Path,
 ) -> None:
-    """Where no dataset of the run has one; an unknown word comes first."""
+    """If no dataset of the run has one; an unknown word is reported first."""
     nothing = Places(home=tmp_path)
     with pytest.raises(UsageError, match=r"python -m grb_check leaderboard --dataset \./tiny "):
         found(nothing, "zoo", "tiny", "other")
@@ -126,7 +126,7 @@ def test_a_dataset_without_a_measured_leaderboard_is_told_how_to_make_one(
 
 
 def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Places) -> None:
-    """The split is known at once, the data when it is loaded."""
+    """The split is known at the start, the data when it is loaded."""
     with pytest.raises(UsageError, match=r"on the split 'grb', and this run on 'given'; .*=grb"):
         found(replace(places, split="given"), "zoo", "tiny")
     boards, _ = found(places, "zoo", "tiny")
@@ -137,8 +137,8 @@ def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Plac
     check_data(printed["grb-cora"], "grb-cora", "0" * 64)
 
 
-def test_a_leaderboard_has_to_know_some_of_the_cases(places: Places) -> None:
-    """Of its dataset: attack and difficulty."""
+def test_a_leaderboard_needs_one_of_the_selected_cases(places: Places) -> None:
+    """One with an attack and difficulty that it has."""
     boards, _ = found(places, "zoo", "tiny")
     known = Case("tiny", "full", "injection", "rnd")
     strangers = [
@@ -154,7 +154,7 @@ def test_a_leaderboard_has_to_know_some_of_the_cases(places: Places) -> None:
 
 @pytest.mark.parametrize("words", ["zoo", "published", "gat"])
 def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None:
-    """Nor could one be made; where there is a single graph besides, that one is proposed."""
+    """None can be made; if the run also has a single graph, that is proposed."""
     models = read_comparison_models([words], Path)
     graphs = Source("proteins", TU_DATASET, Path("/nowhere"), asked="proteins")
     with pytest.raises(
@@ -166,10 +166,10 @@ def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None
 
 
 @pytest.mark.parametrize("option", [{"training": "transductive"}, {"features": "rows"}])
-def test_leaderboards_are_of_models_that_learn_as_grb_does(
+def test_leaderboards_are_of_models_trained_as_in_grb(
     places: Places, option: dict[str, str]
 ) -> None:
-    """The published ones carry no fingerprint that would tell."""
+    """Published ones have no fingerprint to compare."""
     (name, given), *_ = option.items()
     for words, dataset in (("zoo", "tiny"), ("published", "grb-cora")):
         with pytest.raises(UsageError, match=f"this run has --grb-{name}={given}"):

@@ -40,7 +40,7 @@ TWO_DATASETS = (
 
 
 def test_the_lowest_is_the_mean_over_repeats_of_the_strongest_attack() -> None:
-    """Cora: prbcd leaves 58 % and grbcd 60 %, though grbcd has the lowest single repeat."""
+    """Cora: 58 % under prbcd and 60 % under grbcd, which has the lowest single repeat."""
     citeseer, cora = lowest(rows(*TWO_DATASETS))
     assert (cora.id, cora.attack, cora.attacks) == ("cora/full", "modification/prbcd", 3)
     assert cora.accuracy.mean == pytest.approx(0.58)
@@ -50,7 +50,7 @@ def test_the_lowest_is_the_mean_over_repeats_of_the_strongest_attack() -> None:
 
 
 def test_one_repeat_has_no_deviation_and_one_attack_no_lowest() -> None:
-    """Nothing is printed that was not measured."""
+    """Only measured figures are given."""
     reference = [(0.8, 0.4)]
     one = ("a", "d/easy/injection/rnd", [(0.8, 0.7)], reference)
     other = ("a", "d/easy/injection/pgd", [(0.8, 0.4)], reference)
@@ -59,8 +59,8 @@ def test_one_repeat_has_no_deviation_and_one_attack_no_lowest() -> None:
     assert (found.attack, found.repeats, found.accuracy.mean) == ("injection/pgd", 1, 0.4)
 
 
-def test_budgets_are_apart_and_worst_is_left_out() -> None:
-    """Larger budgets would always win; `worst` is made of the others."""
+def test_budgets_are_separate_and_worst_is_left_out() -> None:
+    """A larger budget is always stronger; `worst` is made of the others."""
     reference = [(0.8, 0.4)]
     made = rows(
         *(
@@ -93,7 +93,7 @@ def test_delta_to_the_reference_is_of_the_largest_drops() -> None:
 
 
 def test_a_delta_of_different_numbers_of_repeats_has_no_deviation() -> None:
-    """There is nothing to pair; nor is there in one repeat."""
+    """Repeats cannot be paired, or there is only one."""
     made = rows(
         ("a", "d/easy/injection/rnd", [(0.8, 0.4)] * 2, [(0.8, 0.6)] * 2),
         ("a", "d/hard/injection/rnd", [(0.8, 0.4)] * 3, [(0.8, 0.6)] * 3),
@@ -121,7 +121,7 @@ def test_delta_to_another_model_is_over_the_attacks_that_both_have() -> None:
 
 @pytest.mark.parametrize("to", ["", "low"])
 def test_below_the_clean_floor_there_is_no_delta(to: str) -> None:
-    """A constant predictor loses nothing and is not robust; nor is it something to compare with."""
+    """A constant predictor is not robust, and is not a reference either."""
     made = rows(
         ("good", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]),
         ("low", "d/full/injection/rnd", [(0.2, 0.2)], [(0.8, 0.4)]),
@@ -134,7 +134,7 @@ def test_below_the_clean_floor_there_is_no_delta(to: str) -> None:
 
 
 def test_a_model_without_figures_is_named_by_its_label() -> None:
-    """Where every case of it ended in an error, there is nothing to compare with."""
+    """Every case of it ended in an error, so there is nothing to compare with."""
     (found,) = deltas(
         rows(("mine", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]), label="mine"), "base"
     )
@@ -142,7 +142,7 @@ def test_a_model_without_figures_is_named_by_its_label() -> None:
 
 
 def test_several_tests_of_one_case_count_once_with_the_lowest() -> None:
-    """As where a fixture has parameters."""
+    """As when a fixture has parameters."""
     made = rows(("a", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]))
     again = replace(made[0].outcome, repeats=outcome([(0.8, 0.2)], [(0.8, 0.4)]).repeats)
     both = [*made, replace(made[0], node_id="twin", outcome=again)]
@@ -154,8 +154,8 @@ accuracies = st.integers(1, 100).map(lambda each: each / 100)
 
 
 @given(st.lists(st.tuples(accuracies, accuracies), min_size=2, max_size=4), st.data())
-def test_no_attack_leaves_less_than_the_lowest(pairs: Pairs, data: st.DataObject) -> None:
-    """And the delta to itself, as the reference, is nothing."""
+def test_no_attack_has_a_lower_accuracy_than_the_lowest(pairs: Pairs, data: st.DataObject) -> None:
+    """The delta to itself is 0."""
     clean = data.draw(accuracies)
     made = rows(
         *(
@@ -178,7 +178,7 @@ def test_no_attack_leaves_less_than_the_lowest(pairs: Pairs, data: st.DataObject
 
 
 def test_a_model_of_which_a_case_has_no_figures_has_no_delta() -> None:
-    """The attack that is missing may be the one that takes most."""
+    """The missing attack may be the strongest."""
     made = rows(
         ("a", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
         ("b", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),

@@ -46,7 +46,7 @@ def test_attacks_are_ordered_by_their_mean_drop_over_all_cases() -> None:
 
 
 def test_models_are_ordered_by_their_mean_drop_the_most_robust_first() -> None:
-    """Model b drops by less."""
+    """Model b has the smaller drop."""
     assert [each.name for each in by_robustness(rows())] == ["b", "a"]
 
 
@@ -57,7 +57,7 @@ def test_models_are_compared_on_the_cases_that_all_of_them_have() -> None:
 
 
 def test_equal_figures_share_the_smallest_rank() -> None:
-    """1, 2, 2, 4; equals stay as they came."""
+    """1, 2, 2, 4; equal entries keep their order."""
     figures = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.2}
     assert ranked(figures, "highest") == [
         (1, "c", 0.3),
@@ -69,12 +69,12 @@ def test_equal_figures_share_the_smallest_rank() -> None:
 
 
 def test_models_without_a_common_case_are_not_ordered() -> None:
-    """There is nothing to compare them by."""
+    """There is no case to compare them in."""
     assert by_robustness([rows()[0], rows()[3]]) == []
 
 
 def test_rows_without_an_outcome_have_no_rank() -> None:
-    """A case that ended in an error says nothing about its attack."""
+    """A case that ended in an error has no drop."""
     ledger = Ledger()
     ledger.enter("n", {"case": asdict(Case("d", "easy", "injection", "rnd"))}, "error", "why")
     assert mean_by_attack(ledger.rows) == []

@@ -1,4 +1,4 @@
-"""Where models stand, from the rows of a run."""
+"""Ranks of models, from the rows of a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def run(
 
 
 def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
-    """Formed inside the repeats, over the attacks that both sides have, and without one."""
+    """Formed inside the repeats, over the attacks that both sides have and no attack."""
     (group,) = run({"": {"injection/rnd": (0.4, 0.8), "modification/rnd": (0.0, 0.0)}})
     (standing,) = group.standings
     first, second = 4 / 5, 1 / 5  # 1 and 1 / 4, normalised
@@ -73,8 +73,8 @@ def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
     assert (group.group.id, group.name, group.unranked) == ("tiny/easy", "net", "")
 
 
-def test_a_model_without_all_its_figures_has_no_rank() -> None:
-    """Because of an error, or of a clean accuracy below the floor."""
+def test_a_model_without_all_its_figures_is_not_ranked() -> None:
+    """After an error, or with a clean accuracy below the floor."""
     (group,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": None}})
     assert group.standings == ()
     assert group.unranked == "1 of 2 cases has no figures (tiny/easy/injection/pgd)"
@@ -84,8 +84,8 @@ def test_a_model_without_all_its_figures_has_no_rank() -> None:
     assert group.lost == ()
 
 
-def test_figures_that_do_not_belong_together_have_no_rank() -> None:
-    """Of several models or tests, as with a fixture of parameters, or of other numbers of repeats.
+def test_figures_that_do_not_belong_together_are_not_ranked() -> None:
+    """Several models or tests, as when a fixture has parameters, or numbers of repeats.
 
     Other plugins add to the ids of tests; then the record that came with the report says which
     case it was.
@@ -114,15 +114,15 @@ def test_figures_that_do_not_belong_together_have_no_rank() -> None:
 
 
 def test_cases_that_were_deselected_are_counted() -> None:
-    """The rank is then one over the others; a group of which none was to run has no group."""
+    """The rank is over the others; a group without a case to run has no standings."""
     (group,) = run({"": {"injection/rnd": (0.4,)}}, planned=["injection/pgd", "injection/fgsm"])
     assert group.deselected == 2
     assert group.standings[0].attacks == 1
     assert run({"": {}}, planned=["injection/rnd"]) == []
 
 
-def test_the_models_of_a_run_are_compared_on_what_all_were_judged_under() -> None:
-    """Weighted, and under each attack; those without a rank are left out."""
+def test_the_models_of_a_run_are_ranked_over_the_attacks_that_all_have() -> None:
+    """Weighted, and under each attack; models that are not ranked are left out."""
     found = run(
         {
             "a": {"injection/rnd": (0.6,), "injection/pgd": (0.4,)},
@@ -141,7 +141,7 @@ def test_the_models_of_a_run_are_compared_on_what_all_were_judged_under() -> Non
 
 @given(st.lists(st.integers(0, 100).map(lambda each: each / 100), min_size=2, max_size=5))
 def test_ranks_of_models_follow_their_accuracies(attacked: list[float]) -> None:
-    """Whoever has more is better; equals are equal; the first is first."""
+    """A higher accuracy is better, and equal accuracies share a rank."""
     found = run(
         {f"m{number}": {"injection/rnd": (value,)} for number, value in enumerate(attacked)},
         boards={},
@@ -152,7 +152,7 @@ def test_ranks_of_models_follow_their_accuracies(attacked: list[float]) -> None:
         assert one.rank == 1 + sum(other.figure > one.figure for other in under.models)
 
 
-def test_the_place_under_one_attack_is_known_from_its_outcome() -> None:
+def test_the_standing_under_one_attack_is_known_from_its_outcome() -> None:
     """On each leaderboard that has the attack, unless the model or the data is not comparable."""
     made = outcome([(0.8, 0.5)], [(0.8, 0.5)], case("injection/rnd"))
     (standing,) = standings_of(made, ZOO, GATE)

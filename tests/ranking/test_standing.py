@@ -1,4 +1,4 @@
-"""Where a model would stand on a board."""
+"""The standing of a model on a board."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ BOARD = board_of(
 
 
 def rows(low: float) -> dict[str, list[float]]:
-    """A model as good as the defence with this lowest accuracy."""
+    """Accuracies equal to those of the defence with this lowest accuracy."""
     return {"injection/rnd": [low + 0.1] * 2, "injection/pgd": [low] * 2, NO_ATTACK: [0.9, 0.9]}
 
 
 def test_between_two_defences() -> None:
-    """Rank, competitors with the model itself, and the nearest on both sides."""
+    """Rank, number of competitors with the model itself, and both neighbours."""
     found = weighted_standing(BOARD, "full", rows(0.4))
     assert found is not None
     assert (found.rank, found.competitors) == (4, 5)
@@ -41,8 +41,8 @@ def test_between_two_defences() -> None:
     assert (found.attack, found.attacks, found.missing) == ("", 2, ())
 
 
-def test_equals_share_a_rank_and_are_nobodys_neighbours() -> None:
-    """B and C are as good: the model is second with them, between A and D."""
+def test_equal_models_share_a_rank_and_are_not_neighbours() -> None:
+    """B and C are equal to the model: it is second with them, between A and D."""
     found = weighted_standing(BOARD, "full", rows(0.5))
     assert found is not None
     assert found.rank == 2
@@ -52,7 +52,7 @@ def test_equals_share_a_rank_and_are_nobodys_neighbours() -> None:
 
 
 def test_over_the_common_attacks_only() -> None:
-    """The board's figures are formed anew over them, whatever was published over all."""
+    """The board's figures are formed over these, whatever was published over all."""
     board = replace(BOARD, printed={("weighted", "A", "full"): Figure(0.0, 0.0)})
     mine = {"injection/rnd": [0.75, 0.75], "injection/own": [0.0, 0.0], NO_ATTACK: [0.9, 0.9]}
     found = weighted_standing(board, "full", mine)
@@ -76,20 +76,22 @@ def test_each_repeat_is_weighted_on_its_own() -> None:
     ("difficulty", "attacks"),
     [("easy", ["injection/rnd"]), ("full", ["injection/own"]), ("full", [])],
 )
-def test_without_a_common_ground_there_is_no_standing(difficulty: str, attacks: list[str]) -> None:
+def test_without_a_common_difficulty_or_attack_there_is_no_standing(
+    difficulty: str, attacks: list[str]
+) -> None:
     """Another difficulty, or other attacks."""
     mine = {row: [0.5] for row in (*attacks, NO_ATTACK)}
     assert weighted_standing(BOARD, difficulty, mine) is None
 
 
 def test_the_row_without_attack_is_needed() -> None:
-    """Without it the weights would not be those of the board."""
+    """Without it the weights would differ from those of the board."""
     with pytest.raises(ValueError, match="no attack"):
         weighted_standing(BOARD, "full", {"injection/rnd": [0.5]})
 
 
 def test_among_some_of_the_defences() -> None:
-    """The others do not count, names that are not on the board neither."""
+    """The others do not count, nor do names that are not on the board."""
     found = weighted_standing(BOARD.among(("A", "D", "Z")), "full", rows(0.4))
     assert found is not None
     assert (found.rank, found.competitors) == (2, 3)
@@ -98,7 +100,7 @@ def test_among_some_of_the_defences() -> None:
 
 
 def test_under_one_attack() -> None:
-    """By the accuracy alone; the first has nobody before it."""
+    """By the accuracy alone; the first has no better neighbour."""
     found = standing_under(BOARD, "full", "injection/pgd", 0.8)
     assert found is not None
     assert (found.rank, found.attack, found.attacks) == (1, "injection/pgd", 1)
@@ -112,7 +114,7 @@ def test_under_one_attack() -> None:
 
 
 def test_a_published_defence_stands_where_it_was_printed() -> None:
-    """R-GCN+AT of Table 13 by its own figures: first, alike with itself."""
+    """R-GCN+AT of Table 13, ranked by its own figures, is first."""
     board = published_board("grb-cora")
     assert board is not None
     own = {row: [board.cells[row, "R-GCN+AT", "full"].mean] for row in board.rows}
@@ -127,7 +129,7 @@ def test_a_published_defence_stands_where_it_was_printed() -> None:
 @settings(max_examples=20, deadline=None)
 @given(boards(with_repeats=True), st.data())
 def test_a_defence_of_the_board_gets_its_own_rank(board: Board, data: st.DataObject) -> None:
-    """Which is 1 + those that are better, as for everybody."""
+    """The rank is 1 + the number of better defences."""
     level = data.draw(st.sampled_from(board.difficulties))
     defence = data.draw(st.sampled_from(board.defences))
     own = {row: board.cells[row, defence, level].repeats for row in board.rows}

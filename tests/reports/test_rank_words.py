@@ -59,7 +59,7 @@ def test_ordinals(number: int, text: str) -> None:
 
 
 def test_a_line_says_rank_neighbours_and_figure() -> None:
-    """The model is named where a run has several."""
+    """The model is named if a run has several."""
     told = "3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)"
     assert standing_lines([GROUP]) == [f"rank on grb-cora/full: {told}"]
     assert standing_lines([SEVERAL]) == [f"rank of net on grb-cora/full: {told}"]
@@ -67,8 +67,8 @@ def test_a_line_says_rank_neighbours_and_figure() -> None:
     assert standing_lines([replace(NONE, seen=False)]) == []
 
 
-def test_a_published_leaderboard_says_what_is_whose() -> None:
-    """Settings theirs, perturbations ours; and that attacks are missing."""
+def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None:
+    """GRB's settings, our perturbations, and which share of the attacks is missing."""
     published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
     assert standing_lines([replace(GROUP, standings=(published,))]) == [
         "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
@@ -82,7 +82,7 @@ def test_a_published_leaderboard_says_what_is_whose() -> None:
     [(False, True, "before R-GCN"), (True, False, "after SGCN+LN"), (False, False, "level with")],
 )
 def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
-    """Or none, where all are equal."""
+    """Or none, if all are equal."""
     end = replace(
         STANDING,
         better=STANDING.better if better else None,
@@ -92,7 +92,7 @@ def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
 
 
 def test_properties_hold_rank_competitors_and_neighbours() -> None:
-    """Plain types; further leaderboards of a case have their name in the property's."""
+    """Builtin types; properties of further leaderboards contain their name."""
     other = replace(STANDING, board="mine", rank=1, better=None)
     assert case_properties([STANDING, other]) == [
         ("grb.rank", 3),
@@ -116,7 +116,7 @@ def test_properties_hold_rank_competitors_and_neighbours() -> None:
 
 
 def test_models_are_listed_with_shared_ranks() -> None:
-    """By weighted accuracy only; under each attack they are in the other reports."""
+    """By weighted accuracy; the other reports have those under each attack."""
     under = replace(RANKING, attack="injection/rnd")
     assert ranking_lines([RANKING, under]) == [
         "models on grb-cora/full by weighted accuracy over 2 attacks: 1. a 80.0%, 1. b 80.0%, "
@@ -125,7 +125,7 @@ def test_models_are_listed_with_shared_ranks() -> None:
 
 
 def test_records_are_json() -> None:
-    """A model without a rank is there with the reason."""
+    """A model that is not ranked has the reason."""
     first, second = json.loads(json.dumps(group_records([GROUP, NONE])))
     assert (first["model"], first["rank"], first["better"]["name"]) == ("net", 3, "SGCN+LN")
     assert (second["rank"], second["reason"]) == (None, "it was ill")
@@ -166,7 +166,7 @@ VERDICT = RankVerdict(
     ],
 )
 def test_a_verdict_says_rank_and_limit_or_the_reason(verdict: RankVerdict, message: str) -> None:
-    """In terminal and JSON alike."""
+    """The same in terminal and JSON."""
     assert verdict_message(verdict) == message
     record = verdict_record(verdict)
     assert (record["group"], record["limit"], record["message"]) == ("grb-cora/full", 2, message)

@@ -1,4 +1,4 @@
-"""Verdicts on one case and on all together."""
+"""Verdicts on one case and on all cases jointly."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def pair(before: Entry, after: Entry, level: str = "easy") -> Pair:
 
 
 def lost(targets: int, before: int, gone: int) -> tuple[Entry, Entry]:
-    """The same weights and perturbation: `before` targets right, then `gone` of them no more."""
+    """The same weights and perturbation: `before` targets are right, then `gone` fewer."""
     ranks = np.arange(targets)
     return entry([ranks < before]), entry([ranks < before - gone])
 
 
 @given(kept=entries())
-def test_the_same_is_equal_whatever_it_is(kept: Entry) -> None:
-    """No test is made: nothing changed."""
+def test_the_same_entry_is_equal(kept: Entry) -> None:
+    """Nothing has changed, so there is no test."""
     found = compare(pair(kept, kept), 2.0, 0.01)
     assert (found.result, found.loss, found.p) == ("equal", 0.0, None)
 
@@ -39,7 +39,7 @@ def test_the_same_is_equal_whatever_it_is(kept: Entry) -> None:
     ("gone", "result"), [(1, "pass"), (5, "inconclusive"), (12, "fail")], ids=str
 )
 def test_the_same_model_is_compared_target_by_target(gone: int, result: str) -> None:
-    """A loss within the margin passes; one beyond it fails where so many cannot be chance."""
+    """A loss within the margin passes; a significant one beyond it fails."""
     found = compare(pair(*lost(100, 60, gone)), 2.0, 0.01)
     assert found.result == result
     assert (found.unit, found.n, found.loss) == ("targets", 100, gone)
@@ -47,7 +47,7 @@ def test_the_same_model_is_compared_target_by_target(gone: int, result: str) -> 
 
 
 def test_gains_count_against_losses() -> None:
-    """Twelve lost and twelve won: nothing is shown."""
+    """Twelve lost and twelve won show no loss."""
     ranks = np.arange(100)
     before = entry([ranks < 50])
     after = entry([(ranks < 38) | ((ranks >= 50) & (ranks < 62))])
@@ -57,7 +57,7 @@ def test_gains_count_against_losses() -> None:
 
 
 def test_other_weights_make_repeats_the_unit() -> None:
-    """However many targets there are: one training's luck is in all of them."""
+    """However many targets there are: all share the randomness of one training."""
     worse = [value - 0.06 for value in STEADY]
     found = compare(pair(accuracies(STEADY), accuracies(worse[::-1], name="v")), 2.0, 0.01)
     assert (found.result, found.unit, found.n) == ("fail", "repeats", 8)
@@ -67,8 +67,8 @@ def test_other_weights_make_repeats_the_unit() -> None:
     assert "p " in found.text
 
 
-def test_a_loss_within_the_margin_passes_where_more_is_excluded() -> None:
-    """And is inconclusive where the repeats vary too much to exclude it."""
+def test_a_loss_within_the_margin_passes_if_a_larger_one_is_excluded() -> None:
+    """It is inconclusive if the repeats vary too much to exclude it."""
     near = [value - 0.01 for value in STEADY]
     after = accuracies(near[::-1], name="v")
     assert compare(pair(accuracies(STEADY), after), 2.0, 0.01).result == "pass"
@@ -80,14 +80,14 @@ def test_a_loss_within_the_margin_passes_where_more_is_excluded() -> None:
     assert f"({found.repeats_needed} would)" in found.text
 
 
-def test_one_repeat_of_a_retrained_model_tells_nothing() -> None:
-    """Whatever the loss is, it is no pass and no failure, and takes no limit's place."""
+def test_one_repeat_of_a_retrained_model_is_inconclusive() -> None:
+    """Whatever the loss: it neither passes nor fails, and replaces no limit."""
     found = compare(pair(accuracies([0.9]), accuracies([0.1], name="v")), 2.0, 0.01)
     assert (found.result, found.repeats_needed, found.judges) == ("inconclusive", None, False)
 
 
-def test_two_losses_that_are_alike_by_chance_show_nothing() -> None:
-    """Accuracies are whole targets: no spread among two is no certainty."""
+def test_two_losses_that_are_equal_by_chance_show_nothing() -> None:
+    """Accuracies are multiples of a target: two equal losses do not prove a loss."""
     before, after = accuracies([0.50, 0.52]), accuracies([0.46, 0.48], name="v")
     found = compare(pair(before, after), 2.0, 0.001)
     assert found.result == "inconclusive"
@@ -99,7 +99,7 @@ def test_two_losses_that_are_alike_by_chance_show_nothing() -> None:
 
 
 def test_a_target_that_is_lost_in_one_repeat_of_many_is_a_small_loss() -> None:
-    """The sign test counts it as lost; the loss that is held against the margin is of accuracy."""
+    """The sign test counts it as lost; the margin is compared with the loss of accuracy."""
     ranks = np.arange(100)
     before = entry([ranks < 60] * 20, weights=["a"] * 20)
     after = entry([(ranks < 60) & (ranks != number) for number in range(20)], weights=["b"] * 20)
@@ -122,8 +122,8 @@ def test_only_repeats_that_both_have_are_compared() -> None:
     assert found.before == pytest.approx(np.mean(STEADY))
 
 
-def test_a_finished_model_is_compared_target_by_target_too() -> None:
-    """Each side is one model, which no training varies: the weights are those that count."""
+def test_a_pretrained_model_is_compared_target_by_target_too() -> None:
+    """Each side has one set of weights in all repeats, so training plays no part."""
     ranks = np.arange(100)
     before = entry([ranks < 60, ranks < 58], weights=["a", "a"])
     after = entry([ranks < 40, ranks < 42], weights=["b", "b"])
@@ -133,8 +133,8 @@ def test_a_finished_model_is_compared_target_by_target_too() -> None:
 
 
 @pytest.mark.parametrize("what", ["dataset", "attack", "threat", "targets"])
-def test_an_entry_about_something_else_is_not_compared(what: str) -> None:
-    """And it is said what changed."""
+def test_an_entry_of_another_dataset_attack_or_threat_is_not_compared(what: str) -> None:
+    """The text names what changed."""
     before = accuracies(STEADY)
     after = accuracies(STEADY, targets=200) if what == "targets" else replace(before, **{what: "x"})
     found = compare(pair(before, after), 2.0, 0.01)
@@ -148,10 +148,10 @@ def test_an_entry_about_something_else_is_not_compared(what: str) -> None:
     noise=st.lists(st.floats(-0.05, 0.05), min_size=4, max_size=10),
     alpha=st.floats(0.001, 0.05),
 )
-def test_a_failure_is_shown_and_a_smaller_share_shows_no_more(
+def test_a_failure_is_significant_and_a_smaller_alpha_gives_no_more_failures(
     shift: float, noise: list[float], alpha: float
 ) -> None:
-    """Fail means: the lower end is beyond the margin, p under alpha; half of alpha needs more."""
+    """A failure means: the lower end is beyond the margin and p below alpha."""
     before = accuracies([0.5 + each for each in noise], targets=1000)
     after = accuracies([0.5 - shift + each for each in noise[::-1]], targets=1000, name="v")
     found = compare(pair(before, after), 2.0, alpha)
@@ -166,8 +166,8 @@ def test_a_failure_is_shown_and_a_smaller_share_shows_no_more(
         assert found.result == "fail"
 
 
-def test_all_cases_together_see_what_none_sees_alone() -> None:
-    """Ten cases that lose three points each, with luck of their own."""
+def test_the_joint_test_detects_what_no_single_test_does() -> None:
+    """Ten cases lose three points each, with independent noise."""
     rng = np.random.default_rng(0)
 
     def run(mean: float, name: str) -> list[Entry]:
@@ -183,8 +183,8 @@ def test_all_cases_together_see_what_none_sees_alone() -> None:
     assert found.before - found.after == pytest.approx(found.loss / 100)  # type: ignore[operator]
 
 
-def test_a_case_that_varies_wildly_does_not_hide_the_others() -> None:
-    """It weighs little."""
+def test_a_case_that_varies_widely_does_not_hide_the_others() -> None:
+    """Its weight is small."""
     rng = np.random.default_rng(1)
     steady = [
         pair(accuracies(STEADY, name="w"), accuracies(np.array(STEADY[::-1]) - 0.05, name="v"))
@@ -197,7 +197,7 @@ def test_a_case_that_varies_wildly_does_not_hide_the_others() -> None:
 
 
 def test_targets_of_full_count_once() -> None:
-    """They are the targets of the three levels again, and of each of them a part."""
+    """They are the targets of the three difficulties again."""
     parts = [pair(*lost(100, 60, 12), level=level) for level in ("easy", "medium", "hard")]
     full = pair(*lost(300, 200, 36), level="full")
     chosen = ([full], [parts[0], full], [*parts, full], parts[:2])

@@ -1,4 +1,4 @@
-"""The two tests agree with scipy's, and their intervals with themselves."""
+"""The two tests agree with scipy's, and their intervals with their p-values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSSES = st.lists(st.floats(-20, 20), min_size=2, max_size=30)
 
 @given(lost=COUNTS, won=COUNTS)
 def test_the_sign_test_is_the_exact_binomial_one(lost: int, won: int) -> None:
-    """One-sided, with p 1 where nothing was lost."""
+    """One-sided; p is 1 if nothing was lost."""
     found = sign_test(lost, won)
     if lost + won:
         exact = stats.binomtest(lost, lost + won, alternative="greater")
@@ -28,7 +28,7 @@ def test_the_sign_test_is_the_exact_binomial_one(lost: int, won: int) -> None:
 
 @given(lost=COUNTS, won=COUNTS, level=st.floats(0.8, 0.9999))
 def test_the_interval_of_targets_agrees_with_the_p_value(lost: int, won: int, level: float) -> None:
-    """No loss is outside of the interval exactly where p is under its level."""
+    """A loss of 0 is outside the interval exactly if p is below its level."""
     found = sign_test(lost, won)
     low = found.low(1000, level)
     assert low <= 100.0 * (lost - won) / 1000 + 1e-9
@@ -38,7 +38,7 @@ def test_the_interval_of_targets_agrees_with_the_p_value(lost: int, won: int, le
 
 @given(losses=LOSSES, margin=st.floats(0, 5))
 def test_the_paired_test_is_students(losses: list[float], margin: float) -> None:
-    """Of the losses against the margin, one-sided."""
+    """One-sided, of the losses against the margin."""
     found = paired_test(losses, margin)
     if found.deviation < 1e-6:
         return
@@ -51,15 +51,15 @@ def test_the_paired_test_is_students(losses: list[float], margin: float) -> None
 
 
 def test_losses_that_do_not_vary_are_certain() -> None:
-    """A training without any luck: its loss is beyond the margin or it is not."""
+    """A deterministic training: its loss is beyond the margin or within it."""
     assert paired_test([3.0, 3.0], 2.0).p == 0.0
     assert paired_test([1.0, 1.0], 2.0).p == 1.0
     assert paired_test([3.0, 3.0], 2.0).statistic == math.inf
 
 
 @given(losses=LOSSES)
-def test_so_many_repeats_are_needed_and_no_fewer(losses: list[float]) -> None:
-    """With as many of the same mean and deviation it would be settled, with one fewer not."""
+def test_the_number_of_repeats_needed_is_the_smallest(losses: list[float]) -> None:
+    """That number decides the same mean and deviation, and one fewer does not."""
     found = paired_test(losses, 2.0)
     needed = found.repeats_needed(0.01, 0.95)
     if needed is None:

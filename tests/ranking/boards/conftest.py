@@ -1,4 +1,4 @@
-"""One bench for all tests: what does not depend on the model under test is made once."""
+"""One bench for all tests, so that surrogates and the reference are trained once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from grb_check.training.nodes import TrainingSettings
 
 @pytest.fixture(autouse=True)
 def short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Surrogate and reference need not be good here."""
+    """Surrogate and reference need no high accuracy here."""
     _shorten(monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """With everything in the store that does not depend on the model."""
+    """The store has everything that does not depend on the model."""
     folder = tmp_path_factory.mktemp("leaderboard")
     bench = Bench(write_dataset(folder / "tiny"), folder / "home", folder / "store")
     with pytest.MonkeyPatch.context() as patch:
@@ -34,7 +34,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 @pytest.fixture
 def bench(warm: Bench, tmp_path: Path) -> Bench:
-    """One whose store the test may write."""
+    """A bench with a store that the test may change."""
     shutil.copytree(warm.store, tmp_path / "store")
     return Bench(warm.dataset, warm.home, tmp_path / "store")
 

@@ -36,13 +36,13 @@ def test_a_defence_is_summarised_inside_its_repeats_with_the_row_without_attack(
 
 
 def test_a_defence_under_some_of_the_attacks() -> None:
-    """Those that a run has; the row without attack stays."""
+    """Those of a run, and the accuracy without attack."""
     found = defence_summary(BOARD, "GCN", "full", "avg", ["injection/pgd", "injection/other"])
     assert found.mean == pytest.approx((0.8 + 0.4 + 0.9 + 0.9) / 4)
 
 
 def test_a_published_summary_stands_where_all_attacks_are_used() -> None:
-    """And only there, because the paper has none of the others."""
+    """Only for these, because the paper has no others."""
     printed = {("weighted", "GCN", "full"): Figure(0.123, 0.01)}
     board = replace(BOARD, printed=printed)
     assert defence_summary(board, "GCN", "full", "weighted") == Figure(0.123, 0.01)
@@ -61,7 +61,7 @@ def test_an_attack_is_summarised_over_the_defences() -> None:
 
 
 def test_without_repeats_a_summary_is_formed_from_the_means() -> None:
-    """And says nothing of a deviation."""
+    """The deviation is unknown."""
     cells = {key: Cell(mean=cell.mean, deviation=0.1) for key, cell in BOARD.cells.items()}
     found = defence_summary(replace(BOARD, cells=cells), "GCN", "full", "weighted")
     assert found.mean == pytest.approx(weighted_lowest([0.7, 0.6, 0.9]))

@@ -43,7 +43,7 @@ def test_what_is_written_is_read_again(board: Board) -> None:
 
 
 def test_published_boards_can_be_written(tmp_path: Path) -> None:
-    """With their printed summaries, which come before the cells'."""
+    """With their printed summaries, which take precedence over the cells'."""
     board = published_board("grb-cora")
     assert board is not None
     write_board(board, tmp_path / "published.json")
@@ -107,7 +107,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_wrong_file_is_refused_even_if_the_digest_was_formed_again(
     path: Path, change: Change, message: str
 ) -> None:
-    """With the file's name, the field, and how to make another."""
+    """The message has the file's name, the field, and the command that makes another."""
     file = json.loads(path.read_text())
     change(file)
     digest = new_digest(file, Content)
@@ -121,7 +121,7 @@ def test_a_wrong_file_is_refused_even_if_the_digest_was_formed_again(
 
 
 def test_an_edited_figure_is_refused(path: Path) -> None:
-    """The digest is of another one."""
+    """It does not match the digest."""
     path.write_text(path.read_text().replace("0.75", "0.76", 1))
     with pytest.raises(DataError, match="does not match its digest"):
         read_board(path)
@@ -195,14 +195,14 @@ def test_the_measured_board_of_a_dataset_is_found(tmp_path: Path) -> None:
 
 
 def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path: Path) -> None:
-    """Ranks in it would mean nothing."""
+    """Ranks on it would be meaningless."""
     write_board(BOARD, tmp_path / "leaderboards" / "other.json")
     with pytest.raises(DataError, match="is the leaderboard of tiny, not of other"):
         measured_board("other", tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    """Here because a file has its name."""
+    """A file has the name of the directory."""
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot be written"):
         write_board(BOARD, tmp_path / "file" / "made.json")

@@ -1,4 +1,4 @@
-"""Leaderboards of two tiny models: what is measured, what is kept, what is done again."""
+"""Leaderboards of two tiny models: results that are evaluated, stored and used again."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_board_holds_what_evaluate_measures(bench: Bench) -> None:
 
 
 def test_a_board_says_how_it_was_made(bench: Bench) -> None:
-    """Date, device, versions, data, repeats with seeds, models of one's own, attacks."""
+    """Date, device, versions, data, repeats with seeds, users' models, attacks."""
     about = "\n".join(bench.maker(GOOD, repeats=2).make().board.about)
     assert "made 20" in about
     assert " on cpu with grb_check 0." in about
@@ -87,7 +87,7 @@ def test_a_board_says_how_it_was_made(bench: Bench) -> None:
 
 
 def test_a_second_run_measures_nothing(bench: Bench, measured: list[tuple[str, str]]) -> None:
-    """And gives the same board."""
+    """It gives the same board."""
     first = bench.maker(GOOD).make()
     assert len(measured) == 2
     said: list[str] = []
@@ -98,10 +98,10 @@ def test_a_second_run_measures_nothing(bench: Bench, measured: list[tuple[str, s
 
 
 @pytest.mark.parametrize("stop", [2, 3])
-def test_an_interrupted_run_goes_on_where_it_stopped(
+def test_an_interrupted_run_is_resumed(
     bench: Bench, measured: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch, stop: int
 ) -> None:
-    """Each case is evaluated once, but for the one that was under way."""
+    """Each case is evaluated once, except the one that was interrupted."""
     spied = Evaluator.outcome
 
     def interrupting(self: Evaluator, *rest: Any) -> Outcome:
@@ -135,7 +135,7 @@ def test_only_what_is_missing_is_measured(bench: Bench, measured: list[tuple[str
 
 
 def test_another_title_is_the_same_model(bench: Bench, measured: list[tuple[str, str]]) -> None:
-    """What was measured belongs to the factory."""
+    """Results belong to the factory."""
     first = bench.maker(GOOD).make()
     measured.clear()
     second = bench.maker(f"Other={GOOD}").make()
@@ -147,13 +147,13 @@ def test_another_title_is_the_same_model(bench: Bench, measured: list[tuple[str,
 @pytest.mark.parametrize(
     "change", ["repeats", "fresh", "code", "libraries", "training", "evaluation"]
 )
-def test_what_depends_on_something_else_is_measured_anew(
+def test_results_that_depend_on_something_else_are_measured_again(
     bench: Bench,
     measured: list[tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
     change: str,
 ) -> None:
-    """More repeats, a wish, another code, another library, another protocol."""
+    """More repeats, a request, other code, another library, another protocol."""
     bench.maker(GOOD).make()
     measured.clear()
     rest: dict[str, Any] = {}
@@ -176,13 +176,13 @@ def test_what_depends_on_something_else_is_measured_anew(
 @pytest.mark.parametrize(
     "damaged", [np.zeros((2, 2)), np.full((2, 1), 1.5), np.full((2, 1), np.nan)]
 )
-def test_what_cannot_be_a_result_is_measured_anew(
+def test_invalid_results_are_measured_again(
     bench: Bench,
     measured: list[tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
     damaged: NDArray[Any],
 ) -> None:
-    """Another number of repeats, or no accuracies."""
+    """Another number of repeats, or values that are not accuracies."""
     real = Store.save_arrays
 
     def save(self: Store, key: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -213,13 +213,13 @@ def test_a_model_that_fails_does_not_lose_the_others(
 
 
 def test_without_any_model_there_is_no_board(bench: Bench) -> None:
-    """The reasons are in the error."""
+    """The error gives the reasons."""
     with pytest.raises(ModelError, match=r"no model is left .* this one is broken"):
         bench.maker("board_models:broken").make()
 
 
-def test_progress_counts_the_cases_and_guesses_the_rest(bench: Bench) -> None:
-    """A line as each begins; the first knows nothing of the rest."""
+def test_progress_counts_the_cases_and_estimates_the_rest(bench: Bench) -> None:
+    """A line before each case; the first has no estimate of the rest."""
     said: list[str] = []
     bench.maker(GOOD, say=said.append).make()
     assert len(said) == 2
@@ -229,10 +229,8 @@ def test_progress_counts_the_cases_and_guesses_the_rest(bench: Bench) -> None:
     assert said[1].endswith(" left)")
 
 
-def test_what_the_harness_warns_of_is_said_once(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes with the outcome of every case, and nobody else shows it."""
+def test_a_warning_is_reported_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outcome of every case has it, and nothing else reports it."""
     real = Evaluator.outcome
     monkeypatch.setattr(
         Evaluator,
@@ -244,10 +242,8 @@ def test_what_the_harness_warns_of_is_said_once(
     assert said.count("note: mind this") == 1
 
 
-def test_models_that_are_done_are_not_kept_in_memory(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When the second is trained, nothing is left of the first."""
+def test_models_that_are_done_are_freed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the second is trained, the first is freed."""
     alive: list[weakref.ref[Any]] = []
     seen: list[int] = []
 
@@ -274,7 +270,7 @@ class Unversioned:
 def test_an_attack_without_a_version_is_never_taken_for_another(
     bench: Bench, measured: list[tuple[str, str]]
 ) -> None:
-    """Nothing tells whether it still does what it did."""
+    """Whether it has changed is unknown."""
     for _ in range(2):
         made = bench.maker(GOOD, own=[Unversioned()], attacks=["injection/nothing"]).make()
     assert len(measured) == 2
@@ -300,7 +296,7 @@ def test_a_difficulty_that_the_dataset_lacks_is_an_error(
 def test_the_code_of_a_model_is_that_of_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change anywhere in it counts, and none elsewhere."""
+    """Only changes in it count."""
     package = tmp_path / "some_models"
     (package / "deep").mkdir(parents=True)
     for path in ("__init__.py", "deep/__init__.py", "deep/layers.py"):
@@ -314,8 +310,8 @@ def test_the_code_of_a_model_is_that_of_its_package(
     assert results.source_digest("some_models.deep:build") != before
 
 
-def test_a_model_of_ours_is_kept_by_name_and_version() -> None:
-    """No file of ours counts; what of ours has no version is never kept."""
+def test_a_reference_model_is_stored_by_name_and_version() -> None:
+    """Its files do not count; parts of grb_check without a version are not stored."""
     assert results.model_name("grb_check.models:gcn_ln") == "gcn_ln v1"
     assert results.model_name("grb_check.models:dgi") == "dgi v1"
     assert results.model_name(GOOD) == GOOD
@@ -324,7 +320,7 @@ def test_a_model_of_ours_is_kept_by_name_and_version() -> None:
 
 
 class Row(zoo.Entry):
-    """A tiny model in the place of one of ours."""
+    """A tiny model in the place of a reference model."""
 
     @property
     def target(self) -> str:
@@ -339,10 +335,10 @@ OURS = {
 OURS_TARGETS = (f"Good={GOOD}", f"Poor={POOR}")
 
 
-def test_a_new_model_leaves_what_is_kept(
+def test_a_new_model_leaves_stored_results(
     bench: Bench, measured: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its row alone is missing; a model that got another version is measured anew, alone."""
+    """Only a model with another version is evaluated again."""
     monkeypatch.setattr(zoo, "ZOO", OURS)
     bench.maker(*OURS_TARGETS).make()
     assert len(measured) == 4

@@ -1,4 +1,4 @@
-"""What a leaderboard is made of, and what is refused before any work."""
+"""The plan of a leaderboard, and what is refused before any work."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_default_is_the_zoo_under_the_attacks_of_the_paper() -> None:
 
 
 def test_models_by_name_title_and_path() -> None:
-    """Reference models have GRB's titles; one's own that of the factory, or another."""
+    """Reference models have GRB's titles; users' models that of the factory, or a given one."""
     models = ["gcn, GAT+LN", "grb_check.models:sgcn", "board_models:good,Mine=board_models:poor"]
     found = plan(SOURCE, roster=Roster(), models=models).candidates
     assert found == (
@@ -44,7 +44,7 @@ def test_models_by_name_title_and_path() -> None:
 
 
 def test_attacks_have_their_canonical_names() -> None:
-    """Whatever their order and spelling; white-box ones too."""
+    """In any order and spelling; also white-box ones."""
     attacks = ["tdgia,injection/pgd+white-box", "injection/rnd", "pgd+iterations=0200"]
     found = plan(SOURCE, roster=Roster(), attacks=attacks).attacks
     assert ("injection", "pgd+white-box") in found
@@ -53,7 +53,7 @@ def test_attacks_have_their_canonical_names() -> None:
 
 
 def test_difficulties_are_in_order_and_each_once() -> None:
-    """However they are given."""
+    """In any order."""
     found = plan(SOURCE, roster=Roster(), difficulties=["full,easy", "full"])
     assert found.difficulties == ("easy", "full")
 
@@ -77,7 +77,7 @@ def test_difficulties_are_in_order_and_each_once() -> None:
         ({"name": "../x"}, "--name '../x' cannot be the name of a file"),
     ],
 )
-def test_what_is_wrong_is_an_error_that_says_what_is_allowed(
+def test_a_wrong_option_is_an_error_with_the_allowed_values(
     wrong: dict[str, Any], message: str
 ) -> None:
     """Before data are read or a model is built."""
@@ -86,6 +86,6 @@ def test_what_is_wrong_is_an_error_that_says_what_is_allowed(
 
 
 def test_a_set_of_graphs_has_no_leaderboard() -> None:
-    """GRB's are of the nodes of one graph."""
+    """GRB's leaderboards are of single graphs."""
     with pytest.raises(UsageError, match="set of graphs"):
         plan(Source("mutag", TU_DATASET, Path("mutag")), roster=Roster())

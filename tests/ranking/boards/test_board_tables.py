@@ -42,7 +42,7 @@ def test_markdown_is_the_table_of_the_paper() -> None:
 
 
 def test_markdown_of_a_published_board() -> None:
-    """Where it is from, printed summaries, and no deviation where none is known."""
+    """Its origin, printed summaries, and no deviation if it is unknown."""
     board = published_board("grb-cora")
     assert board is not None
     text = markdown(board)
@@ -55,7 +55,7 @@ def test_markdown_of_a_published_board() -> None:
 @settings(max_examples=20, deadline=None)
 @given(boards())
 def test_every_line_of_a_table_has_the_same_columns(board: Board) -> None:
-    """Whatever is in the titles."""
+    """For any characters in titles."""
     blocks = markdown(board).split("\n\n")
     tables = [block.splitlines() for block in blocks if block.startswith("|")]
     assert len(tables) == 1 + len(board.difficulties)
@@ -82,7 +82,7 @@ def test_csv_has_every_figure_once(board: Board) -> None:
 @settings(max_examples=20, deadline=None)
 @given(boards())
 def test_defences_are_ordered_by_the_last_difficulty(board: Board) -> None:
-    """In the tables of all difficulties, so that columns stay where they are."""
+    """In the tables of all difficulties, so that columns keep their place."""
     last = board.difficulties[-1]
     for level in board.difficulties:
         order = block_of(board, level).columns[: len(board.defences)]

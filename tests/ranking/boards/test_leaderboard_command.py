@@ -18,7 +18,7 @@ Run = Callable[..., int]
 
 @pytest.fixture
 def run(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """The command on the tiny dataset, with one attack at one difficulty unless more is said."""
+    """The command on the tiny dataset, by default with one attack at one difficulty."""
     monkeypatch.setenv("GRB_CHECK_DATA", str(tmp_path / "home"))
     monkeypatch.setenv("GRB_CHECK_STORE", str(bench.store))
 
@@ -32,7 +32,7 @@ def run(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 def test_it_writes_the_board_in_three_forms(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the data folder, where ranks look for it; progress goes to stderr."""
+    """In the data home, where ranks are looked up; progress goes to stderr."""
     assert run("--models=board_models:good,Mine=board_models:poor") == 0
     captured = capsys.readouterr()
     folder = tmp_path / "home" / "leaderboards"
@@ -61,7 +61,7 @@ def test_folder_and_name_of_the_files(run: Run, tmp_path: Path) -> None:
 def test_a_larger_board_is_not_written_over(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A smaller one under its name would be what ranks are among; a larger one is welcome."""
+    """Ranks would be among fewer models; a larger leaderboard may replace it."""
     folder = f"--out={tmp_path}"
     both = "--models=board_models:good,Mine=board_models:poor"
     assert run(both, folder) == 0
@@ -76,7 +76,7 @@ def test_a_larger_board_is_not_written_over(
     assert "remove the file" in capsys.readouterr().err
 
 
-def test_an_interrupted_command_says_what_is_kept_and_goes_on(
+def test_an_interrupted_command_says_what_is_stored_and_is_resumed(
     run: Run,
     bench: Bench,
     monkeypatch: pytest.MonkeyPatch,
@@ -135,7 +135,7 @@ def test_a_model_that_fails_makes_the_status_1(
         ("--data=nowhere", "--data: 'nowhere' is no folder"),
     ],
 )
-def test_what_is_wrong_is_one_message(
+def test_an_error_is_one_message(
     run: Run, option: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exit code 1, before any training."""
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_one_message(
 
 
 def test_a_dataset_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    """argparse says so."""
+    """argparse reports it."""
     with pytest.raises(SystemExit) as raised:
         main(["leaderboard"])
     assert raised.value.code == 2

@@ -78,7 +78,7 @@ def drawn(cells: Sequence[Cell], metric: Metric, rng: random.Random) -> tuple[fl
 
 
 def test_the_boards_are_those_of_the_five_datasets() -> None:
-    """With the attacks and difficulties of the suite `paper`; nothing for other names."""
+    """With the attacks and difficulties of the suite `paper`; None for other names."""
     suite = SUITES["paper"]
     assert set(suite.datasets) == set(BOARDS)
     for dataset in BOARDS:
@@ -102,7 +102,7 @@ def test_a_figure_of_table_17() -> None:
 
 @pytest.mark.parametrize("dataset", BOARDS)
 def test_summaries_of_defences_from_the_means(dataset: str) -> None:
-    """Averages to the digit, the others within what sorting inside repetitions can change."""
+    """Averages to the digit; the others up to the effect of sorting inside repetitions."""
     cells = from_cells(dataset)
     for (measure, defence, level), printed in board(dataset).printed.items():
         own = 100 * defence_summary(cells, defence, level, measure).mean  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_summaries_of_defences_inside_repetitions(dataset: str) -> None:
 
 @pytest.mark.parametrize("dataset", list(FROM_MEANS))
 def test_summaries_of_attacks(dataset: str) -> None:
-    """Averages to the digit; the others a little lower from the means, and right when drawn."""
+    """Averages to the digit; the others are a little lower from means, and exact when drawn."""
     rng = random.Random(2021)
     found = board(dataset)
     printed = printed_by_attack(dataset)
@@ -144,7 +144,7 @@ def test_summaries_of_attacks(dataset: str) -> None:
 
 @pytest.mark.parametrize("dataset", sorted(set(BOARDS) - set(FROM_MEANS)))
 def test_misprinted_summaries_of_attacks_are_replaced(dataset: str) -> None:
-    """Tables 13 and 14 print those of Table 15; what is shipped follows from their own cells."""
+    """Tables 13 and 14 print those of Table 15; the shipped ones follow from their own cells."""
     kept = record(dataset)
     assert "attack_summary" not in kept
     for measure, rows in kept["attack_summary_from_means"].items():

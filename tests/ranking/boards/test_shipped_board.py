@@ -36,8 +36,8 @@ def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
     assert not any(line.startswith("left out") for line in board.about)
 
 
-def test_defences_are_worth_their_name_on_the_shipped_board(tmp_path: Path) -> None:
-    """Adversarial training raises the weighted accuracy of every model."""
+def test_adversarial_training_helps_on_the_shipped_board(tmp_path: Path) -> None:
+    """It raises the weighted accuracy of every model."""
     board = measured_board("synthetic-cora", tmp_path)
     assert board is not None
 
@@ -48,10 +48,10 @@ def test_defences_are_worth_their_name_on_the_shipped_board(tmp_path: Path) -> N
         assert weighted(title) > weighted(title.removesuffix("+AT")) + 0.05, title
 
 
-def test_a_new_model_or_a_new_version_is_one_that_is_not_measured(
+def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The board is as valid as before, in ranks and lists, and says what it has not."""
+    """The board stays valid in ranks and lists, which name what it lacks."""
     find = partial(
         find_boards, read_comparison_models(["zoo"], Path), [SOURCE], Places(home=tmp_path)
     )
