@@ -18,13 +18,13 @@ PREFIX = "grb.rank"
 
 
 def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `3rd`, `4th`, ... `11th`, ... `21st`."""
+    """Return `1st`, `2nd`, `3rd`, `4th`, ... `11th`, ... `21st`."""
     last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
 def rank_of(standing: Standing) -> str:
-    """`3 of 17`, as in tables."""
+    """Return the rank as in tables: `3 of 17`."""
     return f"{standing.rank} of {standing.competitors}"
 
 
@@ -41,7 +41,7 @@ def standing_lines(groups: Sequence[GroupStandings]) -> list[str]:
 
 
 def sentence(standing: Standing) -> str:
-    """`3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)`."""
+    """Return `3rd of 17 (zoo), between SGCN+LN 81.2% and ... (weighted accuracy 80.9%)`."""
     ours = "; settings GRB's, perturbations ours" if standing.board == PUBLISHED else ""
     all_attacks = standing.attacks + len(standing.missing)
     over = f" over {standing.attacks} of {all_attacks} attacks" if standing.missing else ""
@@ -78,12 +78,12 @@ def verdict_message(verdict: RankVerdict) -> str:
 
 
 def listed(models: Iterable[Ranked]) -> str:
-    """`1. name 80.0%, 2. name 70.0%`."""
+    """Return `1. name 80.0%, 2. name 70.0%`."""
     return ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in models)
 
 
 def case_properties(standings: Sequence[Standing]) -> list[Property]:
-    """The rank under one attack; names of further leaderboards stand in the properties' names."""
+    """Return the ranks under one attack; names of properties contain further leaderboards."""
     properties: list[Property] = []
     for number, standing in enumerate(standings):
         board = f".{standing.board}" if number else ""
@@ -143,7 +143,7 @@ def verdict_record(verdict: RankVerdict) -> dict[str, Any]:
 
 
 def standing_record(standing: Standing) -> dict[str, Any]:
-    """Builtin types."""
+    """Return builtin types."""
     record = asdict(standing)
     record["missing"] = list(standing.missing)
     return record

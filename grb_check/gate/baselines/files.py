@@ -40,7 +40,7 @@ class Entry:
     Attributes:
         dataset: fingerprint of the data.
         attack: its description with version and settings; empty if unknown.
-        threat: that the attack was held to.
+        threat: description of the threat.
         targets: number of targets.
         seconds: that the case took, without the victim's training.
         before: packed bits of the targets right on the clean graph, in each repeat.
@@ -215,7 +215,7 @@ def _entry(name: str, figures: Figures, packed: str) -> Entry:
     )
     for field in ("weights", "perturbations"):
         if len(getattr(entry, field)) != entry.repeats:
-            raise ValueError(f"{field} of {name!r} has not one digest for each repeat")
+            raise ValueError(f"{field} of {name!r} must have one digest for each repeat")
     from_bits = _figures(entry)
     for field in Figures.__struct_fields__:
         found, formed = getattr(figures, field), getattr(from_bits, field)

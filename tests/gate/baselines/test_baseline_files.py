@@ -119,7 +119,7 @@ def test_a_damaged_file_is_refused_with_the_way_out(path: Path, change, message:
         ("repeats", 3, "not 3 repeats of 100 targets"),
         ("repeats", 10**8, "repeats of 100 targets are more than 100000000 bytes"),
         ("targets", 9, "not 2 repeats of 9 targets"),
-        ("weights", "w0", "weights of .* has not one digest for each repeat"),
+        ("weights", "w0", "weights of .* must have one digest for each repeat"),
         ("seconds", 2.5, ""),
     ],
 )
