@@ -270,7 +270,7 @@ def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pyteste
     [
         (["gat_nl"], "*unknown leaderboard or defence 'gat_nl' (did you mean 'gat_ln'?)*"),
         (["stale.json"], "*stale of tiny was measured on other data or another split (finger*"),
-        (["./broken.json"], "leaderboard *broken.json' is not JSON*"),
+        (["./broken.json"], "*broken.json' is not JSON*"),
         (["zoo", "--grb-min-rank=tiny/esay=1"], "*'tiny/esay' matches no dataset and *"),
         (["zoo", "grb::tiny::test_rank[easy]"], "*is the verdict on a rank*--grb-difficulty=easy*"),
     ],
