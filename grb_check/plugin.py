@@ -19,6 +19,7 @@ from grb_check.settings import options
 if TYPE_CHECKING:
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Outcome
+    from grb_check.evaluation.evaluator import CaseResult
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.limits import Verdict
     from grb_check.session.run import Run
@@ -28,7 +29,7 @@ RUN = pytest.StashKey["Run"]()
 ALL_GPUS = pytest.StashKey["str | None"]()
 RECORD = pytest.StashKey[dict[str, Any]]()
 MODEL = pytest.StashKey[Any]()
-OUTCOME = pytest.StashKey["Outcome"]()
+RESULT: pytest.StashKey[CaseResult] = pytest.StashKey()
 KEPT = pytest.StashKey["Kept"]()
 
 
@@ -122,8 +123,10 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when == "call" and report.failed and OUTCOME in item.stash:
+    if report.when == "call" and report.failed and RESULT in item.stash:
         _tell_evidence(item, report)
+    if report.when == "teardown" and RESULT in item.stash:
+        del item.stash[RESULT]  # perturbations; items live as long as the session
     if RECORD in item.stash:
         report.grb = item.stash[RECORD]  # type: ignore[attr-defined]
     return report
@@ -212,10 +215,11 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 
     run = _run(request.config)
     with _short_errors():
-        outcome = run.evaluate(grb_case, grb_model, request.node)
+        result = run.evaluate(grb_case, grb_model, request.node)
+    outcome = result.outcome
     standings = run.rank_plan.standings_of(outcome)
     request.node.stash[RECORD]["outcome"] = outcome.to_dict()
-    request.node.stash[MODEL], request.node.stash[OUTCOME] = grb_model, outcome
+    request.node.stash[MODEL], request.node.stash[RESULT] = grb_model, result
     request.node.user_properties.extend(case_properties(outcome))
     request.node.user_properties.extend(rank_words.case_properties(standings))
     return outcome
@@ -240,7 +244,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
     """Keep the perturbations that a test failed under, where that is wanted."""
-    kept = _run(item.config).keep(item, item.stash[MODEL], item.stash[OUTCOME], verdict)
+    kept = _run(item.config).keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
     if kept is not None:
         item.stash[KEPT] = kept
         item.stash[RECORD]["evidence"] = kept.record

@@ -16,7 +16,7 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
-from grb_check.evaluation.own_models import OwnModels, Ready, predict
+from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict
 from grb_check.evaluation.store import Store
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
@@ -97,11 +97,11 @@ class Linear(torch.nn.Module):
         return self.layer(x) + self.noise * torch.randn(x.shape[0], 3)
 
 
-def ready(noise: float = 0.0) -> Ready:
+def ready(noise: float = 0.0) -> TrainedModel:
     """A victim that is often wrong."""
     torch.manual_seed(0)
     victim = Victim(Adapter(Linear(noise).eval().requires_grad_(False), "linear", PLAIN), 3)
-    return Ready(victim, predict(victim, DATASET.graph, 0))
+    return TrainedModel(victim, predict(victim, DATASET.graph, 0))
 
 
 def trial(attack: object, folder: Path | None = None, dataset: Dataset = DATASET) -> Trial:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,10 +26,10 @@ from grb_check.attacks.threat import apply
 from grb_check.cases.case import Case, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
-from grb_check.evaluation.arena import Arena
 from grb_check.evaluation.devices import resolve_device, threads_for
-from grb_check.evaluation.own_models import OwnModels, Ready
+from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.store import Store
+from grb_check.evaluation.trained_victims import TrainedVictims
 from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import as_subject
@@ -73,12 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Fill the pool; yield a row as each variant is done."""
     store = options.store or options.out.with_suffix(".store")
-    arena = _arena(options, Store(store))
+    own = _own_models(options, Store(store))
     level = SUITES["smoke"]
-    cases = expand([""], [arena.dataset.name], level.difficulties, level.attacks)
+    cases = expand([""], [own.dataset.name], level.difficulties, level.attacks)
     kept = dict(np.load(options.out)) if options.out.exists() else {}
-    with threads_for(arena.dataset.num_nodes):
-        attacked = _Attacked(arena, cases, options.attack_seeds)
+    with threads_for(own.dataset.num_nodes):
+        attacked = _Attacked(own, cases, options.attack_seeds)
         for variant in options.variants:
             if f"after/{variant}" in kept:
                 continue
@@ -87,7 +86,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
             np.savez_compressed(options.out, **kept)
             before = kept[f"before/{variant}"]
             clean = round(100 * float(before[before >= 0].mean()), 1)
-            yield {"data": arena.dataset.name, "variant": variant, "clean": clean}
+            yield {"data": own.dataset.name, "variant": variant, "clean": clean}
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -97,8 +96,8 @@ def table(rows: Sequence[Row]) -> str:
 class _Attacked:
     """Every case under every attack seed, for any model."""
 
-    def __init__(self, arena: Arena, cases: list[Case], attack_seeds: int) -> None:
-        self._arena = arena
+    def __init__(self, own: OwnModels, cases: list[Case], attack_seeds: int) -> None:
+        self._own = own
         self._trials = [[self._trial(case, seed) for case in cases] for seed in range(attack_seeds)]
         self._perturbations = [
             [on_surrogates(trial)[0] for trial in trials] for trials in self._trials
@@ -114,31 +113,29 @@ class _Attacked:
         before = np.full((seeds, cases, self._width), -1, np.int8)
         after = np.full((seeds, attacks, cases, self._width), -1, np.int8)
         for seed in range(seeds):
-            ready = self._trained(name, seed)
+            victim = self._trained(name, seed)
             for attack, trials in enumerate(self._trials):
                 for case, trial in enumerate(trials):
-                    graph = apply(self._arena.dataset.graph, self._perturbations[attack][case])
-                    right = right_after(trial, ready, graph)
+                    graph = apply(self._own.dataset.graph, self._perturbations[attack][case])
+                    right = right_after(trial, victim, graph)
                     after[seed, attack, case, : len(right)] = right
-                    before[seed, case, : len(right)] = right_before(trial, ready)
+                    before[seed, case, : len(right)] = right_before(trial, victim)
         return {f"before/{name}": before, f"after/{name}": after}
 
-    def _trained(self, name: str, seed: int) -> Ready:
-        fresh = replace(self._arena, _built={}, _modules=[], _victims={})
+    def _trained(self, name: str, seed: int) -> TrainedModel:
+        own = self._own
+        victims = TrainedVictims(own.dataset, own.fingerprint, own.device)
         with isolated_randomness(seed):
-            return fresh.victim(as_subject(VARIANTS[name]), seed)
+            return victims.get(as_subject(VARIANTS[name]), seed)
 
     def _trial(self, case: Case, seed: int) -> Trial:
-        dataset = self._arena.dataset
+        dataset = self._own.dataset
         attack = load_attack(case.scenario, case.attack, settings_for(dataset, case.scenario), {})
         threat = threat_for(dataset, case.difficulty, attack.scenario, None)
-        return Trial(self._arena.own, attack, threat, case, seed)
+        return Trial(self._own, attack, threat, case, seed)
 
 
-def _arena(options: argparse.Namespace, store: Store) -> Arena:
+def _own_models(options: argparse.Namespace, store: Store) -> OwnModels:
     places = Places(folders=tuple(map(Path, options.folder)))
     dataset = datasets.load(datasets.find(options.data, places))
-    device = resolve_device("cpu")
-    fingerprint = dataset.fingerprint()
-    own = OwnModels(dataset, fingerprint, store, device)
-    return Arena(dataset, fingerprint, own, device)
+    return OwnModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))

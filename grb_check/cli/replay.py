@@ -31,7 +31,6 @@ from grb_check.files.versions import versions
 from grb_check.settings.model_specs import read_models
 
 if TYPE_CHECKING:
-    from grb_check.evaluation.before_and_after import Scene
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.victims.subject import Subject
 
@@ -215,7 +214,7 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
     Raises:
         DataError: it is another one, or cannot be read.
     """
-    from grb_check.failures.record_failure import sizes
+    from grb_check.failures.replay import sizes
 
     dataset = evaluator.dataset(source)
     if dataset.fingerprint() == kept.data.fingerprint:
@@ -239,17 +238,14 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
 def _measure(
     evaluator: Evaluator, subject: Subject, source: Source, kept: Evidence, repeat: KeptRepeat
 ) -> _Measured:
-    with evaluator.scene(subject, source, kept.case, repeat.seed) as scene:
-        _check_perturbation(scene, repeat)
-        after = scene.accuracy(scene.after(repeat.perturbation))
-        same = scene.ready.weights == repeat.weights
-        return _Measured(repeat, scene.accuracy(scene.before), after, same)
-
-
-def _check_perturbation(scene: Scene, repeat: KeptRepeat) -> None:
     from grb_check.attacks.threat import verify
+    from grb_check.failures.replay import replaying
 
-    verify(repeat.perturbation, scene.graph, scene.threat)
+    with replaying(evaluator, subject, source, kept.case, repeat.seed) as replay:
+        verify(repeat.perturbation, replay.graph, replay.threat)
+        after = replay.accuracy(replay.after(repeat.perturbation))
+        same = replay.model.weights == repeat.weights
+        return _Measured(repeat, replay.accuracy(replay.before), after, same)
 
 
 def _opening(kept: Evidence, model: KeptModel, device: str) -> Iterator[str]:
@@ -314,7 +310,7 @@ def _of_victim(repeat: KeptRepeat) -> bool:
 def _shrink(
     path: Path, now: Evidence, evaluator: Evaluator, subject: Subject, source: Source
 ) -> None:
-    from grb_check.failures.record_failure import NO_SINGLE_REPEAT, save_smallest, small_path
+    from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
 
     try:
         small = save_smallest(path, now, evaluator, subject, source)

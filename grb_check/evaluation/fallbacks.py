@@ -1,9 +1,9 @@
-"""What stands beside an adaptive attack: the same on a surrogate, random ones, and a search by the
-model's answers where it gives no gradient."""
+"""Alternatives to an attack on the model itself: on a surrogate, at random, or by queries."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,27 +16,21 @@ from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.case import on_graphs
 from grb_check.errors import GradientError, UsageError
-from grb_check.evaluation.own_models import Ready
-from grb_check.evaluation.score_search import search
-from grb_check.evaluation.set_search import search_graphs
+from grb_check.evaluation.own_models import TrainedModel
+from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, search
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trials import Trial, on_surrogates, seed_of
 from grb_check.user_code.randomness import isolated_randomness
 
-# Random attacks of either scenario; what restricts the attack under test restricts them too.
+# Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
 
-Made = tuple[Perturbation, bool]  # and whether the store had it
+Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
 
 
-def _plain(attack: Attack) -> Attack:
-    """A user's attack without what the harness has put around it."""
-    return attack.attack if isinstance(attack, OwnAttack) else attack
-
-
-def transferred_variant(trial: Trial, **settings: object) -> Made | None:
-    """The same attack on a surrogate, with other settings; None where it has no such variant."""
+def transferred_variant(trial: Trial, **settings: object) -> Stored | None:
+    """The same attack on a surrogate, with other settings; None if it has no such variant."""
     plain = _plain(trial.attack)
     if not has_setting(plain, "knowledge"):
         return None
@@ -52,7 +46,7 @@ def transferred_variant(trial: Trial, **settings: object) -> Made | None:
 
 
 def random_ones(trial: Trial) -> list[Perturbation]:
-    """What random attacks of the same budget and restrictions do; not the attack under test."""
+    """Perturbations by other, random attacks with the same budget and restrictions."""
     made = []
     for scenario, name in _RANDOM:
         other = scenario != trial.case.scenario or name == base_name(trial.case.attack)
@@ -71,9 +65,12 @@ def random_ones(trial: Trial) -> list[Perturbation]:
 
 
 def searched(
-    trial: Trial, ready: Ready, adaptive: Perturbation | None, transferred: Made | None
+    trial: Trial,
+    model: TrainedModel,
+    adaptive: Perturbation | None,
+    transferred: Stored | None,
 ) -> Perturbation:
-    """The strongest of these and of other transferred ones, made stronger by asking the model."""
+    """Improve these perturbations, and those made on other surrogates, by queries to the model."""
     moved = [] if transferred is None else [transferred]
     if has_setting(_plain(trial.attack), "surrogates"):
         moved = [
@@ -86,47 +83,56 @@ def searched(
     clean = trial.own.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
     if trial.threat.edge_budgets is not None:
-        found = search_graphs(
+        graph_flips = GraphFlips(
             [*starts, *random, Perturbation()],
             clean,
             trial.threat.edge_budgets,
-            margins=lambda perturbation: margins_of(*_answers(trial, ready, perturbation)),
+            margins=lambda perturbation: margins_of(*_answers(trial, model, perturbation)),
             isolate=getattr(trial.attack, "isolate", True),
             generator=generator,
         )
+        found = search(graph_flips)
     else:
-        found = search(
+        parts = ExchangedParts(
             starts or random or [Perturbation()],
             random,
             clean,
             trial.threat.scenario,
-            score=lambda perturbation: _score(trial, ready, perturbation),
-            allowed=lambda perturbation: _may_isolate(trial, perturbation),
+            score=lambda perturbation: _score(trial, model, perturbation),
+            allowed=lambda perturbation: _keeps_last_edges(trial, perturbation),
             generator=generator,
         )
+        found = search(parts)
     verify(found, clean, trial.threat)
     return found
 
 
-def _score(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[float, ...]:
-    """How many targets stay right, and how far from lost they are."""
-    logits, labels = _answers(trial, ready, perturbation)
+def _plain(attack: Attack) -> Attack:
+    """A user's attack without the harness's wrapper."""
+    return attack.attack if isinstance(attack, OwnAttack) else attack
+
+
+def _score(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> tuple[float, ...]:
+    """Number of targets that stay right, and minus the mean margin by which others are lost."""
+    logits, labels = _answers(trial, model, perturbation)
     right = int((logits.argmax(dim=1) == labels).sum())
     return right, -float(tanh_margin(logits, labels))
 
 
-def _answers(trial: Trial, ready: Ready, perturbation: Perturbation) -> tuple[Tensor, Tensor]:
+def _answers(
+    trial: Trial, model: TrainedModel, perturbation: Perturbation
+) -> tuple[Tensor, Tensor]:
     """Logits [t, c] of the targets on the attacked graph, and their labels [t]."""
     clean = trial.own.dataset.graph
     targets = trial.threat.targets.to(clean.x.device)
     attacked = apply(clean, perturbation)
     with isolated_randomness(trial.seed), torch.no_grad():
-        logits = ready.victim(attacked.x, attacked.edge_index)[targets]
+        logits = model.victim(attacked.x, attacked.edge_index)[targets]
     return logits, clean.y[targets]
 
 
-def _may_isolate(trial: Trial, perturbation: Perturbation) -> bool:
-    """Whether no node loses its last edge, where the attack promises that."""
+def _keeps_last_edges(trial: Trial, perturbation: Perturbation) -> bool:
+    """Whether no node loses its last edge, or the attack allows that."""
     if getattr(trial.attack, "isolate", True):
         return True
     count = trial.own.dataset.num_nodes

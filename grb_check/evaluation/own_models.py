@@ -1,8 +1,7 @@
-"""The harness's own models of one dataset: trained once, kept in memory and in the store."""
+"""The harness's own models of one dataset: surrogates and reference GCNs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -14,72 +13,78 @@ from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import from_arrays, recipe, surrogate, to_arrays
-from grb_check.evaluation.visible_state import Unseen, digest_of, tensors_of
+from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 
-@dataclass(frozen=True)
-class Ready:
-    """A victim, what it predicts on the clean graph, and what building it warned of.
+class TrainedModel:
+    """A trained, frozen model and what is known about it.
 
     Attributes:
-        victim: to attack.
-        predicted: int64 [num_nodes], or [num_graphs].
-        warnings: of building it.
-        fresh: a copy that has not been called since; None where there is none.
-        gradients: what diagnostics found out about it, kept for its other cases.
+        victim: the model, ready to be attacked.
+        predicted: its classes on the clean graph, int64 [num_nodes] or [num_graphs], on the CPU.
+        warnings: given while it was built and trained.
+        uncalled: a copy that has not been called since the training; None if it cannot be copied.
+        missing_gradients: share of sampled targets without a gradient, by what the gradient is
+            taken of; `white_box` measures it once for each model and keeps it here.
     """
 
-    victim: Victim
-    predicted: Tensor
-    warnings: tuple[str, ...] = ()
-    fresh: Victim | None = field(default=None, repr=False)
-    gradients: dict[str, float | None] = field(default_factory=dict, repr=False, compare=False)
+    def __init__(
+        self,
+        victim: Victim,
+        predicted: Tensor,
+        warnings: tuple[str, ...] = (),
+        uncalled: Victim | None = None,
+    ) -> None:
+        self.victim = victim
+        self.predicted = predicted
+        self.warnings = warnings
+        self.uncalled = uncalled
+        self.missing_gradients: dict[str, float | None] = {}
 
     @cached_property
     def weights(self) -> str:
-        """Digest of its parameters and buffers, those outside of the state dict too.
-
-        Empty where one of them, as a sparse one, is not in plain memory.
-        """
+        """Digest of all parameters and buffers; empty if one is sparse or lazy."""
         try:
             return digest_of(tensors_of(self.victim.module))[:16]
         except Unseen:
             return ""
 
 
-@dataclass(frozen=True)
 class OwnModels:
-    """Surrogates and reference GCNs.
+    """Surrogates and reference GCNs of one dataset, each trained once or read from the store.
 
-    Attributes:
+    Args:
         dataset: on the device.
         fingerprint: of the dataset.
-        store: where they are kept.
+        store: where trained models are kept between runs.
         device: where they are trained.
     """
 
-    dataset: AnyDataset
-    fingerprint: str
-    store: Store
-    device: torch.device
-    _trained: dict[tuple[str, int], Ready] = field(default_factory=dict, init=False, repr=False)
+    def __init__(
+        self, dataset: AnyDataset, fingerprint: str, store: Store, device: torch.device
+    ) -> None:
+        self.dataset = dataset
+        self.fingerprint = fingerprint
+        self.store = store
+        self.device = device
+        self._trained: dict[tuple[str, int], TrainedModel] = {}
 
-    def surrogate(self, kind: str) -> Ready:
+    def surrogate(self, kind: str) -> TrainedModel:
         """The surrogate of a kind: one for all repeats, as in GRB."""
         return self._get(kind, surrogate_seed())
 
-    def reference(self, repeat: int) -> Ready:
+    def reference(self, repeat: int) -> TrainedModel:
         """The GCN that the gate compares with in this repeat; never the surrogate."""
         return self._get("gcn", derive_seed("reference", repeat))
 
     def recipe(self, kind: str) -> str:
-        """What determines a model beside dataset and seed, rounding included."""
+        """What determines a model besides dataset and seed, rounding included."""
         threads = torch.get_num_threads()
         return f"{recipe(self.dataset, kind)}, {self.device.type}, {threads} threads"
 
-    def _get(self, kind: str, seed: int) -> Ready:
+    def _get(self, kind: str, seed: int) -> TrainedModel:
         if (kind, seed) not in self._trained:
             key = self.store.key(
                 kind=kind, dataset=self.fingerprint, recipe=self.recipe(kind), seed=seed
@@ -89,7 +94,8 @@ class OwnModels:
                 if model is None:
                     model = surrogate(self.dataset, kind=kind, seed=seed, device=self.device)
                     self.store.save_arrays(key, to_arrays(model))
-            self._trained[kind, seed] = Ready(model, predict(model, self.dataset.graph, seed))
+            predicted = predict(model, self.dataset.graph, seed)
+            self._trained[kind, seed] = TrainedModel(model, predicted)
         return self._trained[kind, seed]
 
     def _stored(self, key: str, kind: str) -> Victim | None:
@@ -109,7 +115,10 @@ def surrogate_seed() -> int:
 
 
 def predict(model: DifferentiableModel, graph: Data, seed: int) -> Tensor:
-    """Predicted classes int64 [num_nodes], or [num_graphs], on the CPU; the same seed gives the
-    same."""
+    """Predicted classes int64 [num_nodes] or [num_graphs], on the CPU.
+
+    Args:
+        seed: of the global random states during the call, for models that draw in their forward.
+    """
     with isolated_randomness(seed), torch.no_grad():
         return model(graph.x, graph.edge_index).argmax(dim=1).cpu()

@@ -1,15 +1,18 @@
 """One training of each victim in a run of several workers.
 
-The worker that comes first trains; the others build the same module and load what it has learnt.
-They believe it only if nothing can have stayed behind:
+The worker that comes first trains; the others build the same module and load the trained weights.
+They are used only if nothing else can have changed in the training:
 
-1. the module that they have built is the trainer's, bit for bit, before the training;
-2. nothing but tensors changed in the training, see `visible_state`;
-3. the loaded module answers as the trained one did, on the clean graph and on another one: to the
-   bit on a CPU, within rounding on a GPU, where sums come in any order.
+1. the module built by this worker equals the trainer's before its training, bit for bit;
+2. the training changed nothing but tensors, see `visible_state`;
+3. the loaded module gives the trainer's predictions on the clean graph and on another one: to the
+   bit on a CPU, within rounding on a GPU, where sums have no fixed order.
 
-Where one of these does not hold, each worker trains for itself, which gives the same. A training
-that fails is not tried again: the error is shared too.
+Otherwise each worker trains for itself, which gives the same weights. A training that fails is not
+tried again: the error is shared as well.
+
+`trained_victims` is the only user: without its parameter `shared`, this module, `visible_state` and
+`training.training_hook` can be deleted.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -33,16 +36,11 @@ from torch_geometric.data import Data
 
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.visible_state import (
-    Unseen,
-    beside_tensors,
-    bytes_of,
-    digest_of,
-    tensors_of,
-)
+from grb_check.evaluation.visible_state import beside_tensors
+from grb_check.evaluation.weights import Unseen, bytes_of, digest_of, tensors_of
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.whole import write_whole
-from grb_check.training.training_hook import TrainingHook
+from grb_check.training.training_hook import TrainingHook, train_here
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.modes import freeze
@@ -54,23 +52,52 @@ _LEARNT, _FAILED, _ALONE = "learnt", "failed", "alone"
 _ANSWERS: Final = ("/clean", "/disturbed")  # no tensor of a module is called so
 
 
-@dataclass(frozen=True)
 class SharedVictims:
     """A folder that the workers of one run share, with a file for each victim.
 
     Args:
         folder: on one machine, of one run; made when it is needed. A file appears whole or not at
-            all, and one that is damaged is made again.
+            all, and a damaged one is replaced.
     """
 
-    folder: Path
-    _claimed: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._claimed: set[str] = set()  # by this process
+
+    def meanwhile(
+        self,
+        subject: Subject,
+        dataset: AnyDataset,
+        fingerprint: str,
+        seed: int,
+        later: Sequence[int],
+    ) -> Iterator[int]:
+        """Claim a victim, and yield seeds to train while another worker trains that one.
+
+        Args:
+            subject: the model.
+            dataset: on the device of the victim.
+            fingerprint: of the dataset.
+            seed: of the victim.
+            later: seeds that will be needed next; those that no worker has claimed are yielded.
+        """
+
+        def claimed(each: int) -> bool:
+            key = victim_key(subject, dataset, fingerprint, each)
+            return key is None or self.claim(key)
+
+        for other in later:
+            if claimed(seed):
+                return
+            if claimed(other):
+                yield other
+        claimed(seed)
 
     def claim(self, key: str) -> bool:
         """Whether to go ahead with a victim: no other worker has begun, or one has finished.
 
-        Where another has, there may be something else to do in the meantime. That is all: what a
-        claim is worth when its worker has died, the lock tells.
+        A claim only says whether there may be other work in the meantime. Whether its worker is
+        still alive is known from the lock.
         """
         if key in self._claimed or self._path(key).exists():
             return True
@@ -83,13 +110,20 @@ class SharedVictims:
         self._claimed.add(key)
         return True
 
-    def lesson(self, key: str, dataset: AnyDataset, seed: int) -> TrainingHook:
-        """The training of a victim that all workers share.
+    def training_hook(
+        self, subject: Subject, dataset: AnyDataset, fingerprint: str, seed: int
+    ) -> TrainingHook:
+        """The training of a victim that all workers share; see `meanwhile` for the arguments."""
+        key = victim_key(subject, dataset, fingerprint, seed)
+        return train_here if key is None else self.hook_of(key, dataset, seed)
+
+    def hook_of(self, key: str, dataset: AnyDataset, seed: int) -> TrainingHook:
+        """The training of the victim with this key.
 
         Args:
             key: of the victim.
             dataset: on the device of the victim.
-            seed: of the global random states while the victim is asked.
+            seed: of the global random states while the victim is called.
         """
         return partial(self._lesson, _Victim(key, dataset, seed))
 
@@ -112,8 +146,8 @@ class SharedVictims:
         return learn() if recalled is None else recalled
 
     def _taught(self, victim: _Victim, pupil: Adapter, learn: Callable[[], Adapter]) -> Adapter:
-        """What the first worker does: train, and leave what the others need."""
-        with isolated_randomness(victim.seed):  # so may looking
+        """Train in the first worker, and write what the others need."""
+        with isolated_randomness(victim.seed):  # and so may inspecting
             before = _before(pupil.module)
         try:
             learnt = learn()
@@ -125,7 +159,7 @@ class SharedVictims:
                 raise Unseen("its training changed more than tensors")
             tensors = tensors_of(learnt.module)
             answers = victim.answers(learnt)
-        except (Unseen, RuntimeError):  # the second where there is no memory to ask a copy
+        except (Unseen, RuntimeError):  # RuntimeError: no memory to call a copy
             self._write(victim.key, {"what": _ALONE}, {})
             return learnt
         named = {**tensors, **answers}
@@ -140,14 +174,14 @@ class SharedVictims:
 
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
-        """Hold off the others; the system lets go of it when a worker dies."""
+        """Make other workers wait; the system releases the lock when its worker dies."""
         lock = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self._path(key).with_suffix(".lock"))
             lock.acquire()
         except (OSError, NotImplementedError):
-            lock = None  # the folder is of no use: each worker trains for itself
+            lock = None  # unusable folder: each worker trains for itself
         try:
             yield
         finally:
@@ -168,9 +202,9 @@ class SharedVictims:
 
 
 def victim_key(subject: Subject, dataset: AnyDataset, fingerprint: str, seed: int) -> str | None:
-    """What tells a victim from all others of a run, in every worker; None where nothing does.
+    """Return a key of a victim that is the same in every worker; None if there is none.
 
-    A model that is named is the same in every worker; one that a fixture made need not be.
+    A model given by name is the same in every worker; one made by a fixture may not be.
     """
     if not isinstance(subject.key, tuple):
         return None
@@ -181,7 +215,7 @@ def victim_key(subject: Subject, dataset: AnyDataset, fingerprint: str, seed: in
 
 @dataclass(frozen=True)
 class _Before:
-    """A module before its training: digests of its tensors, and of all else about it."""
+    """Digests of a module before its training: of its tensors, and of everything else."""
 
     tensors: str
     beside: str
@@ -203,10 +237,10 @@ class _Victim:
     def answers(self, adapter: Adapter) -> dict[str, Tensor]:
         """Logits on the clean graph and on another one, by the names in `_ANSWERS`.
 
-        A copy is asked, so that nothing is left behind.
+        A copy is called, so that the module keeps no state of the call.
 
         Raises:
-            Unseen: it cannot be copied, or does not answer.
+            Unseen: it cannot be copied or called.
         """
         graph = self.dataset.graph
         asked = replace(_copy(adapter), batch=graph.get("batch"))
@@ -217,12 +251,12 @@ class _Victim:
         except ModelError as error:
             raise Unseen(str(error)) from error
         if not all(isinstance(each, Tensor) for each in found.values()):
-            raise Unseen("its answer is no tensor")
+            raise Unseen("its output is not a tensor")
         return found
 
 
 def _disturbed(graph: Data) -> tuple[Tensor, Tensor]:
-    """Features in another order, a tenth of the edges less, and of a single graph one node more."""
+    """Permuted features, a tenth of the edges removed, and in a single graph one node added."""
     generator = torch.Generator().manual_seed(0)
     nodes, edges = graph.x.shape[0], graph.edge_index.shape[1]
     order = torch.randperm(nodes, generator=generator).to(graph.x.device)
@@ -241,9 +275,9 @@ def _recalled(
     head: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
 ) -> Adapter | None:
-    """The pupil with what another worker has learnt; None where that cannot be believed.
+    """The module with the weights of another worker; None if they may not be all that changed.
 
-    It is tried on a copy, so that a pupil that has to train after all is as it was.
+    A copy is tried first, so that a module that has to be trained after all is unchanged.
     """
     try:
         learnt = {name: _tensor(array, *head["forms"][name]) for name, array in arrays.items()}
@@ -254,15 +288,15 @@ def _recalled(
         if not all(_same(found[name], expected[name]) for name in _ANSWERS):
             return None
         return _loaded(pupil, learnt, probed)
-    except (Unseen, RuntimeError):  # the second of a tensor that cannot be written to
+    except (Unseen, RuntimeError):  # RuntimeError: a tensor that cannot be written to
         return None
 
 
 def _loaded(pupil: Adapter, learnt: Mapping[str, Tensor], probed: bool) -> Adapter:
-    """The pupil, or the encoder and its probe, with these tensors, frozen.
+    """The module, or the encoder and its probe, with these tensors, frozen.
 
     Raises:
-        Unseen: the tensors of the module are others, or some share memory.
+        Unseen: the module has other tensors, or some of them share memory.
     """
     adapter = pupil
     device = next((each.device for each in tensors_of(pupil.module).values()), None)
@@ -293,7 +327,7 @@ def _copy(adapter: Adapter) -> Adapter:
 
 
 def _same(first: Tensor, second: Tensor) -> bool:
-    """Whether two answers are the same: to the bit, or on a GPU within rounding."""
+    """Whether two outputs are the same: to the bit, or on a GPU within rounding."""
     if _form(first) != _form(second):
         return False
     if first.device.type == "cpu":
@@ -311,7 +345,7 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 
 def _tensor(array: NDArray[Any], kind: str, shape: list[int]) -> Tensor:
-    """What `_array` was given, on the CPU."""
+    """The inverse of `_array`, on the CPU."""
     dtype: torch.dtype = getattr(torch, kind)
     if array.size == 0:  # torch cannot view nothing as another type
         return torch.empty(shape, dtype=dtype)

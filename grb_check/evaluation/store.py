@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -34,30 +34,30 @@ class StoreWarning(UserWarning):
     """A stored file was discarded, or the store cannot be used."""
 
 
-@dataclass(frozen=True)
 class Store:
-    """A folder of npz files, each under the key of what it was made from.
+    """A folder of npz files, each under a key made from everything that its content depends on.
 
-    Several processes may share a folder: a file appears whole or not at all. A file which is
+    Several processes may share a folder: a file appears whole or not at all. A file that is
     damaged, foreign or of another format version is discarded with a `StoreWarning` and counts as
-    missing. A folder that cannot be written warns once, and work goes on without it.
+    missing. A folder that cannot be written to causes one warning, and is then ignored.
 
-    File format 1: see `sealed`; the head has format, key, kind and notes.
+    File format 1: see `files.npz_file`; the head has format, key, kind and notes.
 
     Args:
-        folder: made at the first write; None keeps nothing.
+        folder: made at the first write; None stores nothing.
     """
 
-    folder: Path | None
-    _silenced: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._warned = False
 
     def key(self, **parts: str | int | float) -> str:
-        """Hex digest of the named parts, whatever their order."""
+        """Hex digest of the named parts, in any order."""
         text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def load_perturbation(self, key: str) -> Perturbation | None:
-        """The perturbation under this key, if any; the caller verifies it against its threat."""
+        """Return the perturbation under this key, if any; the caller verifies it."""
         found = self._load(key, "perturbation")
         if found is None:
             return None
@@ -73,17 +73,17 @@ class Store:
         return Perturbation(**tensors, notes=tuple(notes))
 
     def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
-        """Keep a perturbation."""
+        """Store a perturbation."""
         arrays = {name: getattr(perturbation, name).numpy() for name in _tensor_fields()}
         self._save(key, "perturbation", arrays, perturbation.notes)
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:
-        """The arrays under this key, if any."""
+        """Return the arrays under this key, if any."""
         found = self._load(key, "arrays")
         return None if found is None else found[0]
 
     def save_arrays(self, key: str, arrays: Arrays) -> None:
-        """Keep named arrays.
+        """Store named arrays.
 
         Raises:
             ValueError: an array holds Python objects.
@@ -91,17 +91,17 @@ class Store:
         self._save(key, "arrays", arrays, ())
 
     def discard(self, key: str, reason: str) -> None:
-        """Remove what is under this key and warn, naming the file and the reason."""
+        """Remove the file under this key, with a warning that names it and the reason."""
         path = self._path(key)
         if path is None:
             return
-        _warn(f"{path}: {reason}; discarded, it will be made anew")
+        _warn(f"{path}: {reason}; discarded, it will be recomputed")
         with suppress(OSError):
             path.unlink()
 
     @contextmanager
     def lock(self, key: str) -> Iterator[None]:
-        """Hold off other processes that would make the same thing at the same time."""
+        """Make other processes wait that would compute the same at the same time."""
         lock = None
         if self.folder is not None:
             try:
@@ -156,9 +156,9 @@ class Store:
         return self.folder
 
     def _warn_unusable(self, error: Exception) -> None:
-        if not self._silenced:
-            self._silenced.append(str(error))
-            _warn(f"the store {self.folder} cannot be written: {error}; nothing is kept there")
+        if not self._warned:
+            self._warned = True
+            _warn(f"the store {self.folder} cannot be written to: {error}; nothing is stored")
 
 
 def _tensor_fields() -> set[str]:

@@ -1,10 +1,9 @@
-"""One attack in one repeat: who sees what, what is stored, and what it cost two models."""
+"""One attack in one repeat: what it is shown, what is stored, and what it costs two models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -17,25 +16,33 @@ from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Finding, Method, Scores
+from grb_check.cases.outcomes import Finding, Measurement, Method, Scores
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.diagnostics import budget_unused
-from grb_check.evaluation.own_models import OwnModels, Ready, predict, surrogate_seed
+from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Right: TypeAlias = NDArray[np.bool_]
 
-# Raised whenever the same models, attack, data and seed come to give other figures: by what attacks
-# differentiate through (edge weights, message masks, factors of pairs), the search by a model's
-# answers, the threat, seeds, or the measuring. It is part of names on disk.
+# Raised whenever the same models, attack, data and seed give other figures: because of what attacks
+# differentiate through (edge weights, message masks, factors of pairs), the search by queries, the
+# threat, seeds, or the measuring. It is part of names on disk.
 PROTOCOL: Final = 1
 
 
 @dataclass(frozen=True)
 class Trial:
-    """An attack, what it may do, and in which repeat."""
+    """An attack, its threat, the case that it belongs to, and the seed of the repeat.
+
+    Attributes:
+        own: surrogates and reference GCNs, with the dataset and the store.
+        attack: to run.
+        threat: what it may do.
+        case: for seeds and messages; of a member of `worst` with the member's name.
+        seed: of the repeat.
+    """
 
     own: OwnModels
     attack: Attack
@@ -44,66 +51,83 @@ class Trial:
     seed: int
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A perturbation of the victim's graph, where it came from, and what it cost.
+class Measured(NamedTuple):
+    """A measurement with what does not belong into a report.
 
     Attributes:
-        perturbation: that the victim faced.
-        from_store: whether the store had it.
-        victim: which targets were right.
-        reference: which were with the reference GCN.
-        method: how it was found, see `Measurement`.
-        notes: what finding it wants said, beside its own notes.
-        diagnostics: reasons to doubt that it is strong enough.
+        measurement: of one case in one repeat.
+        perturbation: that was applied to the victim.
+        warnings: given while the victim was built and trained.
     """
 
+    measurement: Measurement
     perturbation: Perturbation
-    from_store: bool
-    victim: Scores
-    reference: Scores
-    method: Method = "black-box"
-    notes: tuple[str, ...] = ()
-    diagnostics: tuple[Finding, ...] = ()
+    warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Knowledge:
-    """What an attack is shown.
+def black_box(trial: Trial, victim: TrainedModel) -> Measured:
+    """Attack the surrogates, and apply the perturbation to the victim and to the reference.
 
-    Attributes:
-        model: what it may differentiate through.
-        guessed: int64 [num_nodes], the labels of all nodes ...
-        known: ... but of these, whose true labels it sees.
-    """
-
-    model: DifferentiableModel
-    guessed: Tensor
-    known: Sequence[Tensor]
-
-
-def black_box(trial: Trial, ready: Ready) -> Measured:
-    """Attack the surrogates; victim and reference both face what came of it.
-
-    The attack sees true labels of training and validation nodes alone. The perturbation depends on
-    no victim, and is stored.
+    The attack sees true labels of training and validation nodes only. Its perturbation does not
+    depend on the victim, and is stored.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
     """
     perturbation, from_store = on_surrogates(trial)
     attacked = apply(trial.own.dataset.graph, perturbation)
-    return Measured(
-        perturbation,
-        from_store,
-        victim=scores(right_before(trial, ready), right_after(trial, ready, attacked)),
-        reference=_reference_scores(trial, perturbation, attacked),
-        diagnostics=unused(trial, perturbation),
+    after = right_after(trial, victim, attacked)
+    reference = _reference_scores(trial, perturbation, attacked)
+    return measured(trial, victim, perturbation, from_store, after, reference)
+
+
+def measured(
+    trial: Trial,
+    victim: TrainedModel,
+    perturbation: Perturbation,
+    from_store: bool,
+    after: Right,
+    reference: Scores,
+    *,
+    method: Method = "black-box",
+    notes: tuple[str, ...] = (),
+    diagnostics: tuple[Finding, ...] = (),
+) -> Measured:
+    """Put a measurement together.
+
+    Args:
+        trial: the attack in its repeat.
+        victim: the model under test.
+        perturbation: applied to it.
+        from_store: whether the store had the perturbation.
+        after: targets that the victim classifies correctly on the attacked graph, bool [t].
+        reference: scores of the reference GCN.
+        method: source of the perturbation, see `Measurement`.
+        notes: remarks beside those of the perturbation.
+        diagnostics: findings beside that on the budget.
+
+    Returns:
+        A measurement whose times are 0; the caller knows them.
+    """
+    measurement = Measurement(
+        seed=trial.seed,
+        victim=scores(right_before(trial, victim), after),
+        reference=reference,
+        spent=spent(perturbation),
+        from_store=from_store,
+        seconds=0.0,
+        training_seconds=0.0,
+        notes=(*perturbation.notes, *notes),
+        method=method,
+        diagnostics=(*diagnostics, *_budget_finding(trial, perturbation)),
+        weights=victim.weights,
+        perturbation=digest(perturbation.tensors())[:16],
     )
+    return Measured(measurement, perturbation, victim.warnings)
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
-    """The verified black-box perturbation, and whether the store had it.
+    """Return the verified black-box perturbation, and whether it came from the store.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
@@ -138,40 +162,48 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
 
 def _attack_surrogates(trial: Trial) -> Perturbation:
     dataset = trial.own.dataset
-    ready = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
-    known = (dataset.labelled,)
-    if len(ready) == 1:
-        return _attack(trial, _Knowledge(ready[0].victim, ready[0].predicted, known))
-    ensemble = Ensemble(tuple(each.victim for each in ready))
+    surrogates = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
+    if len(surrogates) == 1:
+        return _attack(trial, surrogates[0].victim, surrogates[0].predicted, dataset.labelled)
+    ensemble = Ensemble(tuple(each.victim for each in surrogates))
     guessed = predict(ensemble, dataset.graph, trial.seed)
-    return _attack(trial, _Knowledge(ensemble, guessed, known))
+    return _attack(trial, ensemble, guessed, dataset.labelled)
 
 
-def on_model(trial: Trial, ready: Ready) -> Perturbation:
-    """What the attack makes of the model itself, seeing the true labels of the whole split.
+def on_model(trial: Trial, model: TrainedModel) -> Perturbation:
+    """Attack the model itself, with the true labels of the whole split.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
-        ModelError: it needs of the model what that does not have, such as a gradient.
+        ModelError: the model lacks what the attack needs, such as a gradient.
     """
     dataset = trial.own.dataset
-    known = (dataset.labelled, dataset.test["full"])
-    return _attack(trial, _Knowledge(ready.victim, ready.predicted, known))
+    known = torch.cat([dataset.labelled, dataset.test["full"]])
+    return _attack(trial, model.victim, model.predicted, known)
 
 
-def _attack(trial: Trial, knowledge: _Knowledge) -> Perturbation:
-    """Let the attack do its work on a copy of the graph, and verify what it did."""
+def _attack(
+    trial: Trial, model: DifferentiableModel, guessed: Tensor, known: Tensor
+) -> Perturbation:
+    """Run the attack on a copy of the graph, and verify its perturbation.
+
+    Args:
+        trial: with the attack.
+        model: for it to differentiate through.
+        guessed: int64 [num_nodes] or [num_graphs], labels that the attack is shown ...
+        known: ... except at these indices, int64 [k], where it is shown the true ones.
+    """
     clean = trial.own.dataset.graph
     graph = clean.clone()
-    graph.y = knowledge.guessed.to(clean.y.device, copy=True)
-    known = torch.cat(list(knowledge.known)).to(clean.y.device)
+    graph.y = guessed.to(clean.y.device, copy=True)
+    known = known.to(clean.y.device)
     graph.y[known] = clean.y[known]
-    on_device = _at_hand(trial.threat, clean.x.device)
+    on_device = _copied(trial.threat, clean.x.device)
     seed = seed_of("attack", trial)
     generator = torch.Generator().manual_seed(seed)
     # A victim may draw from the global states in its forward, with dropout left on.
     with isolated_randomness(seed):
-        perturbation = trial.attack.perturb(graph, on_device, knowledge.model, generator)
+        perturbation = trial.attack.perturb(graph, on_device, model, generator)
     try:
         verify(perturbation, clean, trial.threat)
     except BudgetError as error:
@@ -181,32 +213,32 @@ def _attack(trial: Trial, knowledge: _Knowledge) -> Perturbation:
 
 
 def seed_of(purpose: str, trial: Trial) -> int:
-    """The seed of an attack in its repeat.
+    """Return the seed of an attack in its repeat.
 
-    It does not depend on modifiers and budget: an attack and its variants start from the same
-    draws, however spelled, and what they do differently is all that differs.
+    It does not depend on modifiers and budget, so that an attack and its variants start from the
+    same random draws.
     """
     case = trial.case
     cell = f"{case.difficulty}/{case.scenario}/{base_name(case.attack)}"
     return derive_seed(purpose, cell, trial.seed)
 
 
-def _at_hand(threat: Threat, device: torch.device) -> Threat:
-    """A copy of the threat for the attack, its tensors where the graph is."""
+def _copied(threat: Threat, device: torch.device) -> Threat:
+    """A copy of the threat for the attack, which may write into it, on the device."""
 
-    def copied(tensor: Tensor | None) -> Tensor | None:
+    def moved(tensor: Tensor | None) -> Tensor | None:
         return None if tensor is None else tensor.to(device, copy=True)
 
     return replace(
         threat,
         targets=threat.targets.to(device, copy=True),
-        batch=copied(threat.batch),
-        edge_budgets=copied(threat.edge_budgets),
+        batch=moved(threat.batch),
+        edge_budgets=moved(threat.edge_budgets),
     )
 
 
 def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) -> Scores:
-    """How the reference GCN of this repeat fares under the perturbation; kept beside it."""
+    """Scores of the reference GCN of this repeat under the perturbation; stored."""
     own = trial.own
     key = own.store.key(
         kind="reference",
@@ -219,12 +251,14 @@ def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) 
     stored = stored_scores(trial, key)
     if stored is not None:
         return stored
-    ready = own.reference(trial.seed)
-    return save_scores(trial, key, right_before(trial, ready), right_after(trial, ready, attacked))
+    reference = own.reference(trial.seed)
+    return save_scores(
+        trial, key, right_before(trial, reference), right_after(trial, reference, attacked)
+    )
 
 
 def stored_scores(trial: Trial, key: str) -> Scores | None:
-    """What `save_scores` kept under that key."""
+    """Return the scores that `save_scores` stored under the key, if any."""
     arrays = trial.own.store.load_arrays(key)
     if arrays is None or arrays["right"].shape != (2, int(trial.threat.targets.numel())):
         return None
@@ -232,23 +266,23 @@ def stored_scores(trial: Trial, key: str) -> Scores | None:
 
 
 def save_scores(trial: Trial, key: str, before: Right, after: Right) -> Scores:
-    """Keep which targets were right, and return the scores."""
+    """Store which targets were right, and return the scores."""
     trial.own.store.save_arrays(key, {"right": np.stack([before, after])})
     return scores(before, after)
 
 
-def right_before(trial: Trial, ready: Ready) -> Right:
-    """Which targets a model has right on the clean graph: bool [t]."""
-    return _right(trial, ready.predicted)
+def right_before(trial: Trial, model: TrainedModel) -> Right:
+    """Targets that a model classifies correctly on the clean graph, bool [t]."""
+    return _right(trial, model.predicted)
 
 
-def right_after(trial: Trial, ready: Ready, attacked: Data) -> Right:
-    """Which it has right on the attacked one: bool [t]."""
-    return _right(trial, predict(ready.victim, attacked, trial.seed))
+def right_after(trial: Trial, model: TrainedModel, attacked: Data) -> Right:
+    """Targets that a model classifies correctly on the attacked graph, bool [t]."""
+    return _right(trial, predict(model.victim, attacked, trial.seed))
 
 
 def scores(before: Right, after: Right) -> Scores:
-    """The figures of which targets were right before and after."""
+    """Scores of a model from the targets that it classifies correctly before and after."""
     return Scores(
         clean=float(before.mean()),
         attacked=float(after.mean()),
@@ -257,8 +291,8 @@ def scores(before: Right, after: Right) -> Scores:
     )
 
 
-def unused(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
-    """What the diagnostic of the budget says, if anything."""
+def _budget_finding(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
+    """The finding of the diagnostic `budget-unused`, if any."""
     second = perturbation.injected_edges[1]
     inner = int((second >= trial.own.dataset.num_nodes).sum())
     link_ends = int(second.numel()) + inner  # such a link counts for both of its ends
@@ -267,7 +301,7 @@ def unused(trial: Trial, perturbation: Perturbation) -> tuple[Finding, ...]:
 
 
 def spent(perturbation: Perturbation) -> dict[str, int]:
-    """The sizes of its parts."""
+    """Sizes of the parts of a perturbation."""
     return {
         "added_edges": perturbation.added_edges.shape[1],
         "removed_edges": perturbation.removed_edges.shape[1],
@@ -278,7 +312,7 @@ def spent(perturbation: Perturbation) -> dict[str, int]:
 
 
 def describe_threat(threat: Threat) -> str:
-    """Everything of the threat but the targets, which follow from dataset and difficulty."""
+    """Text of a threat without its targets, which follow from dataset and difficulty."""
     return repr(
         (
             threat.scenario,

@@ -1,8 +1,8 @@
-"""What a module consists of: its tensors, and a digest of all else that can be seen of it.
+"""A digest of everything visible about a module except the values of its tensors.
 
-Two digests of a module that differ say that something has changed beside its tensors, such as a
-list on `self`. Equal ones say that nothing did that can be seen; what a model keeps in globals
-cannot, so answers have to be compared as well.
+If two digests of a module differ, something besides its tensors has changed, such as a list on
+`self`. If they are equal, nothing visible has; state in globals is not visible, so predictions have
+to be compared as well.
 """
 
 from __future__ import annotations
@@ -16,68 +16,22 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
+
+from grb_check.evaluation.weights import Unseen, bytes_of, tensors_of
 
 _MUTABLE: Final = (list, dict, set, bytearray, Tensor)  # what a class may hold for its instances
 
 
-class Unseen(Exception):
-    """Part of a module cannot be seen; says why."""
-
-
-def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """All parameters and buffers by name, each once, those too that no state dict holds.
-
-    Raises:
-        Unseen: one has no values yet, or none of its own for each place.
-    """
-    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    for name, tensor in named.items():
-        if is_lazy(tensor) or tensor.layout != torch.strided or tensor.is_quantized:
-            raise Unseen(f"{name} is no plain tensor")
-        shared = zip(tensor.shape, tensor.stride(), strict=True)
-        if any(size > 1 and step == 0 for size, step in shared):
-            raise Unseen(f"{name} is an expanded tensor")
-    return named
-
-
-def bytes_of(tensor: Tensor) -> bytes:
-    """The values of a tensor of any type, row by row.
-
-    Raises:
-        Unseen: it has none, or they do not lie in plain memory.
-    """
-    try:
-        plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-        real = torch.view_as_real(plain) if plain.is_complex() else plain
-        return real.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    except (RuntimeError, TypeError) as error:
-        raise Unseen(str(error)) from error
-
-
-def digest_of(tensors: Mapping[str, Tensor]) -> str:
-    """Hex digest of names, types, shapes and values.
-
-    Raises:
-        Unseen: see `bytes_of`.
-    """
-    sha = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        sha.update(f"{name!r} {tensor.dtype} {list(tensor.shape)}".encode())
-        sha.update(bytes_of(tensor))
-    return sha.hexdigest()
-
-
 def beside_tensors(module: nn.Module) -> str:
-    """Hex digest of everything that hangs on a module but the values of its tensors and its mode.
+    """Hex digest of a module except the values of its tensors and its mode.
 
-    Attributes of it and its parts, what they refer to, tensors that are no parameters or buffers,
-    closures, hooks, and which of its tensors are the same or share memory. It holds within one
-    process, where nothing has been changed in between.
+    It covers attributes of the module and its submodules and what they refer to, tensors that are
+    neither parameters nor buffers, closures, hooks, and which tensors are the same or share memory.
+    Digests are comparable within one process only.
 
     Raises:
-        Unseen: it holds what cannot be looked into, such as an open file or a handle of a library.
+        Unseen: it holds something that cannot be inspected, such as an open file or a handle of a
+            library.
     """
     sha = hashlib.sha256()
     try:
@@ -90,7 +44,7 @@ def beside_tensors(module: nn.Module) -> str:
 
 
 class _Hashed:
-    """A file that keeps nothing but the hash of what is written."""
+    """A file that keeps only the hash of what is written."""
 
     def __init__(self, sha: Any) -> None:
         self._sha = sha
@@ -101,7 +55,7 @@ class _Hashed:
 
 
 class _Witness(pickle.Pickler):
-    """A walk over all that can be reached from an object; nothing is ever unpickled."""
+    """A walk over everything reachable from an object; nothing is ever unpickled."""
 
     def __init__(self, stream: _Hashed, named: Mapping[str, Tensor]) -> None:
         super().__init__(stream, protocol=5)
@@ -137,16 +91,16 @@ class _Witness(pickle.Pickler):
 
 
 def _as_seen(*what: str, inside: object = None) -> tuple[Any, ...]:
-    """What a pickler is told of an object; what is inside comes third, where it may lead back."""
+    """The reduced form of an object; its content is the state, which may refer back to it."""
     return _seen, what, [inside]
 
 
 def _seen(*what: str) -> None:
-    """Stands in the digest where an object was."""
+    """Stand-in for an object in the digest."""
 
 
 def _of_class(owner: type) -> Iterable[tuple[str, object]]:
-    """What the classes of a user's module hold for all instances and may change."""
+    """Mutable class attributes of a user's module, which all instances share."""
     for base in owner.__mro__:
         if base.__module__.partition(".")[0] in ("torch", "builtins"):
             continue
@@ -156,7 +110,7 @@ def _of_class(owner: type) -> Iterable[tuple[str, object]]:
 
 
 def _of_function(function: FunctionType) -> list[object]:
-    """What a function can carry along beside its name."""
+    """State of a function besides its name."""
     cells = []
     for cell in function.__closure__ or ():
         try:

@@ -1,15 +1,16 @@
-"""An attack that adapts to the victim, what stands in where that gives no gradient, and doubts.
+"""White-box attacks: the attack on the victim itself, its alternatives, and the diagnostics.
 
 The worst case that an evaluator can think of: the attack sees the model itself and the true labels
-of all nodes of the split, so that making a wrong answer right counts against it. Beside it stands
-the same attack on a surrogate; the stronger one counts.
+of all nodes of the split, so that correcting a wrong prediction counts against it. The same attack
+is also made on a surrogate, and where the victim gives no usable gradient a search by queries is
+made as well; the strongest perturbation counts.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from torch_geometric.data import Data
 
@@ -19,9 +20,9 @@ from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import Finding, Method, Scores
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
-from grb_check.evaluation.fallbacks import Made, random_ones, searched, transferred_variant
+from grb_check.evaluation.fallbacks import Stored, random_ones, searched, transferred_variant
 from grb_check.evaluation.gradient_sample import Kind, missing_gradients
-from grb_check.evaluation.own_models import Ready, predict, surrogate_seed
+from grb_check.evaluation.own_models import TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.surrogates import kinds_for
 from grb_check.evaluation.trials import (
     PROTOCOL,
@@ -29,6 +30,7 @@ from grb_check.evaluation.trials import (
     Right,
     Trial,
     describe_threat,
+    measured,
     on_model,
     right_after,
     right_before,
@@ -36,138 +38,102 @@ from grb_check.evaluation.trials import (
     scores,
     seed_of,
     stored_scores,
-    unused,
 )
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """A perturbation, where it came from, and which targets it leaves right."""
+class _Attempt(NamedTuple):
+    """A perturbation, whether the store had it, and the targets that stay right under it."""
 
-    method: Method
     perturbation: Perturbation
     from_store: bool
     right: Right
 
 
-@dataclass(frozen=True)
-class _Tried:
-    """What there is against one model; `adaptive` or `searched` there is.
-
-    Attributes:
-        adaptive: the attack on the model itself; None where that was impossible.
-        searched: by the model's answers; None where there are gradients to go by.
-        transferred: the same attack on a surrogate; None where the attack has no such variant.
-    """
-
-    adaptive: _Attempt | None
-    searched: _Attempt | None
-    transferred: _Attempt | None
-
-    @property
-    def own(self) -> list[_Attempt]:
-        """Those that look at the model itself, one or two."""
-        return [each for each in (self.adaptive, self.searched) if each is not None]
-
-    @property
-    def strongest(self) -> _Attempt:
-        """Which leaves fewest targets right; of equals the adaptive one, then the search."""
-        moved = [] if self.transferred is None else [self.transferred]
-        return min([*self.own, *moved], key=lambda each: int(each.right.sum()))
+# In this order: of equally strong attempts the first counts. "adaptive" or "score-based" is there.
+_Attempts: TypeAlias = Mapping[Method, _Attempt]
 
 
-@dataclass(frozen=True)
-class _Gradients:
-    """For how many targets the victim has a gradient, of what the attack changes.
+def white_box(trial: Trial, victim: TrainedModel) -> Measured:
+    """Attack the victim itself, and the reference GCN with an attack of its own.
 
-    Attributes:
-        kind: features or edges.
-        missing: see `missing_gradients`.
-    """
-
-    kind: Kind
-    missing: float | None
-
-    @property
-    def finding(self) -> Finding | None:
-        return diagnostics.no_gradient(self.missing, self.kind)
-
-
-def white_box(trial: Trial, ready: Ready) -> Measured:
-    """Attack the victim itself, and the reference with an attack of its own.
-
-    Where the victim gives no gradient, a search by its answers stands in for the attack; where its
-    gradients are zero, it stands beside it. The strongest counts, the attack on a surrogate among
-    them. The reference meets the same kinds of attempts as the victim. What was made of the victim
-    is not stored; the reference's scores are.
+    If the victim gives no gradient, a search by queries takes the place of the attack; if its
+    gradients are zero, the search is made besides. The strongest perturbation counts, including the
+    one of the same attack on a surrogate. The reference is attacked in the same ways as the victim.
+    Perturbations of the victim are not stored; the scores of the reference are.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
         ModelError: the victim fails on the attacked graph.
     """
     transferred = transferred_variant(trial)
-    adaptive, reason = _adaptive(trial, ready)
-    gradients = _gradients(trial, ready, adaptive, transferred)
-    search = adaptive is None or gradients.finding is not None
-    tried = _try(trial, ready, adaptive, transferred, search=search)
-    chosen, before = tried.strongest, right_before(trial, ready)
-    return Measured(
+    adaptive, reason = _adaptive(trial, victim)
+    no_gradient = _no_gradient(trial, victim, adaptive, transferred)
+    search = adaptive is None or no_gradient is not None
+    attempts = _attempts(trial, victim, adaptive, transferred, search=search)
+    method = _strongest(attempts)
+    chosen = attempts[method]
+    return measured(
+        trial,
+        victim,
         chosen.perturbation,
         chosen.from_store,
-        victim=scores(before, chosen.right),
-        reference=_reference_scores(trial, transferred, [each.method for each in tried.own]),
-        method=chosen.method,
-        notes=_notes(trial, tried, reason),
-        diagnostics=_diagnosed(trial, ready, tried, gradients, before),
+        chosen.right,
+        _reference_scores(trial, transferred, attempts),
+        method=method,
+        notes=_notes(trial, attempts, method, reason),
+        diagnostics=_findings(trial, victim, attempts, no_gradient),
     )
 
 
-def _adaptive(trial: Trial, ready: Ready) -> tuple[Perturbation | None, str]:
-    """The attack on the model itself; None where that is impossible, and why."""
+def _adaptive(trial: Trial, model: TrainedModel) -> tuple[Perturbation | None, str]:
+    """The attack on the model itself; None and the reason if there is no gradient to follow."""
     try:
-        return on_model(trial, ready), ""
+        return on_model(trial, model), ""
     except ModelError as error:
-        if not _for_want_of_a_gradient(error):
+        if not _for_lack_of_a_gradient(error):
             raise
         return None, one_line(error)
 
 
-def _try(
+def _for_lack_of_a_gradient(error: ModelError) -> bool:
+    """Whether the call failed only because a gradient was asked for."""
+    cause = str(error.__cause__)  # torch's message if a forward calls numpy()
+    return isinstance(error, GradientError) or "on Tensor that requires grad" in cause
+
+
+def _attempts(
     trial: Trial,
-    ready: Ready,
+    model: TrainedModel,
     adaptive: Perturbation | None,
-    transferred: Made | None,
+    transferred: Stored | None,
     *,
     search: bool,
-) -> _Tried:
-    """Which targets each leaves right, and what a search makes of them where one is wanted."""
+) -> _Attempts:
+    """Try each perturbation on the model, and the best that a search by queries finds."""
+    made: dict[Method, Stored] = {}
+    if adaptive is not None:
+        made["adaptive"] = adaptive, False
+    if search:
+        made["score-based"] = searched(trial, model, adaptive, transferred), False
+    if transferred is not None:
+        made["transferred"] = transferred
     graph = trial.own.dataset.graph
-
-    def attempt(method: Method, perturbation: Perturbation, from_store: bool = False) -> _Attempt:
-        right = right_after(trial, ready, apply(graph, perturbation))
-        return _Attempt(method, perturbation, from_store, right)
-
-    found = searched(trial, ready, adaptive, transferred) if search else None
-    return _Tried(
-        None if adaptive is None else attempt("adaptive", adaptive),
-        None if found is None else attempt("score-based", found),
-        None if transferred is None else attempt("transferred", *transferred),
-    )
+    return {
+        method: _Attempt(*each, right_after(trial, model, apply(graph, each[0])))
+        for method, each in made.items()
+    }
 
 
-def _for_want_of_a_gradient(error: ModelError) -> bool:
-    """Whether a model would have answered, had it not been asked for a gradient."""
-    told = str(error.__cause__)  # torch's, where a forward calls numpy()
-    return isinstance(error, GradientError) or "on Tensor that requires grad" in told
+def _strongest(attempts: _Attempts) -> Method:
+    return min(attempts, key=lambda method: int(attempts[method].right.sum()))
 
 
-def _notes(trial: Trial, tried: _Tried, reason: str) -> tuple[str, ...]:
+def _notes(trial: Trial, attempts: _Attempts, method: Method, reason: str) -> tuple[str, ...]:
     name = split_budget(trial.case.attack)[0]
     notes = []
     if reason:
         notes.append(f"{name}: {reason.partition(';')[0]}: score-based search instead")
-    method = tried.strongest.method
-    if method == "score-based" and tried.adaptive is not None:
+    if method == "score-based" and "adaptive" in attempts:
         notes.append(f"{name}: a search by the model's answers beat its gradients, and counts")
     if method == "transferred":
         beaten = "that search" if reason else "the one on the model itself"
@@ -175,37 +141,22 @@ def _notes(trial: Trial, tried: _Tried, reason: str) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _gradients(
-    trial: Trial, ready: Ready, adaptive: Perturbation | None, transferred: Made | None
-) -> _Gradients:
-    """What is missing of the gradient that the attack needs; looked at once for each victim."""
+def _no_gradient(
+    trial: Trial, victim: TrainedModel, adaptive: Perturbation | None, transferred: Stored | None
+) -> Finding | None:
+    """The finding that the victim lacks the gradient that the attack needs."""
     made = [each for each in (adaptive, transferred and transferred[0]) if each is not None]
     kind = _kind(trial, made)
-    if kind not in ready.gradients:
+    known = victim.missing_gradients
+    if kind not in known:
         dataset = trial.own.dataset
-        ready.gradients[kind] = missing_gradients(
-            ready.victim, dataset.graph, dataset.test["full"], kind
-        )
-    return _Gradients(kind, ready.gradients[kind])
-
-
-def _diagnosed(
-    trial: Trial, ready: Ready, tried: _Tried, gradients: _Gradients, before: Right
-) -> tuple[Finding, ...]:
-    """What gives reason to doubt that the attack was strong enough."""
-    own, chosen = tried.own[0], tried.strongest
-    found = [
-        gradients.finding,
-        *_unsteady(trial, ready, apply(trial.own.dataset.graph, own.perturbation)),
-        *_beaten(trial, ready, tried),
-        diagnostics.no_effect(before, own.right),
-        *unused(trial, chosen.perturbation),
-    ]
-    return tuple(each for each in found if each is not None)
+        targets = dataset.test["full"]
+        known[kind] = missing_gradients(victim.victim, dataset.graph, targets, kind)
+    return diagnostics.no_gradient(known[kind], kind)
 
 
 def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
-    """With respect to what an attack that does this, to a model or a surrogate, needs a gradient.
+    """What an attack with these perturbations differentiates by.
 
     Features of existing nodes are found by gradients; the flips beside them may be random.
     """
@@ -213,38 +164,48 @@ def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
     return "features" if features or trial.threat.scenario == "injection" else "edges"
 
 
-def _only_features(perturbation: Perturbation) -> bool:
-    flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
-    return bool(perturbation.modified_nodes.numel()) and not flips
+def _findings(
+    trial: Trial, victim: TrainedModel, attempts: _Attempts, no_gradient: Finding | None
+) -> tuple[Finding, ...]:
+    """Reasons to doubt that the attack was strong enough."""
+    own = attempts.get("adaptive") or attempts["score-based"]
+    found = [
+        no_gradient,
+        *_unsteady(trial, victim, apply(trial.own.dataset.graph, own.perturbation)),
+        *_beaten(trial, victim, own, attempts.get("transferred")),
+        diagnostics.no_effect(right_before(trial, victim), own.right),
+    ]
+    return tuple(each for each in found if each is not None)
 
 
-def _unsteady(trial: Trial, ready: Ready, attacked: Data) -> Sequence[Finding | None]:
-    """Whether answers differ from call to call, for randomness or for what was kept."""
+def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Finding | None]:
+    """Findings that predictions differ from call to call, by chance or because of kept state."""
     targets = trial.threat.targets.cpu()
     seeds = trial.seed, seed_of("second call", trial)
-    first, second = (predict(ready.victim, attacked, seed)[targets] for seed in seeds)
+    first, second = (predict(victim.victim, attacked, seed)[targets] for seed in seeds)
     differing = float((first != second).float().mean())
-    if differing:  # then the rest says nothing
+    if differing:  # a comparison with other calls would say nothing
         return [diagnostics.random_forward(differing)]
-    after = predict(ready.victim, trial.own.dataset.graph, trial.seed)
+    after = predict(victim.victim, trial.own.dataset.graph, trial.seed)
     kept = None
-    if ready.fresh is not None:
-        fresh = predict(copy.deepcopy(ready.fresh), attacked, trial.seed)[targets]
-        kept = float((first != fresh).float().mean())
-    return [diagnostics.kept_state(float((after != ready.predicted).float().mean()), kept)]
+    if victim.uncalled is not None:
+        uncalled = predict(copy.deepcopy(victim.uncalled), attacked, trial.seed)[targets]
+        kept = float((first != uncalled).float().mean())
+    return [diagnostics.kept_state(float((after != victim.predicted).float().mean()), kept)]
 
 
-def _beaten(trial: Trial, ready: Ready, tried: _Tried) -> Sequence[Finding | None]:
-    """Whether what needs less knowledge is clearly stronger."""
-    own, moved = tried.own[0], tried.transferred
+def _beaten(
+    trial: Trial, victim: TrainedModel, own: _Attempt, transferred: _Attempt | None
+) -> Sequence[Finding | None]:
+    """Findings that a perturbation made with less knowledge is clearly stronger."""
     found = []
-    if moved is not None:
+    if transferred is not None:
         what = "the same attack on a surrogate"
-        found.append(diagnostics.stronger("transfer-stronger", own.right, moved.right, what))
+        found.append(diagnostics.stronger("transfer-stronger", own.right, transferred.right, what))
     graph = trial.own.dataset.graph
     comparable = not _only_features(own.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []
-    random = [right_after(trial, ready, apply(graph, each)) for each in others]
+    random = [right_after(trial, victim, apply(graph, each)) for each in others]
     if random:
         best = min(random, key=lambda right: int(right.sum()))
         what = "a random perturbation of the same budget"
@@ -252,15 +213,21 @@ def _beaten(trial: Trial, ready: Ready, tried: _Tried) -> Sequence[Finding | Non
     return found
 
 
-def _reference_scores(trial: Trial, transferred: Made | None, methods: Sequence[Method]) -> Scores:
-    """How the reference GCN of this repeat fares under the same, made of itself; kept.
+def _only_features(perturbation: Perturbation) -> bool:
+    flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
+    return bool(perturbation.modified_nodes.numel()) and not flips
+
+
+def _reference_scores(trial: Trial, transferred: Stored | None, attempts: _Attempts) -> Scores:
+    """Scores of the reference GCN of this repeat, attacked as the victim was; stored.
 
     Args:
         trial: of the victim.
-        transferred: what the victim met of it.
-        methods: how the victim itself was attacked, which is how the reference is.
+        transferred: the perturbation of the same attack on a surrogate.
+        attempts: on the victim.
     """
     own = trial.own
+    methods = [method for method in attempts if method != "transferred"]
     description = describe(trial.attack)
     if description is None:
         return scores(*_attack_reference(trial, transferred, methods))
@@ -285,10 +252,10 @@ def _reference_scores(trial: Trial, transferred: Made | None, methods: Sequence[
 
 
 def _attack_reference(
-    trial: Trial, transferred: Made | None, methods: Sequence[Method]
+    trial: Trial, transferred: Stored | None, methods: Sequence[Method]
 ) -> tuple[Right, Right]:
-    ready = trial.own.reference(trial.seed)
-    adaptive = _adaptive(trial, ready)[0] if "adaptive" in methods else None
+    reference = trial.own.reference(trial.seed)
+    adaptive = _adaptive(trial, reference)[0] if "adaptive" in methods else None
     search = adaptive is None or "score-based" in methods
-    tried = _try(trial, ready, adaptive, transferred, search=search)
-    return right_before(trial, ready), tried.strongest.right
+    attempts = _attempts(trial, reference, adaptive, transferred, search=search)
+    return right_before(trial, reference), attempts[_strongest(attempts)].right

@@ -1,15 +1,15 @@
-"""The smallest counter-example of a failed case, in words: made of its record alone."""
+"""The smallest counter-example of a failed case in words, made from its record; needs no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-MOST_LINES: Final = 20  # of a kind
+MOST_LINES: Final = 20  # for each kind of change
 
 
 def summary(record: Mapping[str, Any]) -> str:
-    """One line on what `counter_examples.to_record` noted.
+    """Summarise a record of `counter_examples.to_record` in one line.
 
     >>> record = dict(units_before=9, units_after=2, added_edges=[[0, 1], [2, 3]], removed_edges=[])
     >>> record |= dict(injected=[], modified_nodes=[], drop=0.4, limit=0.3, minimal=True)
@@ -30,11 +30,11 @@ def summary(record: Mapping[str, Any]) -> str:
 
 
 def lines(record: Mapping[str, Any], what: str = "node") -> list[str]:
-    """All of it: which edges, which injected nodes, which predictions change.
+    """List its edges, injected nodes, modified nodes and changed predictions.
 
     Args:
         record: as `counter_examples.to_record` makes it.
-        what: the targets are, `node` or `graph`.
+        what: kind of the targets, `node` or `graph`.
     """
     return [
         f"repeat {record['repeat'] + 1}: {record['units_after']:,} of {record['units_before']:,} "
@@ -45,8 +45,8 @@ def lines(record: Mapping[str, Any], what: str = "node") -> list[str]:
         *_few("edges added", [f"{a} - {b}" for a, b in record["added_edges"]]),
         *_few("edges removed", [f"{a} - {b}" for a, b in record["removed_edges"]]),
         *_few("nodes injected", list(map(_injected, record["injected"]))),
-        *_few("nodes with other features", list(map(str, record["modified_nodes"]))),
-        *_few("predictions that change", [_flip(each, what) for each in record["flipped"]]),
+        *_few("nodes with modified features", list(map(str, record["modified_nodes"]))),
+        *_few("changed predictions", [_flip(each, what) for each in record["flipped"]]),
     ]
 
 
@@ -57,7 +57,7 @@ def _parts(record: Mapping[str, Any]) -> Iterator[str]:
         (len(record["removed_edges"]), "edge", " removed"),
         (len(record["injected"]), "injected node", ""),
         (links, "link", ""),
-        (len(record["modified_nodes"]), "node", " with other features"),
+        (len(record["modified_nodes"]), "node", " with modified features"),
     )
     for size, noun, rest in sizes:
         if size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import torch
@@ -11,14 +12,19 @@ from torch import Tensor
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.metrics import relative_drop
+from grb_check.datasets import Source
 from grb_check.errors import ModelError
-from grb_check.evaluation.before_and_after import Scene
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.failures.counter_example_text import summary
 from grb_check.failures.effects import effects
-from grb_check.failures.evidence import Limits
+from grb_check.failures.evidence import Evidence, Limits, write
+from grb_check.failures.replay import Replay, replaying
 from grb_check.failures.shrinking import Patience, shrink
+from grb_check.victims.subject import Subject
 
 MOST_TESTS: Final = 3000
 MOST_SECONDS: Final = 20.0
+NO_SINGLE_REPEAT: Final = "smallest counter-example: none, because no repeat alone breaks a limit"
 
 Kind: TypeAlias = Literal["added", "removed", "node", "features"]
 Unit: TypeAlias = tuple[Kind, int]
@@ -26,19 +32,19 @@ Unit: TypeAlias = tuple[Kind, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Smallest:
-    """What is left of a perturbation.
+    """The smallest counter-example that was found.
 
     Attributes:
         seed: of the repeat.
-        perturbation: the small one.
-        units_before: edge changes, links of injected nodes and changed rows of the whole one ...
-        units_after: ... and of the small one.
+        perturbation: the counter-example, a part of the whole perturbation.
+        units_before: edge changes, links of injected nodes and modified nodes of the whole one ...
+        units_after: ... and of the counter-example.
         clean: accuracy before.
-        attacked: accuracy after the small one.
+        attacked: accuracy under the counter-example.
         drop: relative.
-        limit: that the drop breaks.
-        minimal: whether it is known that nothing of it can be left out alone.
-        tests: forward passes that it took.
+        limit: that the drop exceeds.
+        minimal: whether every single part was tried, and none can be left out.
+        tests: number of trials, each a forward pass.
         flipped: target, true class, class before, class after, those that were right first.
     """
 
@@ -56,66 +62,120 @@ class Smallest:
 
 
 def smallest(
-    scene: Scene,
+    replay: Replay,
     perturbation: Perturbation,
     limits: Limits,
     patience: Patience | None = None,
 ) -> Smallest | None:
-    """Leave out what is not needed to break the limits.
+    """Leave out every part of a perturbation that is not needed to break the limits.
 
-    Edge changes, changed rows and injected nodes with their links come first, then single links of
-    the injected nodes that are left; a node without links goes with the last of them. See
-    `shrinking.shrink` for the search and `effects.effects` for the order. Every candidate, and so
-    the result, was put before the victim.
+    First edge changes, modified nodes and injected nodes with their links are left out, then single
+    links of the remaining injected nodes; a node goes with the last of its links. See
+    `shrinking.shrink` for the search and `effects.effects` for its order. Every candidate, and so
+    the result, is measured on the victim.
 
     Args:
-        scene: the victim and the clean graph.
-        perturbation: that the victim faced in this repeat.
-        limits: on drop and attacked accuracy; that on clean accuracy says nothing here.
-        patience: `MOST_TESTS` and `MOST_SECONDS` where none is given.
+        replay: the victim and the clean graph.
+        perturbation: applied to the victim in this repeat.
+        limits: on drop and attacked accuracy; a limit on clean accuracy is ignored.
+        patience: by default `MOST_TESTS` and `MOST_SECONDS`.
 
     Returns:
-        None where the whole perturbation breaks no limit in this repeat.
+        None if the whole perturbation breaks no limit in this repeat.
 
     Raises:
-        ModelError: the victim fails on one of the graphs, or answers otherwise at the second time.
+        ModelError: the victim fails on one of the graphs, or predicts differently when it is called
+            on the same graph again.
     """
-    clean = scene.accuracy(scene.before)
+    clean = replay.accuracy(replay.before)
     limits = replace(limits, clean=None)
     limit = limits.as_drop(clean)
     patience = patience or Patience(MOST_TESTS, MOST_SECONDS)
 
     def breaks(part: Perturbation) -> bool:
-        return bool(limits.broken(clean, scene.accuracy(scene.after(part))))
+        return bool(limits.broken(clean, replay.accuracy(replay.after(part))))
 
     if limit is None or not breaks(perturbation):
         return None
-    small, minimal = _settled(scene, perturbation, breaks, patience)
-    after = scene.after(small)
-    attacked = scene.accuracy(after)
+    small, minimal = _shrunk(replay, perturbation, breaks, patience)
+    after = replay.after(small)
+    attacked = replay.accuracy(after)
     if not limits.broken(clean, attacked):
         raise ModelError(
-            f"model {scene.ready.victim.name}: asked again about the same graph it answers "
-            f"otherwise, so that it is not certain what can be left out; on a GPU, see "
-            f"torch.use_deterministic_algorithms"
+            f"model {replay.model.victim.name}: called again on the same graph it predicts "
+            f"differently, so that nothing can be left out with certainty; make it deterministic "
+            f"(on a GPU, see torch.use_deterministic_algorithms)"
         )
     return Smallest(
-        seed=scene.seed,
+        seed=replay.seed,
         perturbation=small,
-        units_before=count_units(perturbation, scene.graph.num_nodes),
-        units_after=count_units(small, scene.graph.num_nodes),
+        units_before=count_units(perturbation, replay.graph.num_nodes),
+        units_after=count_units(small, replay.graph.num_nodes),
         clean=clean,
         attacked=attacked,
         drop=relative_drop(clean, attacked),
         limit=limit,
         minimal=minimal,
         tests=patience.made,
-        flipped=_flipped(scene, after),
+        flipped=_flipped(replay, after),
     )
 
 
+def save_smallest(
+    path: Path, found: Evidence, evaluator: Evaluator, subject: Subject, source: Source
+) -> dict[str, Any] | None:
+    """Find the smallest counter-example of an evidence and write it to a file beside it.
+
+    The perturbation of the repeat that breaks the limits by most is shrunk.
+
+    Args:
+        path: of the evidence, see `small_path`.
+        found: the evidence.
+        evaluator: has or trains the victim.
+        subject: the model.
+        source: of the dataset.
+
+    Returns:
+        See `to_record`; None if no repeat alone breaks the limits.
+
+    Raises:
+        ModelError: the victim fails on one of the graphs.
+        OSError: the file cannot be written.
+    """
+    place = hardest([(each.clean, each.attacked) for each in found.repeats], found.limits)
+    repeat = found.repeats[place]
+    with replaying(evaluator, subject, source, found.case, repeat.seed) as replay:
+        small = smallest(replay, repeat.perturbation, found.limits)
+        weights, num_nodes = replay.model.weights, replay.graph.num_nodes
+    if small is None:
+        return None
+    record = to_record(small, num_nodes)
+    part = replace(
+        repeat,
+        clean=small.clean,
+        attacked=small.attacked,
+        weights=weights,
+        perturbation=small.perturbation,
+    )
+    write(
+        small_path(path),
+        replace(
+            found,
+            limits=replace(found.limits, clean=None),
+            message=summary(record),
+            repeats=(part,),
+        ),
+    )
+    return record
+
+
+def small_path(path: Path) -> Path:
+    """The file of the smallest counter-example beside the file of an evidence."""
+    return path.with_name(f"{path.stem}-smallest.npz")
+
+
 def hardest(figures: Sequence[tuple[float, float]], limits: Limits) -> int:
-    """Which of the pairs of clean and attacked accuracy breaks the limits by most; one or more."""
+    """Index of the pair of clean and attacked accuracy that breaks the limits by most."""
 
     def excess(clean: float, attacked: float) -> float:
         limit = limits.as_drop(clean)
@@ -125,11 +185,11 @@ def hardest(figures: Sequence[tuple[float, float]], limits: Limits) -> int:
 
 
 def count_units(perturbation: Perturbation, num_nodes: int) -> int:
-    """Edge changes, links, changed rows, and injected nodes that have no link.
+    """Number of edge changes, links, modified nodes, and injected nodes without a link.
 
     Args:
         perturbation: of a graph ...
-        num_nodes: ... with so many nodes.
+        num_nodes: ... with this number of nodes.
     """
     links = perturbation.injected_edges.shape[1]
     alone = int((~_linked(perturbation, num_nodes)).sum())
@@ -138,10 +198,10 @@ def count_units(perturbation: Perturbation, num_nodes: int) -> int:
 
 
 def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
-    """Builtin types, for reports.
+    """Convert to builtin types, for reports.
 
-    Numbers of nodes are those of the attacked graph: injected ones follow the `num_nodes` of the
-    clean one. A link between two of them stands at the first.
+    Nodes are numbered as in the attacked graph: injected ones follow the `num_nodes` of the clean
+    graph. A link between two of them is listed at the first.
     """
     part = found.perturbation
     first = {"repeat": found.seed}
@@ -160,19 +220,19 @@ def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
     return record
 
 
-def _settled(
-    scene: Scene,
+def _shrunk(
+    replay: Replay,
     whole: Perturbation,
     breaks: Callable[[Perturbation], bool],
     patience: Patience,
 ) -> tuple[Perturbation, bool]:
-    """Units, then links, and again while that takes a link: without it a node may be needless."""
-    by_links: Perturbation | None = None  # of which no single link can go
+    """Leave out units, then links, until neither is possible: a link less may free a whole node."""
+    by_links: Perturbation | None = None  # no single link of it can be left out
     while True:
-        part, minimal = _fewer_units(scene, whole, breaks, patience)
+        part, minimal = _fewer_units(replay, whole, breaks, patience)
         if not minimal or (by_links is not None and _same_size(part, by_links)):
             return part, minimal
-        by_links, minimal = _fewer_links(scene, part, breaks, patience)
+        by_links, minimal = _fewer_links(replay, part, breaks, patience)
         if not minimal or _same_size(by_links, part):
             return by_links, minimal
         whole = by_links
@@ -184,36 +244,36 @@ def _same_size(one: Perturbation, other: Perturbation) -> bool:
 
 
 def _fewer_units(
-    scene: Scene,
+    replay: Replay,
     whole: Perturbation,
     breaks: Callable[[Perturbation], bool],
     patience: Patience,
 ) -> tuple[Perturbation, bool]:
-    units = _ordered_units(scene, whole)
-    found = shrink(units, lambda chosen: breaks(_of_units(scene, whole, chosen)), patience)
-    return _of_units(scene, whole, found.units), found.minimal
+    units = _ordered_units(replay, whole)
+    found = shrink(units, lambda chosen: breaks(_of_units(replay, whole, chosen)), patience)
+    return _of_units(replay, whole, found.units), found.minimal
 
 
 def _fewer_links(
-    scene: Scene,
+    replay: Replay,
     whole: Perturbation,
     breaks: Callable[[Perturbation], bool],
     patience: Patience,
 ) -> tuple[Perturbation, bool]:
-    links = _descending(effects(scene, whole).links)
+    links = _descending(effects(replay, whole).links)
     if not links:
         return whole, True
-    found = shrink(links, lambda chosen: breaks(_of_links(scene, whole, chosen)), patience)
-    return _of_links(scene, whole, found.units), found.minimal
+    found = shrink(links, lambda chosen: breaks(_of_links(replay, whole, chosen)), patience)
+    return _of_links(replay, whole, found.units), found.minimal
 
 
-def _ordered_units(scene: Scene, perturbation: Perturbation) -> list[Unit]:
-    """Those that do most first; an injected node does what its links do."""
-    found = effects(scene, perturbation)
+def _ordered_units(replay: Replay, perturbation: Perturbation) -> list[Unit]:
+    """Units by descending effect; the effect of an injected node is that of its links."""
+    found = effects(replay, perturbation)
     new, other = perturbation.injected_edges
     nodes = torch.zeros(perturbation.injected_x.shape[0]).index_add(0, new, found.links)
-    inner = other >= scene.graph.num_nodes
-    nodes.index_add_(0, other[inner] - scene.graph.num_nodes, found.links[inner])
+    inner = other >= replay.graph.num_nodes
+    nodes.index_add_(0, other[inner] - replay.graph.num_nodes, found.links[inner])
     parts: list[tuple[Kind, Tensor]] = [
         ("added", found.added),
         ("removed", found.removed),
@@ -230,7 +290,7 @@ def _descending(values: Tensor) -> list[int]:
     return order
 
 
-def _of_units(scene: Scene, whole: Perturbation, units: Sequence[Unit]) -> Perturbation:
+def _of_units(replay: Replay, whole: Perturbation, units: Sequence[Unit]) -> Perturbation:
     def places(kind: Kind) -> Tensor:
         return torch.tensor(sorted(place for each, place in units if each == kind)).long()
 
@@ -242,19 +302,19 @@ def _of_units(scene: Scene, whole: Perturbation, units: Sequence[Unit]) -> Pertu
         modified_nodes=whole.modified_nodes[rows],
         modified_x=whole.modified_x[rows],
     )
-    return _with_nodes(part, places("node"), scene.graph.num_nodes)
+    return _with_nodes(part, places("node"), replay.graph.num_nodes)
 
 
-def _of_links(scene: Scene, whole: Perturbation, links: Sequence[int]) -> Perturbation:
-    """With these links; nodes that have lost all of theirs go with them."""
+def _of_links(replay: Replay, whole: Perturbation, links: Sequence[int]) -> Perturbation:
+    """The perturbation with these links only; nodes that lose all their links are left out."""
     chosen = torch.tensor(sorted(links)).long()
     part = replace(whole, injected_edges=whole.injected_edges[:, chosen])
-    stay = _linked(part, scene.graph.num_nodes) | ~_linked(whole, scene.graph.num_nodes)
-    return _with_nodes(part, stay.nonzero().flatten(), scene.graph.num_nodes)
+    stay = _linked(part, replay.graph.num_nodes) | ~_linked(whole, replay.graph.num_nodes)
+    return _with_nodes(part, stay.nonzero().flatten(), replay.graph.num_nodes)
 
 
 def _with_nodes(whole: Perturbation, kept: Tensor, num_nodes: int) -> Perturbation:
-    """With the injected nodes int64 [k], ascending, numbered anew, and links among what stays."""
+    """The perturbation with these injected nodes, int64 [k] ascending, and their links."""
     count = whole.injected_x.shape[0]
     if kept.numel() == count:
         return whole
@@ -270,7 +330,7 @@ def _with_nodes(whole: Perturbation, kept: Tensor, num_nodes: int) -> Perturbati
 
 
 def _linked(perturbation: Perturbation, num_nodes: int) -> Tensor:
-    """bool [n], the injected nodes that have a link."""
+    """Injected nodes that have a link, bool [n]."""
     linked = torch.zeros(perturbation.injected_x.shape[0], dtype=torch.bool)
     new, other = perturbation.injected_edges
     linked[new] = True
@@ -278,8 +338,8 @@ def _linked(perturbation: Perturbation, num_nodes: int) -> Tensor:
     return linked
 
 
-def _flipped(scene: Scene, after: Tensor) -> tuple[tuple[int, int, int, int], ...]:
-    columns = (scene.targets, scene.classes, scene.before, after)
+def _flipped(replay: Replay, after: Tensor) -> tuple[tuple[int, int, int, int], ...]:
+    columns = (replay.targets, replay.classes, replay.before, after)
     rows = list(zip(*(each.tolist() for each in columns), strict=True))
     changed = [(t, y, old, new) for t, y, old, new in rows if old != new]
     return tuple(sorted(changed, key=lambda row: (row[2] != row[1], row[0])))

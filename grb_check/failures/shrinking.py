@@ -1,4 +1,4 @@
-"""Delta debugging: a small part of what breaks something, that still breaks it. Knows no graphs."""
+"""Delta debugging: find a small part of a failing input that still fails. Knows no graphs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Breaks = Callable[[Sequence[Unit]], bool]
 
 @dataclass(frozen=True)
 class Shrunk(Generic[Unit]):
-    """What is left.
+    """The result of a search.
 
     Attributes:
-        units: which break it, in their order.
-        minimal: whether it is known that none of them can be left out alone.
+        units: a breaking part, in the given order.
+        minimal: whether every single unit was tried, and none can be left out.
     """
 
     units: tuple[Unit, ...]
@@ -26,14 +26,15 @@ class Shrunk(Generic[Unit]):
 
 @dataclass
 class Patience:
-    """How many tests may be made, and for how long; counts them.
-
-    One may serve several searches, which then share it.
+    """A budget of tests and time; several searches may share one.
 
     Args:
-        tests: at most.
-        seconds: from its making on, at most; the test that is running is not stopped.
+        tests: largest number of tests.
+        seconds: largest time from construction on; a running test is not stopped.
         clock: in seconds.
+
+    Attributes:
+        made: number of tests so far.
     """
 
     tests: int
@@ -48,7 +49,7 @@ class Patience:
         """Count a test that is about to be made.
 
         Raises:
-            Impatient: there may be no more.
+            Impatient: the tests or the time are used up.
         """
         if self.made >= self.tests or self.clock() >= self._end:
             raise Impatient
@@ -56,37 +57,37 @@ class Patience:
 
 
 class Impatient(Exception):
-    """The tests, or the time for them, are spent."""
+    """The tests, or the time for them, are used up."""
 
 
 def shrink(units: Sequence[Unit], breaks: Breaks[Unit], patience: Patience) -> Shrunk[Unit]:
-    """A small part of the units that still breaks.
+    """Return a small part of the units that still breaks.
 
-    First the shortest breaking beginning, by bisection: good where the units that matter most come
-    first. Then blocks are left out from its end on, each half as long as those before, and at last
-    single units until none can be left out: `Simplifying and Isolating Failure-Inducing Input
-    <https://doi.org/10.1109/32.988498>`_ (Zeller and Hildebrandt 2002, minimising delta debugging
-    without its subsets, which bisection replaces). Nothing is assumed of `breaks`: every step is
-    tested, so that the result breaks whatever is left out between.
+    Bisection finds the shortest breaking prefix, which is short if the units that matter most come
+    first. Then blocks are left out from its end on, each round with blocks of half the length, and
+    at last single units until none can be left out: `Simplifying and Isolating Failure-Inducing
+    Input <https://doi.org/10.1109/32.988498>`_ (Zeller and Hildebrandt 2002, minimising delta
+    debugging without its subsets, which bisection replaces). `breaks` need not be monotone: every
+    step is tested.
 
     Args:
-        units: that break together, which the caller has seen.
-        breaks: whether some of them, in their order, do.
-        patience: what is left of it is spent here.
+        units: all of them together break, as the caller has tested.
+        breaks: whether some of them, in their order, break.
+        patience: budget of tests and time.
 
     Returns:
-        1-minimal where patience lasted.
+        A 1-minimal part, unless the patience ran out.
     """
     best = tuple(units)
     try:
-        for fewer in _ever_fewer(best, breaks, patience):
+        for fewer in _smaller_parts(best, breaks, patience):
             best = fewer
     except Impatient:
         return Shrunk(best, minimal=False)
     return Shrunk(best, minimal=True)
 
 
-def _ever_fewer(
+def _smaller_parts(
     units: tuple[Unit, ...], breaks: Breaks[Unit], patience: Patience
 ) -> Iterator[tuple[Unit, ...]]:
     def test(part: tuple[Unit, ...]) -> bool:
@@ -98,7 +99,7 @@ def _ever_fewer(
     if test(()):
         yield ()
         return
-    for fewer in _beginnings(units, test):
+    for fewer in _prefixes(units, test):
         units = fewer
         yield units
     size = len(units) // 2
@@ -107,13 +108,13 @@ def _ever_fewer(
             units = fewer
             yield units
         size //= 2
-    yield from _without_single_ones(units, test)
+    yield from _without_single_units(units, test)
 
 
-def _beginnings(
+def _prefixes(
     units: tuple[Unit, ...], test: Callable[[tuple[Unit, ...]], bool]
 ) -> Iterator[tuple[Unit, ...]]:
-    """Beginnings that break, ever shorter; the empty one does not."""
+    """Breaking prefixes, ever shorter; the empty one does not break."""
     not_enough, enough = 0, len(units)
     while enough - not_enough > 1:
         middle = (enough + not_enough) // 2
@@ -137,10 +138,10 @@ def _without_blocks(
         end = start
 
 
-def _without_single_ones(
+def _without_single_units(
     units: tuple[Unit, ...], test: Callable[[tuple[Unit, ...]], bool]
 ) -> Iterator[tuple[Unit, ...]]:
-    """Round and round, until each one has been tried since the last one was left out."""
+    """Leave out single units, until each has been tried since the last one was left out."""
     place, to_try = len(units), len(units)
     while to_try > 0:
         place = (place or len(units)) - 1

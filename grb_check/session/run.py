@@ -39,7 +39,7 @@ from grb_check.settings.raw_values import read_raw
 from grb_check.settings.settings import Settings, check_thresholds, read, read_places
 
 if TYPE_CHECKING:
-    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.evaluation.evaluator import CaseResult, Evaluator
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.baselines.comparison import Comparison
     from grb_check.gate.limits import Verdict
@@ -175,7 +175,7 @@ class Run:
             self._subjects[label] = as_subject(spec.target, spec.args, spec.label)
         return self._subjects[label]
 
-    def evaluate(self, case: Case, model: Any, node: pytest.Item) -> Outcome:
+    def evaluate(self, case: Case, model: Any, node: pytest.Item) -> CaseResult:
         """Run a case on what the fixture `grb_model` gave."""
         marked = [
             mark.kwargs["repeats"]
@@ -183,19 +183,19 @@ class Run:
             if "repeats" in mark.kwargs
         ]
         repeats = int(marked[0]) if marked else self.settings.repeats
-        return self.evaluator.outcome(
+        return self.evaluator.case_result(
             _subject(model), self._source(case.dataset), case, repeats, self._selected
         )
 
     def keep(
-        self, node: pytest.Item, model: Any, outcome: Outcome, verdict: Verdict | None
+        self, node: pytest.Item, model: Any, result: CaseResult, verdict: Verdict | None
     ) -> Kept | None:
         """Keep what made a test fail, so that it can be replayed; None where nothing is wanted.
 
         Args:
-            node: the test, whose outcome was the last one.
+            node: the test.
             model: what the fixture `grb_model` gave.
-            outcome: that it failed on.
+            result: that it failed on.
             verdict: of the gate; None where the test judges by itself.
         """
         from grb_check.failures.record_failure import Failure, Places, keep, worth_keeping
@@ -206,8 +206,9 @@ class Run:
         failure = Failure(
             node_id=node.nodeid,
             subject=_subject(model),
-            source=self._source(outcome.case.dataset),
-            outcome=outcome,
+            source=self._source(result.outcome.case.dataset),
+            outcome=result.outcome,
+            perturbations=result.perturbations,
             verdict=verdict,
         )
         here = self._config.invocation_params.dir

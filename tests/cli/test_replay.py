@@ -18,7 +18,6 @@ from grb_check import datasets
 from grb_check.__main__ import main
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
-from grb_check.evaluation.before_and_after import Scene
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.store import Store
 from grb_check.failures.evidence import (
@@ -30,7 +29,7 @@ from grb_check.failures.evidence import (
     read,
     write,
 )
-from grb_check.failures.record_failure import sizes
+from grb_check.failures.replay import Replay, replaying, sizes
 from grb_check.victims.subject import as_subject
 
 MODELS = """
@@ -94,16 +93,16 @@ def failed(home: Path, model: str, name: str) -> None:
     case = Case("tiny", "full", "modification", "grbcd+white-box")
     repeats = []
     for seed in range(2):
-        with evaluator.scene(as_subject(model), source, case, seed) as scene:
-            perturbation = Perturbation(added_edges=between_classes(scene))
+        with replaying(evaluator, as_subject(model), source, case, seed) as found:
+            perturbation = Perturbation(added_edges=between_classes(found))
             repeats.append(
                 KeptRepeat(
                     seed=seed,
-                    clean=scene.accuracy(scene.before),
-                    attacked=scene.accuracy(scene.after(perturbation)),
+                    clean=found.accuracy(found.before),
+                    attacked=found.accuracy(found.after(perturbation)),
                     method="adaptive",
                     member="",
-                    weights=scene.ready.weights,
+                    weights=found.model.weights,
                     perturbation=perturbation,
                 )
             )
@@ -129,13 +128,14 @@ def failed(home: Path, model: str, name: str) -> None:
     write(home / f"{name}.npz", kept)
 
 
-def between_classes(scene: Scene) -> Tensor:
+def between_classes(found: Replay) -> Tensor:
     """int64 [2, m], as many new edges between targets of different classes as are allowed."""
-    pairs = torch.combinations(scene.targets).T
-    codes = scene.graph.edge_index[0] * scene.graph.num_nodes + scene.graph.edge_index[1]
-    present = torch.isin(pairs[0] * scene.graph.num_nodes + pairs[1], codes)
-    differ = scene.graph.y[pairs[0]] != scene.graph.y[pairs[1]]
-    return pairs[:, differ & ~present][:, ::40][:, : scene.threat.edge_budget]
+    pairs = torch.combinations(found.targets).T
+    graph = found.graph
+    codes = graph.edge_index[0] * graph.num_nodes + graph.edge_index[1]
+    present = torch.isin(pairs[0] * graph.num_nodes + pairs[1], codes)
+    differ = graph.y[pairs[0]] != graph.y[pairs[1]]
+    return pairs[:, differ & ~present][:, ::40][:, : found.threat.edge_budget]
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_an_error_of_another_kind_is_no_failure_of_the_model(
     def fails(*_: object) -> None:
         raise MemoryError("no memory")
 
-    monkeypatch.setattr(Scene, "after", fails)
+    monkeypatch.setattr(Replay, "after", fails)
     code, lines = replay("kept.npz")
     assert code == 125
     assert lines[-1] == "MemoryError: no memory"

@@ -24,10 +24,9 @@ import grb_check
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
-from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError, ModelError, UsageError
-from grb_check.evaluation import evaluator as evaluator_module
-from grb_check.evaluation import own_models, white_box
+from grb_check.evaluation import own_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.store import Store, StoreWarning
 from grb_check.gradients.victim import Victim
@@ -137,7 +136,7 @@ def test_attacks_never_see_true_labels_of_test_nodes(
 ) -> None:
     """With other true labels at the test nodes, the attack is shown the same graph."""
     seen: list[Data] = []
-    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Spy(seen))
+    monkeypatch.setattr(repeats, "load_attack", lambda *_: Spy(seen))
     outcome(tiny)
     test = np.load(tiny / "index.npz")["index_test"]
     labels = np.load(tiny / "labels.npz")["data"]
@@ -176,7 +175,7 @@ def test_a_white_box_attack_is_given_the_model_under_test(
 ) -> None:
     """Anew in every run; of the reference GCN only the first run needs it."""
     attack = Informed(Memory(), Memory())
-    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: attack)
+    monkeypatch.setattr(repeats, "load_attack", lambda *_: attack)
     monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
     cold = outcome(tiny, store=tmp_path / "store")
     assert [type(model.module) for model in attack.models] == [Net, GCN]
@@ -199,7 +198,7 @@ def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.Monkey
     evaluator = Evaluator(store=Store(None), device="cpu", progress=progress)
     source, case = datasets.find(str(tiny)), Case("tiny", "easy", "injection", "rnd")
     for attack in (Spy([]), Informed(Memory(), Memory())):
-        monkeypatch.setattr(evaluator_module, "load_attack", lambda *_, attack=attack: attack)
+        monkeypatch.setattr(repeats, "load_attack", lambda *_, attack=attack: attack)
         evaluator.outcome(as_subject(Net), source, case, 1)
     wanted = [label.rpartition("repeat ")[2] for label in labels if "attacking" in label]
     assert wanted == ["1/1, attacking", "1/1, attacking, white-box"]
@@ -213,14 +212,14 @@ def test_an_unknown_surrogate_is_an_error_before_any_training(
     class Asking(Spy):
         surrogates = ("gcn", "gat")
 
-    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Asking([]))
+    monkeypatch.setattr(repeats, "load_attack", lambda *_: Asking([]))
     with pytest.raises(UsageError, match=r"unknown surrogate 'gat'.*allowed: gcn, gcn_ln, gin"):
         outcome(tiny, lambda: pytest.fail("the model was built"))
 
 
 def test_an_attack_over_its_budget_is_refused(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No figure is reported for a perturbation that does not verify."""
-    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Greedy([]))
+    monkeypatch.setattr(repeats, "load_attack", lambda *_: Greedy([]))
     with pytest.raises(BudgetError):
         outcome(tiny)
 
@@ -357,7 +356,7 @@ def test_nodes_outside_the_split_have_no_true_labels_for_attacks(
 ) -> None:
     """An attacker knows the labels of training and validation nodes only."""
     seen: list[Data] = []
-    monkeypatch.setattr(evaluator_module, "load_attack", lambda *_: Spy(seen))
+    monkeypatch.setattr(repeats, "load_attack", lambda *_: Spy(seen))
     with np.load(tiny / "index.npz") as archive:
         index = dict(archive)
     index["index_train"], spare = index["index_train"][:-20], index["index_train"][-20:]
@@ -408,7 +407,7 @@ def untrained() -> grb_check.Trained:
 def attacks_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of attacks in the order in which they are made, from now on."""
     made: list[str] = []
-    load = evaluator_module.load_attack
+    load = repeats.load_attack
 
     class Counted:
         def __init__(self, attack: Any) -> None:
@@ -421,7 +420,7 @@ def attacks_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             made.append(self.attack.name)
             return self.attack.perturb(*given)
 
-    monkeypatch.setattr(evaluator_module, "load_attack", lambda *given: Counted(load(*given)))
+    monkeypatch.setattr(repeats, "load_attack", lambda *given: Counted(load(*given)))
     return made
 
 
@@ -443,7 +442,11 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
 
     def run(*cases: Case) -> list[grb_check.Outcome]:
         evaluator = Evaluator(store=Store(None), device="cpu")
-        return [evaluator.outcome(subject, source, case, 2, MEMBERS) for case in cases]
+        results = [evaluator.case_result(subject, source, case, 2, MEMBERS) for case in cases]
+        for outcome, perturbations in results:
+            applied = [digest(each.tensors())[:16] for each in perturbations]
+            assert [each.perturbation for each in outcome.repeats] == applied
+        return [outcome for outcome, _ in results]
 
     rnd, dice, last = run(*members, worst)
     assert made == ["rnd", "rnd", "dice", "dice"]

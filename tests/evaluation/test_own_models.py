@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import nn
 
-from grb_check.evaluation.own_models import Ready
+from grb_check.evaluation.own_models import TrainedModel
 
 
 def weights(module: nn.Module) -> str:
     victim: Any = SimpleNamespace(module=module)
-    return Ready(victim, torch.zeros(1)).weights
+    return TrainedModel(victim, torch.zeros(1)).weights
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)

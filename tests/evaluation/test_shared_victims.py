@@ -20,11 +20,9 @@ from grb_check import adversarial_training
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.arena import Arena
-from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.shared_victims import SharedVictims, victim_key
-from grb_check.evaluation.store import Store
-from grb_check.evaluation.visible_state import digest_of, tensors_of
+from grb_check.evaluation.trained_victims import TrainedVictims
+from grb_check.evaluation.weights import digest_of, tensors_of
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
 from grb_check.training.nodes import TrainingSettings, fit_with
@@ -146,7 +144,7 @@ class Worker:
     trainings: list[str] = field(default_factory=list)
 
     def victim(self, make: Callable[[], object], seed: int = 0) -> Victim:
-        lesson = SharedVictims(self.folder).lesson(f"key{seed}", self.dataset, seed)
+        lesson = SharedVictims(self.folder).hook_of(f"key{seed}", self.dataset, seed)
 
         def counted(pupil: Adapter, learn: Callable[[], Adapter], probed: bool) -> Adapter:
             def learn_and_count() -> Adapter:
@@ -385,9 +383,8 @@ def test_a_claim_is_that_of_the_first_until_it_is_done(tmp_path: Path) -> None:
     assert second.claim("key0")
 
 
-def _arena(shared: SharedVictims | None) -> Arena:
-    own = OwnModels(NODES, "print", Store(None), CPU)
-    return Arena(NODES, "print", own, CPU, shared=shared)
+def _victims(shared: SharedVictims | None) -> TrainedVictims:
+    return TrainedVictims(NODES, "print", CPU, shared)
 
 
 def test_a_worker_trains_ahead_while_another_trains(tmp_path: Path) -> None:
@@ -404,16 +401,16 @@ def test_a_worker_trains_ahead_while_another_trains(tmp_path: Path) -> None:
         return SelfTrained(net, fit)
 
     subject = Subject(("pkg:build", "[]"), "build", factory)
-    arena = _arena(SharedVictims(tmp_path))
+    victims = _victims(SharedVictims(tmp_path))
     keys = [victim_key(subject, NODES, "print", seed) for seed in range(4)]
     assert len(set(keys)) == 4
     other = SharedVictims(tmp_path)
     assert all(key is not None and other.claim(key) for key in (keys[0], keys[2]))
-    ready = [arena.victim(subject, seed, range(seed + 1, 4)) for seed in range(4)]
+    ready = [victims.get(subject, seed, range(seed + 1, 4)) for seed in range(4)]
     assert order == [1, 3, 0, 2]
-    by_itself = _arena(None)
+    by_itself = _victims(None)
     for seed in range(4):
-        assert same(by_itself.victim(subject, seed).victim, ready[seed].victim)
+        assert same(by_itself.get(subject, seed).victim, ready[seed].victim)
 
 
 def test_what_a_fixture_made_and_what_is_finished_is_not_shared(tmp_path: Path) -> None:
@@ -421,6 +418,6 @@ def test_what_a_fixture_made_and_what_is_finished_is_not_shared(tmp_path: Path) 
     assert victim_key(as_subject(Net), NODES, "print", 0) is None
     assert victim_key(as_subject(Trained(Net())), NODES, "print", 0) is None
     subject = Subject(("pkg:build", "[]"), "build", lambda: Trained(Net().eval()))
-    arena = _arena(SharedVictims(tmp_path))
-    arena.victim(subject, 0, range(1, 3))
+    victims = _victims(SharedVictims(tmp_path))
+    victims.get(subject, 0, range(1, 3))
     assert not list(tmp_path.glob("*.npz"))

@@ -34,7 +34,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import BudgetError
 from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import OwnModels, Ready
+from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.evaluation.trials import Measured, Trial, black_box, on_model
@@ -86,7 +86,7 @@ def test_an_attack_may_write_into_the_targets_that_it_is_given() -> None:
     given = replace(trial(Writing()), threat=replace(THREAT, targets=targets))
     written = black_box(given, victim)
     assert torch.equal(targets, TARGETS)
-    assert written.victim == black_box(trial(Spy()), victim).victim
+    assert written.measurement.victim == black_box(trial(Spy()), victim).measurement.victim
 
 
 def named(name: str, folder: Path | None = None) -> Trial:
@@ -103,7 +103,7 @@ def test_two_spellings_of_one_attack_are_one_attack(tmp_path: Path, order: tuple
     kept = black_box(named(first, tmp_path), ready()).perturbation
     found = black_box(named(second, tmp_path), ready())
     alone = black_box(named(second), ready()).perturbation
-    assert found.from_store
+    assert found.measurement.from_store
     for one, other in zip(kept.tensors(), alone.tensors(), strict=True):
         assert torch.equal(one, other)
 
@@ -118,7 +118,9 @@ def test_variants_of_an_attack_start_from_the_same_links() -> None:
 
 
 @pytest.mark.parametrize("measure", [black_box, white_box])
-def test_an_attack_over_its_budget_is_refused(measure: Callable[[Trial, Ready], Measured]) -> None:
+def test_an_attack_over_its_budget_is_refused(
+    measure: Callable[[Trial, TrainedModel], Measured],
+) -> None:
     """Whatever it knows."""
     with pytest.raises(BudgetError):
         measure(trial(Spy(count=3)), ready())
@@ -133,9 +135,9 @@ def test_an_ensemble_is_trained_once_and_kept(tmp_path: Path, trained: list[str]
     second = black_box(trial(warm, tmp_path), ready())
     assert len(trained) == 4
     assert warm.seen == []
-    assert (first.from_store, second.from_store) == (False, True)
-    assert second.victim == first.victim
-    assert second.reference == first.reference
+    assert (first.measurement.from_store, second.measurement.from_store) == (False, True)
+    assert second.measurement.victim == first.measurement.victim
+    assert second.measurement.reference == first.measurement.reference
 
 
 def test_stored_members_serve_another_attack(tmp_path: Path, trained: list[str]) -> None:
@@ -171,14 +173,16 @@ def test_what_has_no_key_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Store, "save_perturbation", refuse)
     for _ in range(2):
         attack = Changing("black-box")
-        assert not black_box(trial(attack, tmp_path), ready()).from_store
+        assert not black_box(trial(attack, tmp_path), ready()).measurement.from_store
         assert attack.calls == 1
     assert len(entries(tmp_path)) == 3
 
 
 def test_a_black_box_attack_that_leaves_budget_is_told(tmp_path: Path) -> None:
     """One of two nodes; nothing else is looked at."""
-    full, half = (black_box(trial(Spy(count=count), tmp_path), ready()) for count in (2, 1))
+    full, half = (
+        black_box(trial(Spy(count=count), tmp_path), ready()).measurement for count in (2, 1)
+    )
     assert full.diagnostics == ()
     assert [each.name for each in half.diagnostics] == ["budget-unused"]
     assert half.diagnostics[0].text == "1 of 2 injected nodes used (limit 90%)"
@@ -207,4 +211,4 @@ def test_an_attack_on_graphs_cannot_raise_their_budgets() -> None:
     case = Case("rings-and-stars", "full", "modification", "greedy")
     given = Trial(own, Greedy(), threat_for(dataset, "full", "modification"), case, 0)
     with pytest.raises(BudgetError, match="its budget is 1"):
-        on_model(given, Ready(victim, dataset.graph.y))
+        on_model(given, TrainedModel(victim, dataset.graph.y))

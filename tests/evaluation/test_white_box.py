@@ -31,7 +31,7 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, 
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError
 from grb_check.evaluation import own_models
-from grb_check.evaluation.own_models import Ready, predict
+from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.evaluation.trials import Trial, black_box
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
@@ -63,7 +63,7 @@ def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
         assert torch.equal(seen.graph.y, DATASET.graph.y)
         assert seen.graph is not DATASET.graph
     assert not torch.equal(victim.predicted, DATASET.graph.y)
-    assert not measured.from_store
+    assert not measured.measurement.from_store
 
 
 def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
@@ -86,7 +86,7 @@ def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
     second = white_box(trial(warm, tmp_path), ready(noise=0.1))
     assert (len(cold.seen), len(warm.seen)) == (2, 1)
     assert entries(tmp_path) == kept
-    assert second.reference == first.reference
+    assert second.measurement.reference == first.measurement.reference
 
 
 def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> None:
@@ -133,12 +133,12 @@ def test_nothing_of_an_attack_without_a_key_is_stored(tmp_path: Path) -> None:
     variant, since nothing sets its knowledge."""
     for _ in range(2):
         attack = Changing("white-box")
-        assert white_box(trial(attack, tmp_path), ready()).method == "adaptive"
+        assert white_box(trial(attack, tmp_path), ready()).measurement.method == "adaptive"
         assert attack.calls == 2
     assert len(entries(tmp_path)) == 3
 
 
-def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> Ready:
+def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> TrainedModel:
     """The often wrong victim with another forward."""
 
     class Opaque(Linear):
@@ -147,7 +147,7 @@ def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> Ready:
 
     torch.manual_seed(0)
     victim = Victim(Adapter(Opaque().eval().requires_grad_(False), "opaque", PLAIN), 3)
-    return Ready(victim, predict(victim, DATASET.graph, 0))
+    return TrainedModel(victim, predict(victim, DATASET.graph, 0))
 
 
 def detached(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -185,7 +185,7 @@ class Gradual(Spy):
 
 
 def right(measured: Any) -> float:
-    return measured.victim.attacked
+    return measured.measurement.victim.attacked
 
 
 @pytest.mark.parametrize("forward", [detached, through_numpy])
@@ -195,8 +195,8 @@ def test_a_search_by_answers_stands_in_where_there_is_no_gradient(
     """It is no weaker than the attack on any surrogate, and says why it was needed."""
     victim, given = opaque(forward), trial(Gradual())
     found = white_box(given, victim)
-    assert found.method == "score-based"
-    (note,) = [each for each in found.notes if "score-based" in each]
+    assert found.measurement.method == "score-based"
+    (note,) = [each for each in found.measurement.notes if "score-based" in each]
     assert note.startswith("spy: ")
     assert note.endswith(": score-based search instead")
     verify(found.perturbation, DATASET.graph, THREAT)
@@ -241,7 +241,7 @@ class Pushing(Spy):
         return Perturbation(injected_x=x, injected_edges=torch.stack([injected, zeros.repeat(2)]))
 
 
-def trained_victim() -> Ready:
+def trained_victim() -> TrainedModel:
     """A GCN that is often right."""
     return trial(Spy()).own.surrogate("gcn")
 
@@ -253,21 +253,21 @@ def test_the_stronger_one_counts() -> None:
     adaptive = white_box(trial(Pushing(adaptive=strong, transferred=weak)), victim)
     moved = white_box(trial(Pushing(adaptive=weak, transferred=strong)), victim)
     tied = white_box(trial(Pushing(adaptive=strong, transferred=strong)), victim)
-    assert [each.method for each in (adaptive, moved, tied)] == [
+    assert [each.measurement.method for each in (adaptive, moved, tied)] == [
         "adaptive",
         "transferred",
         "adaptive",
     ]
     assert right(moved) == right(adaptive) == right(tied) < victim_clean(victim)
-    assert adaptive.notes == tied.notes == ()
-    assert moved.notes == (
+    assert adaptive.measurement.notes == tied.measurement.notes == ()
+    assert moved.measurement.notes == (
         "spy: the perturbation made on a surrogate beat the one on the model itself, and counts",
     )
-    assert "transfer-stronger" in {each.name for each in moved.diagnostics}
-    assert "transfer-stronger" not in {each.name for each in adaptive.diagnostics}
+    assert "transfer-stronger" in {each.name for each in moved.measurement.diagnostics}
+    assert "transfer-stronger" not in {each.name for each in adaptive.measurement.diagnostics}
 
 
-def victim_clean(victim: Ready) -> float:
+def victim_clean(victim: TrainedModel) -> float:
     targets = THREAT.targets
     return float((victim.predicted[targets] == DATASET.graph.y[targets]).float().mean())
 
@@ -275,8 +275,9 @@ def victim_clean(victim: Ready) -> float:
 def test_the_reference_gets_the_same_treatment(tmp_path: Path) -> None:
     """The stronger of two counts against it as well."""
     both = Pushing(adaptive=0.0, transferred=4.0)
-    moved = black_box(trial(replace(both, knowledge="black-box")), ready())
-    assert white_box(trial(both, tmp_path), ready()).reference == moved.reference
+    moved = black_box(trial(replace(both, knowledge="black-box")), ready()).measurement
+    found = white_box(trial(both, tmp_path), ready()).measurement
+    assert found.reference == moved.reference
 
 
 def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
@@ -285,7 +286,7 @@ def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: P
     kept = entries(tmp_path)
     for attack in (Pushing(transferred=4.0), OwnAttack(Pushing(transferred=4.0))):
         found = white_box(trial(attack, tmp_path), trained_victim())
-        assert (found.method, found.from_store) == ("transferred", True)
+        assert (found.measurement.method, found.measurement.from_store) == ("transferred", True)
     assert len(entries(tmp_path) - kept) == 2  # random injection, and the reference's scores
 
 
@@ -302,8 +303,8 @@ def test_a_search_stands_beside_an_attack_whose_gradients_are_zero() -> None:
     targets = THREAT.targets
     left = predict(victim.victim, alone, 0)[targets] == DATASET.graph.y[targets]
     assert right(strong) <= float(left.float().mean())
-    assert "no-gradient" in {each.name for each in strong.diagnostics}
-    assert strong.method in ("adaptive", "score-based")
+    assert "no-gradient" in {each.name for each in strong.measurement.diagnostics}
+    assert strong.measurement.method in ("adaptive", "score-based")
 
 
 def pushed() -> Any:
@@ -375,8 +376,8 @@ def flips(isolate: bool) -> Trial:
 def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
     """No node loses its last edge where the attack has that setting; the note names the attack."""
     found = white_box(flips(isolate), opaque(detached))
-    assert found.method == "score-based"
-    assert found.notes == (
+    assert found.measurement.method == "score-based"
+    assert found.measurement.notes == (
         "flipping: no structure gradient of this model: score-based search instead",
     )
     verify(found.perturbation, DATASET.graph, flips(isolate).threat)
@@ -417,5 +418,5 @@ def test_an_attack_that_refuses_to_be_black_box_stands_alone() -> None:
                 raise ValueError("knowledge is black-box, allowed is white-box")
 
     found = white_box(trial(OwnAttack(Proud("white-box"))), ready())
-    assert found.method == "adaptive"
-    assert "transfer-stronger" not in {each.name for each in found.diagnostics}
+    assert found.measurement.method == "adaptive"
+    assert "transfer-stronger" not in {each.name for each in found.measurement.diagnostics}

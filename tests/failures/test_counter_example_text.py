@@ -24,7 +24,9 @@ RECORD = {
 
 def test_one_line_counts_every_part() -> None:
     """And says whether the search came to its end."""
-    counts = "1 edge added, 2 edges removed, 2 injected nodes, 22 links, 1 node with other features"
+    counts = (
+        "1 edge added, 2 edges removed, 2 injected nodes, 22 links, 1 node with modified features"
+    )
     line = f"smallest counter-example: 27 of 1,200 changes ({counts}): drop 37.5% > 30.0%"
     assert summary(RECORD) == line
     assert summary({**RECORD, "minimal": False}) == (
@@ -49,9 +51,9 @@ def test_all_of_it_is_shown_but_for_what_is_too_long() -> None:
         "nodes injected: 2",
         f"  injected node 0: linked to {links} and 2 more",
         "  injected node 1: linked to nothing",
-        "nodes with other features: 1",
+        "nodes with modified features: 1",
         "  7",
-        "predictions that change: 21",
+        "changed predictions: 21",
         *(f"  node {each} (class 1): 1 -> 0" for each in range(20)),
         "  ... and 1 more",
     ]

@@ -18,8 +18,7 @@ from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases.metrics import relative_drop
 from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset
 from grb_check.errors import ModelError
-from grb_check.evaluation.before_and_after import Scene
-from grb_check.evaluation.own_models import Ready, predict
+from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.failures.counter_examples import (
     Smallest,
     _linked,
@@ -31,6 +30,7 @@ from grb_check.failures.counter_examples import (
 )
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Limits
+from grb_check.failures.replay import Replay
 from grb_check.failures.shrinking import Patience
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import PLAIN, Adapter, parse_convention
@@ -58,6 +58,17 @@ class Fitted(torch.nn.Module):
         return (x + around) @ self.weight
 
 
+class Weighted(Fitted):
+    """Takes weights of edges, so that their effects are known to first order."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        messages = x[edge_index[1]]
+        if edge_weight is not None:
+            messages = edge_weight[:, None] * messages
+        around = torch.zeros_like(x).index_add(0, edge_index[0], messages)
+        return (x + around) @ self.weight
+
+
 class RingsAndStars(torch.nn.Module):
     """Class 0 for graphs with at least as many edges as nodes, such as rings; stars have fewer."""
 
@@ -71,15 +82,15 @@ class RingsAndStars(torch.nn.Module):
         return torch.cat([beyond, -beyond], dim=1)
 
 
-def scene_of(module: torch.nn.Module, graph: Data, threat: Threat, victim: Victim | None = None):
+def replay_of(module: torch.nn.Module, graph: Data, threat: Threat, victim: Victim | None = None):
     if victim is None:
         victim = Victim(Adapter(module.eval().requires_grad_(False), "tiny", PLAIN), 3)
-    return Scene(Ready(victim, predict(victim, graph, 0)), graph, threat, 0)
+    return Replay(TrainedModel(victim, predict(victim, graph, 0)), graph, threat, 0)
 
 
 @cache
-def scene() -> Scene:
-    return scene_of(Fitted(), DATASET.graph, Threat(**ANYTHING))
+def replay() -> Replay:
+    return replay_of(Fitted(), DATASET.graph, Threat(**ANYTHING))
 
 
 def injection(count: int = 6, links: int = 8, seed: int = 0) -> Perturbation:
@@ -113,19 +124,19 @@ def modification(count: int = 40, seed: int = 0) -> Perturbation:
     )
 
 
-def drop_of(stage: Scene, perturbation: Perturbation) -> float:
+def drop_of(stage: Replay, perturbation: Perturbation) -> float:
     """Measured with nothing of what is tested."""
 
     def accuracy(graph: Data) -> float:
         with torch.no_grad():
-            predicted = stage.ready.victim(graph.x, graph.edge_index).argmax(1)
+            predicted = stage.model.victim(graph.x, graph.edge_index).argmax(1)
         right = predicted[stage.targets] == stage.graph.y[stage.targets]
         return float(right.numpy().mean())
 
     return relative_drop(accuracy(stage.graph), accuracy(apply(stage.graph, perturbation)))
 
 
-def checked(stage: Scene, whole: Perturbation, limit: float) -> Smallest:
+def checked(stage: Replay, whole: Perturbation, limit: float) -> Smallest:
     found = smallest(stage, whole, Limits(drop=limit))
     assert found is not None
     assert drop_of(stage, found.perturbation) == pytest.approx(found.drop)
@@ -142,7 +153,7 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
 ) -> None:
     """Nor any node; and what is left was in the whole one, under other numbers."""
     whole = injection(seed=seed)
-    found = checked(scene(), whole, limit)
+    found = checked(replay(), whole, limit)
     part = found.perturbation
     generous = Threat(
         **ANYTHING, injected_nodes=6, edges_per_injected_node=9, feature_range=(-99.0, 99.0)
@@ -153,8 +164,8 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
     ends = [set(pair) for pair in (part.injected_edges + torch.tensor([[NODES], [0]])).T.tolist()]
     nodes = [{each for each in links if node in ends[each]} for node in range(NODES, NODES + 6)]
     for left_out in [*({each} for each in links), *filter(None, nodes)]:
-        fewer = _of_links(scene(), part, [each for each in links if each not in left_out])
-        assert drop_of(scene(), fewer) <= limit
+        fewer = _of_links(replay(), part, [each for each in links if each not in left_out])
+        assert drop_of(replay(), fewer) <= limit
     assert bool(_linked(part, NODES).all())
     assert {tuple(row) for row in part.injected_x.tolist()} <= {
         tuple(row) for row in whole.injected_x.tolist()
@@ -169,7 +180,7 @@ def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
 ) -> None:
     """Edges added and removed and features, each of which is needed."""
     whole = modification(seed=seed)
-    found = checked(scene(), whole, limit)
+    found = checked(replay(), whole, limit)
     part = found.perturbation
     for name in ("added_edges", "removed_edges"):
         columns = {tuple(pair) for pair in getattr(part, name).T.tolist()}
@@ -180,7 +191,7 @@ def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
         pairs = getattr(part, name)
         for left_out in range(pairs.shape[1]):
             rest = torch.arange(pairs.shape[1]) != left_out
-            assert drop_of(scene(), replace(part, **{name: pairs[:, rest]})) <= limit
+            assert drop_of(replay(), replace(part, **{name: pairs[:, rest]})) <= limit
 
 
 def test_useless_parts_go() -> None:
@@ -192,7 +203,7 @@ def test_useless_parts_go() -> None:
         injected_x=torch.cat([whole.injected_x, torch.zeros(2, 8)]),
         injected_edges=torch.cat([whole.injected_edges, useless], dim=1),
     )
-    found = checked(scene(), grown, 0.05)
+    found = checked(replay(), grown, 0.05)
     assert found.perturbation.injected_x.shape[0] <= 3
     assert found.units_before == count_units(whole, NODES) + 6
     assert not set(found.perturbation.injected_edges[1].tolist()) & set(others[:5].tolist())
@@ -200,45 +211,45 @@ def test_useless_parts_go() -> None:
 
 def test_what_fails_without_any_change_is_left_with_none() -> None:
     """A negative limit, which no model that loses nothing keeps."""
-    found = checked(scene(), injection(), -0.5)
+    found = checked(replay(), injection(), -0.5)
     assert (found.units_after, found.minimal, found.drop) == (0, True, 0.0)
 
 
 def test_what_keeps_its_limits_has_no_counter_example() -> None:
     """Nor has a case without any; the clean floor is not asked."""
-    assert smallest(scene(), injection(), Limits(drop=0.99)) is None
-    assert smallest(scene(), injection(), Limits(clean=1.0)) is None
-    assert smallest(scene(), injection(), Limits(drop=0.99, clean=1.0)) is None
+    assert smallest(replay(), injection(), Limits(drop=0.99)) is None
+    assert smallest(replay(), injection(), Limits(clean=1.0)) is None
+    assert smallest(replay(), injection(), Limits(drop=0.99, clean=1.0)) is None
 
 
 def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
     """As scattered sums on a GPU may: what is shown has to break the limit."""
     whole, times = injection(), iter([True])
 
-    class Forgetful(Scene):
+    class Forgetful(Replay):
         def after(self, perturbation: Perturbation) -> Tensor:
             return super().after(perturbation) if next(times, False) else self.before
 
-    sure = scene()
-    stage = Forgetful(sure.ready, sure.graph, sure.threat, sure.seed)
-    with pytest.raises(ModelError, match="asked again about the same graph it answers"):
+    sure = replay()
+    stage = Forgetful(sure.model, sure.graph, sure.threat, sure.seed)
+    with pytest.raises(ModelError, match="called again on the same graph it predicts"):
         smallest(stage, whole, Limits(drop=0.02), Patience(0, 60.0))
 
 
 def test_a_regression_is_shrunk_to_the_accuracy_that_the_baseline_leaves() -> None:
     """The limit is said as a drop."""
-    clean = scene().accuracy(scene().before)
-    found = smallest(scene(), injection(), Limits(attacked=clean - 0.1))
+    clean = replay().accuracy(replay().before)
+    found = smallest(replay(), injection(), Limits(attacked=clean - 0.1))
     assert found is not None
     assert found.attacked < clean - 0.1
     assert found.limit == pytest.approx(0.1 / clean)
-    assert drop_of(scene(), found.perturbation) == pytest.approx(found.drop)
+    assert drop_of(replay(), found.perturbation) == pytest.approx(found.drop)
 
 
 @pytest.mark.parametrize("whole", [injection(), modification()], ids=["injection", "modification"])
 def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
-    """By how close parts are to what changes."""
-    numpys = scene_of(Fitted(forward_gradient=False), DATASET.graph, Threat(**ANYTHING))
+    """In the given order, and the result is still 1-minimal."""
+    numpys = replay_of(Fitted(forward_gradient=False), DATASET.graph, Threat(**ANYTHING))
     found = checked(numpys, whole, 0.1)
     assert found.minimal
     assert found.units_after < found.units_before / 2
@@ -246,11 +257,11 @@ def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
 
 def test_a_stopped_search_says_so() -> None:
     """What it has by then breaks the limit."""
-    found = smallest(scene(), modification(), Limits(drop=0.1), Patience(5, 100.0))
+    found = smallest(replay(), modification(), Limits(drop=0.1), Patience(5, 100.0))
     assert found is not None
     assert not found.minimal
     assert found.tests == 5
-    assert drop_of(scene(), found.perturbation) > 0.1
+    assert drop_of(replay(), found.perturbation) > 0.1
 
 
 def test_edges_of_a_set_of_graphs() -> None:
@@ -268,7 +279,7 @@ def test_edges_of_a_set_of_graphs() -> None:
     assert [each[1:] for each in found.flipped] == [(0, 0, 1)] * 5
 
 
-def graph_stage(dataset: GraphDataset) -> Scene:
+def graph_stage(dataset: GraphDataset) -> Replay:
     graph = dataset.graph
     convention = parse_convention("x, edge_index, batch")
     module = RingsAndStars().eval()
@@ -281,20 +292,22 @@ def graph_stage(dataset: GraphDataset) -> Scene:
         batch=graph.batch,
         edge_budgets=budgets,
     )
-    return scene_of(module, graph, threat, victim)
+    return replay_of(module, graph, threat, victim)
 
 
-@pytest.mark.parametrize("gradient", [True, False])
-def test_what_does_most_comes_first(gradient: bool) -> None:
+def test_the_parts_with_the_largest_effect_come_first() -> None:
     """The first quarter of the edges, by their effects, does more than the last."""
-    stage = scene_of(Fitted(gradient), DATASET.graph, Threat(**ANYTHING))
+    convention = parse_convention("x, edge_index, edge_weight")
+    module = Weighted().eval().requires_grad_(False)
+    victim = Victim(Adapter(module, "weighted", convention), 3)
+    weighted = replay_of(module, DATASET.graph, Threat(**ANYTHING), victim)
     whole = modification()
-    found = effects(stage, whole)
+    found = effects(weighted, whole)
     sizes = (found.added.numel(), found.removed.numel(), found.links.numel())
     assert (*sizes, found.features.numel()) == (40, 40, 0, 2)
     order = found.added.argsort(descending=True)
     best, worst = (
-        drop_of(stage, Perturbation(added_edges=whole.added_edges[:, places]))
+        drop_of(weighted, Perturbation(added_edges=whole.added_edges[:, places]))
         for places in (order[:10], order[-10:])
     )
     assert best > worst
@@ -310,7 +323,7 @@ def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
 
 def test_a_record_is_of_builtin_types_and_holds_all_of_it() -> None:
     """Injected nodes have their numbers in the attacked graph, and all of their links."""
-    found = checked(scene(), injection(), 0.1)
+    found = checked(replay(), injection(), 0.1)
     record = to_record(found, NODES)
     part = found.perturbation
     numbers = [NODES + place for place in range(part.injected_x.shape[0])]

@@ -21,6 +21,7 @@ from strategies import attacked
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
 from grb_check.errors import UsageError
+from grb_check.failures.counter_examples import small_path
 from grb_check.failures.evidence import (
     Evidence,
     KeptData,
@@ -37,7 +38,6 @@ from grb_check.failures.record_failure import (
     file_name,
     import_folders,
     replay_command,
-    small_path,
     worth_keeping,
 )
 from grb_check.files.npz_file import seal, unseal
@@ -268,6 +268,7 @@ def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> Failure:
         subject=subject,
         source=source,
         outcome=outcome([(0.8, 0.1)], [(0.8, 0.7)], replace(CASE, model=case)),
+        perturbations=(Perturbation(),),
         verdict=None,
     )
 

@@ -13,11 +13,11 @@ from grb_check.attacks.protocol import Attack
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import ModelError, UsageError, choose, one_line
-from grb_check.evaluation.arena import our_warnings
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.store import Store
+from grb_check.evaluation.trained_victims import our_warnings
 from grb_check.models.zoo import known
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 from grb_check.ranking.boards.plan import Candidate, Plan

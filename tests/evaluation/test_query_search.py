@@ -1,4 +1,4 @@
-"""The search by answers: what it keeps, and that it finds what is best."""
+"""The search by queries: within the threat, no weaker than its starts, best in small cases."""
 
 from __future__ import annotations
 
@@ -8,11 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_graphs import set_of_graphs
 from strategies import graph_of, graphs, pairs, perturbations, threats
+from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.threat import Perturbation, Scenario, Threat, verify
-from grb_check.evaluation.score_search import Pool, search
+from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.threat import Perturbation, Scenario, Threat, apply, verify
+from grb_check.datasets.graph_dataset import graph_dataset
+from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, Pool, search
+
+GRAPHS = graph_dataset(set_of_graphs(count=24))
+THREAT = threat_for(GRAPHS, "full", "modification", 0.4)
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -25,7 +32,7 @@ def sizes(perturbation: Perturbation) -> tuple[int, int, int]:
 
 
 def digits(perturbation: Perturbation) -> float:
-    """Some number that differs between most perturbations."""
+    """A number that differs between most perturbations."""
     values = [each.double().flatten() for each in perturbation.tensors()]
     return float(torch.cat(values).sin().sum())
 
@@ -52,7 +59,7 @@ def test_what_is_found_is_within_the_threat_and_no_weaker(scenario: Any, data: A
         verify(perturbation, graph, threat)
         return (digits(perturbation),)
 
-    found = search(
+    parts = ExchangedParts(
         starts,
         donors,
         graph,
@@ -60,8 +67,8 @@ def test_what_is_found_is_within_the_threat_and_no_weaker(scenario: Any, data: A
         score=score,
         allowed=lambda _: True,
         generator=seeded(),
-        queries=12,
     )
+    found = search(parts, queries=12)
     assert digits(found) == min(map(digits, asked))
     assert sizes(found) in [sizes(start) for start in starts]
     assert len(asked) <= len(starts) + 12
@@ -72,7 +79,7 @@ def test_what_is_found_is_within_the_threat_and_no_weaker(scenario: Any, data: A
 def test_a_swap_keeps_the_number_and_one_part_of_each_owner(
     owners: list[int], count: int, data: Any
 ) -> None:
-    """And what is new is at most what was asked for."""
+    """No more parts are new than asked for."""
     pool = Pool(torch.tensor(owners))
     firsts = [owners.index(owner) for owner in sorted(set(owners))]
     size = data.draw(st.integers(0, len(firsts)))
@@ -87,7 +94,7 @@ def test_a_swap_keeps_the_number_and_one_part_of_each_owner(
 
 
 def test_the_best_flips_of_all_are_brought_together() -> None:
-    """Each perturbation has one of the good flips; the search has all of them in the end."""
+    """Each perturbation has one of the good flips; the search ends with all of them."""
     graph = graph_of(12, [(i, i + 1) for i in range(11)])
     good = {(0, 5), (1, 6), (2, 7)}
     starts = [
@@ -100,7 +107,7 @@ def test_the_best_flips_of_all_are_brought_together() -> None:
     def score(perturbation: Perturbation) -> tuple[float, ...]:
         return (-len(good & set(map(tuple, perturbation.added_edges.t().tolist()))),)
 
-    found = search(
+    parts = ExchangedParts(
         starts[:1],
         starts[1:],
         graph,
@@ -109,15 +116,16 @@ def test_the_best_flips_of_all_are_brought_together() -> None:
         allowed=lambda _: True,
         generator=seeded(),
     )
+    found = search(parts)
     assert set(map(tuple, found.added_edges.t().tolist())) == good
 
 
 def test_what_is_not_allowed_is_not_asked() -> None:
-    """The victim is spared, and the start stays."""
+    """The model is not called, and the start is returned."""
     graph = graph_of(4, [(0, 1), (1, 2), (2, 3)])
     start, other = (Perturbation(removed_edges=pairs([each])) for each in ((0, 1), (2, 3)))
     asked = []
-    found = search(
+    parts = ExchangedParts(
         [start],
         [other],
         graph,
@@ -126,12 +134,13 @@ def test_what_is_not_allowed_is_not_asked() -> None:
         allowed=lambda _: False,
         generator=seeded(),
     )
+    found = search(parts)
     assert found is start
     assert asked == [start]
 
 
 def test_links_between_injected_nodes_stay_where_both_ends_do() -> None:
-    """A node that another perturbation replaces takes its own links along."""
+    """A node that replaces one of another perturbation brings its own links."""
     graph = graph_of(3, [(0, 1)])
     start = Perturbation(
         injected_x=torch.zeros(2, 2), injected_edges=torch.tensor([[0, 0, 1], [0, 4, 1]])
@@ -146,7 +155,7 @@ def test_links_between_injected_nodes_stay_where_both_ends_do() -> None:
         met[key] = sorted(each.injected_edges.t().tolist())
         return (0.0,)
 
-    search(
+    parts = ExchangedParts(
         [start],
         [other],
         graph,
@@ -155,9 +164,73 @@ def test_links_between_injected_nodes_stay_where_both_ends_do() -> None:
         allowed=lambda _: True,
         generator=seeded(),
     )
+    search(parts)
     assert met == {
         "00": [[0, 0], [0, 4], [1, 1]],
         "01": [[0, 0], [1, 2]],
         "10": [[0, 2], [1, 1]],
         "11": [[0, 2], [0, 4], [1, 2]],
     }
+
+
+def _edges(perturbation: Perturbation) -> Tensor:
+    """float [G]: edges of each graph; here, the fewer edges, the stronger the perturbation."""
+    attacked = apply(GRAPHS.graph, perturbation)
+    of_graphs = GRAPHS.graph.batch[attacked.edge_index[0]]
+    return torch.bincount(of_graphs, minlength=GRAPHS.num_graphs).float()
+
+
+def _search(seed: int, *starts: Perturbation, isolate: bool = True) -> Perturbation:
+    assert THREAT.edge_budgets is not None
+    flips = GraphFlips(
+        [*starts, Perturbation()],
+        GRAPHS.graph,
+        THREAT.edge_budgets,
+        margins=lambda each: -_edges(each),
+        isolate=isolate,
+        generator=seeded(seed),
+    )
+    found = search(flips, queries=15)
+    verify(found, GRAPHS.graph, THREAT)
+    return found
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 999), isolate=st.booleans())
+def test_every_graph_keeps_its_budget_and_gets_no_weaker(seed: int, isolate: bool) -> None:
+    """A second search from the result of the first improves on it for every graph."""
+    first = _search(seed, isolate=isolate)
+    second = _search(seed + 1, first, isolate=isolate)
+    clean = _edges(Perturbation())
+    assert bool((_edges(first) <= clean).all())
+    assert bool((_edges(second) <= _edges(first)).all())
+    assert bool((_edges(second) < clean).any())
+    if not isolate:
+        ends = apply(GRAPHS.graph, second).edge_index[0]
+        assert torch.unique(ends).numel() == torch.unique(GRAPHS.graph.edge_index[0]).numel()
+
+
+def test_each_graph_takes_the_start_that_is_strongest_for_it() -> None:
+    """Halves of two perturbations are joined, whichever comes first."""
+    pairs = GRAPHS.graph.edge_index
+    pairs = pairs[:, pairs[0] < pairs[1]]
+    of_graphs = GRAPHS.graph.batch[pairs[0]]
+    chosen = torch.tensor([int((of_graphs == graph).nonzero()[0]) for graph in range(6)])
+    halves = [Perturbation(removed_edges=pairs[:, chosen[part]]) for part in ([0, 1, 2], [3, 4, 5])]
+    for starts in (halves, halves[::-1]):
+        flips = GraphFlips(
+            starts,
+            GRAPHS.graph,
+            torch.ones(GRAPHS.num_graphs, dtype=torch.int64),
+            margins=lambda each: -_edges(each),
+            isolate=True,
+            generator=seeded(),
+        )
+        found = search(flips, queries=0)
+        assert torch.equal(found.removed_edges, pairs[:, chosen.sort().values])
+
+
+def test_the_same_seed_finds_the_same() -> None:
+    """Nothing but the generator is random."""
+    first, again = _search(7), _search(7)
+    assert all(map(torch.equal, first.tensors(), again.tensors()))

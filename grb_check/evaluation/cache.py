@@ -1,0 +1,92 @@
+"""Everything that is worth keeping between cases, in one place.
+
+An evaluator holds one `DatasetCache` for each of the datasets used last. Nothing else in this
+package remembers an earlier case, and no result depends on what is kept here: only time does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import torch
+
+from grb_check import datasets
+from grb_check.cases.case import Case
+from grb_check.evaluation.own_models import OwnModels
+from grb_check.evaluation.store import Store
+from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
+from grb_check.evaluation.trials import Measured
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.shared_victims import SharedVictims
+
+MOST_BYTES: Final = 2**30  # of perturbations kept for `worst`, for each dataset
+
+CaseKey: TypeAlias = tuple[object, Case, int]  # key of the model, case, seed of the repeat
+
+
+class KnownMeasurements:
+    """Measurements of earlier cases, of which `worst` takes the strongest.
+
+    The oldest are dropped when their perturbations take more than `most_bytes`.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._known: dict[CaseKey, Measured] = {}
+
+    def get(self, key: CaseKey) -> Measured | None:
+        """Return what was measured for this model, case and seed, if it is still known."""
+        return self._known.get(key)
+
+    def add(self, key: CaseKey, measured: Measured) -> None:
+        """Keep a measurement."""
+        if key in self._known:
+            self._bytes -= _size(self._known.pop(key))
+        self._known[key] = measured
+        self._bytes += _size(measured)
+        while self._bytes > self._most_bytes:
+            self._bytes -= _size(self._known.pop(next(iter(self._known))))
+
+
+class DatasetCache:
+    """What the cases of one dataset share.
+
+    Attributes:
+        own: surrogates and reference GCNs; it holds the dataset itself, its fingerprint, the store
+            and the device.
+        victims: trained models under test.
+        measurements: of earlier cases, for `worst`.
+        notices: warnings given while the dataset was loaded.
+    """
+
+    def __init__(
+        self, own: OwnModels, notices: tuple[str, ...] = (), shared: SharedVictims | None = None
+    ) -> None:
+        self.own = own
+        self.victims = TrainedVictims(own.dataset, own.fingerprint, own.device, shared)
+        self.measurements = KnownMeasurements()
+        self.notices = notices
+
+
+def load_cache(
+    source: datasets.Source, store: Store, device: torch.device, shared: SharedVictims | None
+) -> DatasetCache:
+    """Load a dataset onto the device, with an empty cache.
+
+    Raises:
+        DataError, UsageError: see `datasets.load`.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dataset = datasets.load_either(source)
+    on_device = replace(dataset, graph=dataset.graph.to(device))
+    own = OwnModels(on_device, dataset.fingerprint(), store, device)
+    return DatasetCache(own, our_warnings(caught), shared)
+
+
+def _size(measured: Measured) -> int:
+    return sum(each.numel() * each.element_size() for each in measured.perturbation.tensors())

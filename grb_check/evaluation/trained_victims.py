@@ -1,0 +1,154 @@
+"""Victims of one dataset: built, checked, trained and frozen once for each model and seed."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from grb_check.datasets.views import AnyDataset
+from grb_check.errors import ModelError
+from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.gradients.victim import Victim
+from grb_check.training.building import build_victim
+from grb_check.training.training_hook import train_here
+from grb_check.victims.subject import Subject
+from grb_check.victims.wrappers import Encoder, Trained, module_of
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.shared_victims import SharedVictims
+
+
+class TrainedVictims:
+    """The victims of one dataset, by model and seed.
+
+    A training that fails is not tried again: every case of that model and seed gets the same error.
+
+    Args:
+        dataset: on the device.
+        fingerprint: of the dataset.
+        device: where victims are trained.
+        shared: trainings shared with other processes; None if this process trains all its victims.
+    """
+
+    def __init__(
+        self,
+        dataset: AnyDataset,
+        fingerprint: str,
+        device: torch.device,
+        shared: SharedVictims | None = None,
+    ) -> None:
+        self._dataset = dataset
+        self._fingerprint = fingerprint
+        self._device = device
+        self._shared = shared
+        self._built: dict[tuple[object, int], object] = {}  # not trained yet
+        self._modules: list[object] = []  # made by factories, kept so that no id is used twice
+        self._victims: dict[tuple[object, int], TrainedModel | ModelError] = {}
+
+    def build(self, subject: Subject, seed: int) -> object:
+        """Return what the factory makes for this seed; it is called once.
+
+        Raises:
+            ModelError: the factory failed, or returned the module of another seed.
+        """
+        key = (subject.key, seed)
+        if key not in self._built:
+            built = subject.build(self._dataset, seed, self._device)
+            if not (subject.finished or _trained_already(built)):
+                module = module_of(built)
+                if any(module is other for other in self._modules):
+                    raise ModelError(
+                        f"model {subject.name}: the factory returned the same module for another "
+                        f"seed; make a new one in every call, or return grb_check.Trained(module)"
+                    )
+                self._modules.append(module)
+            self._built[key] = built
+        return self._built[key]
+
+    def get(self, subject: Subject, seed: int, later: Sequence[int] = ()) -> TrainedModel:
+        """Return the victim of a repeat, trained at its first use.
+
+        Args:
+            subject: the model.
+            seed: of the repeat.
+            later: seeds that will be needed next, which may be trained while another process
+                trains this one.
+
+        Raises:
+            ModelError: it cannot be built, trained or called.
+        """
+        if subject.finished or isinstance(self._built.get((subject.key, 0)), Trained):
+            seed = 0  # a finished model is the same for every seed
+        if (subject.key, seed) not in self._victims:
+            for other in self._meanwhile(subject, seed, later):
+                self._train(subject, other)
+            self._train(subject, seed)
+        victim = self._victims[subject.key, seed]
+        if isinstance(victim, ModelError):
+            raise ModelError(str(victim))
+        return victim
+
+    def _meanwhile(self, subject: Subject, seed: int, later: Sequence[int]) -> Iterator[int]:
+        """Seeds to train while another process trains `seed`."""
+        if self._shared is None:
+            return
+        try:
+            if _trained_already(self.build(subject, seed)):
+                return
+        except ModelError:  # raised again, and kept, by _train
+            return
+        missing = [each for each in later if (subject.key, each) not in self._victims]
+        yield from self._shared.meanwhile(subject, self._dataset, self._fingerprint, seed, missing)
+
+    def _train(self, subject: Subject, seed: int) -> None:
+        """Train a victim, or keep the reason why it cannot be trained."""
+        key = (subject.key, seed)
+        training_hook = train_here
+        if self._shared is not None:
+            training_hook = self._shared.training_hook(
+                subject, self._dataset, self._fingerprint, seed
+            )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                victim = build_victim(
+                    self.build(subject, seed),
+                    self._dataset,
+                    name=subject.name,
+                    seed=seed,
+                    device=self._device,
+                    training_hook=training_hook,
+                )
+                uncalled = _copy(victim)
+                predicted = predict(victim, self._dataset.graph, seed)
+                self._victims[key] = TrainedModel(victim, predicted, our_warnings(caught), uncalled)
+            except ModelError as error:
+                self._victims[key] = error
+        if not isinstance(self._built.get(key), Trained):
+            self._built.pop(key, None)
+        for warning in caught:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+def our_warnings(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
+    """Texts of the warnings of grb_check among those caught, each once."""
+    texts = [str(w.message) for w in caught if w.category.__module__.startswith("grb_check")]
+    return tuple(dict.fromkeys(texts))
+
+
+def _trained_already(built: object) -> bool:
+    """Whether one module may serve several repeats: it is not trained, and used as a copy."""
+    return isinstance(built, Trained) or (isinstance(built, Encoder) and built.pretrain is None)
+
+
+def _copy(victim: Victim) -> Victim | None:
+    try:
+        return copy.deepcopy(victim)
+    except Exception:  # whatever a user's attribute raises; the checks have warned of it
+        return None

@@ -1,0 +1,95 @@
+"""The victim of a failed case again: any perturbation can be applied to it and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.names import split_budget
+from grb_check.attacks.threat import Perturbation, Scenario, Threat, apply
+from grb_check.cases.case import Case
+from grb_check.datasets import Source
+from grb_check.datasets.graph_dataset import GraphDataset
+from grb_check.datasets.views import AnyDataset
+from grb_check.evaluation.devices import threads_for
+from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.victims.subject import Subject
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One repeat of a case without its attack.
+
+    Attributes:
+        model: the victim.
+        graph: the clean graph, on the victim's device.
+        threat: of the case, with the targets.
+        seed: of the repeat, for models that draw in their forward.
+    """
+
+    model: TrainedModel
+    graph: Data
+    threat: Threat
+    seed: int
+
+    @property
+    def targets(self) -> Tensor:
+        """int64 [t], on the CPU."""
+        return self.threat.targets.cpu()
+
+    @property
+    def classes(self) -> Tensor:
+        """True classes of the targets, int64 [t]."""
+        found: Tensor = self.graph.y.cpu()[self.targets]
+        return found
+
+    @property
+    def before(self) -> Tensor:
+        """Predicted classes of the targets on the clean graph, int64 [t]."""
+        return self.model.predicted[self.targets]
+
+    def after(self, perturbation: Perturbation) -> Tensor:
+        """Predicted classes of the targets on the attacked graph, int64 [t]."""
+        attacked = apply(self.graph, perturbation)
+        return predict(self.model.victim, attacked, self.seed)[self.targets]
+
+    def accuracy(self, predicted: Tensor) -> float:
+        """Fraction of correct predictions int64 [t] of the targets."""
+        return float((predicted == self.classes).numpy().mean())  # as in outcomes, to the bit
+
+
+@contextmanager
+def replaying(
+    evaluator: Evaluator, subject: Subject, source: Source, case: Case, seed: int
+) -> Iterator[Replay]:
+    """Train the victim of a repeat, unless the evaluator has it, with torch's threads set for it.
+
+    Raises:
+        ModelError: it cannot be trained.
+        UsageError: the dataset does not have the difficulty of the case.
+    """
+    dataset = evaluator.dataset(source)
+    budget = split_budget(case.attack)[1]
+    scenario: Scenario = "injection" if case.scenario == "injection" else "modification"
+    threat = threat_for(dataset, case.difficulty, scenario, budget)
+    with threads_for(dataset.num_nodes):
+        yield Replay(evaluator.victim(subject, source, seed), dataset.graph, threat, seed)
+
+
+def sizes(dataset: AnyDataset) -> dict[str, int]:
+    """Sizes of a dataset, by which people recognise it."""
+    found = {
+        "nodes": dataset.num_nodes,
+        "edges": dataset.num_edges,
+        "features": dataset.num_features,
+        "classes": dataset.num_classes,
+    }
+    if isinstance(dataset, GraphDataset):
+        return found | {"test graphs": dataset.num_graphs}
+    return found | {"test nodes": int(dataset.test["full"].numel())}

@@ -1,0 +1,58 @@
+"""One repeat of one model on one dataset."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+from trial_spies import CPU, DATASET, Linear, train_once
+
+from grb_check.cases.case import Case
+from grb_check.evaluation import own_models
+from grb_check.evaluation.cache import DatasetCache
+from grb_check.evaluation.own_models import OwnModels
+from grb_check.evaluation.repeats import measure_repeat, plan
+from grb_check.evaluation.store import Store
+from grb_check.evaluation.trials import Measured
+from grb_check.victims.subject import as_subject
+from grb_check.victims.wrappers import Trained
+
+CASES = [
+    Case("communities", "easy", "injection", "rnd"),
+    Case("communities", "hard", "modification", "rnd"),
+    Case("communities", "hard", "modification", "worst"),
+]
+SELECTED = [("modification", "rnd"), ("modification", "dice"), ("modification", "worst")]
+
+
+def measure(*cases: Case) -> dict[Case, Measured]:
+    """The repeat with seed 1 and an empty cache; times are left out."""
+    cache = DatasetCache(OwnModels(DATASET, "print", Store(None), CPU))
+    torch.manual_seed(0)
+    subject = as_subject(Trained(Linear().eval()), name="linear")
+    planned = {case: plan(cache.own, case, {}, SELECTED) for case in cases}
+    found = measure_repeat(cache, subject, planned, 1, 2, lambda _: nullcontext())
+    return {
+        case: each._replace(
+            measurement=replace(each.measurement, seconds=0.0, training_seconds=0.0)
+        )
+        for case, each in found.items()
+    }
+
+
+def test_cases_measured_together_are_as_when_measured_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What earlier cases leave in the cache changes no figure."""
+    monkeypatch.setattr(
+        own_models,
+        "surrogate",
+        lambda dataset, *, kind, seed, device: train_once(dataset, kind, seed),
+    )
+    together = measure(*CASES)
+    assert list(together) == CASES
+    for case in CASES:
+        assert measure(case)[case].measurement == together[case].measurement
+        assert together[case].measurement.seed == 1
