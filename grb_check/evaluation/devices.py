@@ -1,4 +1,4 @@
-"""Where torch computes: the device, and with how many threads."""
+"""The device that torch computes on, and its number of threads."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 
 from grb_check.errors import UsageError
 
-SMALL: Final = 20_000  # nodes; below it one thread is as fast as many
+SMALL: Final = 20_000  # nodes; below, one thread is as fast as many
 
 
 def resolve_device(text: str) -> torch.device:
-    """The torch device; `auto` is the first GPU, else the CPU.
+    """Return the torch device; `auto` is the first GPU, or the CPU if there is none.
 
     Raises:
-        UsageError: the device does not exist here.
+        UsageError: the device does not exist on this machine.
     """
     if text == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -26,17 +26,20 @@ def resolve_device(text: str) -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         first = str(error).splitlines()[0]
-        raise UsageError(f"device {text!r} cannot be used here: {first}") from None
+        raise UsageError(
+            f"device {text!r} cannot be used here: {first}; give auto, cpu, or cuda:N of a GPU of "
+            f"this machine"
+        ) from None
     return device
 
 
 @contextmanager
 def threads_for(num_nodes: int) -> Iterator[None]:
-    """One torch thread for small graphs, the usual number for large ones.
+    """Use one torch thread for small graphs, the usual number for large ones.
 
-    Sums depend on the number of threads in their last bits, and training amplifies them: with one
-    thread the outcome is the same on machines with other numbers of cores. And xdist workers that
-    each use all cores wait for each other most of the time.
+    Rounding of sums depends on the number of threads, and training amplifies it: with one thread
+    the outcome does not depend on the number of cores. Besides, xdist workers that each use all
+    cores spend most of their time waiting for each other.
     """
     before = torch.get_num_threads()
     if num_nodes < SMALL:

@@ -1,7 +1,7 @@
-"""Is the attack strong enough? Named checks beside the verdict, as AutoAttack has for images.
+"""Diagnostics: named checks whether an attack was strong enough, as AutoAttack has for images.
 
-Each check takes figures and answers with a `Finding` or None. What the names mean and what to do is
-in docs/diagnostics.md. No torch: those who measure are `white_box` and `gradient_sample`.
+Each check takes figures and returns a `Finding` or None. docs/diagnostics.md explains the names and
+what to do. Needs no torch: `white_box` and `gradient_sample` measure the figures.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     Right = NDArray[np.bool_]  # [t], which targets are classified correctly
 
 DOCUMENT: Final = "docs/diagnostics.md"
-ENOUGH_TARGETS: Final = 20  # right ones, below which an effect cannot be told from chance
+ENOUGH_TARGETS: Final = 20  # right before the attack; with fewer, an effect may be chance
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostic:
-    """One check: what its figure is, and how far that may go before it is a finding.
+    """One check: its figure, and the limit beyond which the figure is a finding.
 
     Attributes:
-        name: as in reports, and the heading in docs/diagnostics.md.
+        name: in reports, and the heading in docs/diagnostics.md.
         limit: of the figure.
-        figure: what is measured.
-        about_model: whether it speaks of the model, whichever attack showed it.
+        figure: description of what is measured.
+        about_model: whether it concerns the model, and so every attack on it.
     """
 
     name: str
@@ -82,16 +82,16 @@ DIAGNOSTICS: Final[Mapping[str, Diagnostic]] = {row.name: row for row in _ROWS}
 
 
 def anchor(name: str) -> str:
-    """Where a diagnostic is explained."""
+    """The place in the documentation that explains a diagnostic."""
     return f"{DOCUMENT}#{name}"
 
 
 def no_gradient(missing: float | None, with_respect_to: str) -> Finding | None:
-    """Many targets have a margin without a gradient, or with one of exactly zero.
+    """Many targets have a margin without a usable gradient.
 
     Args:
-        missing: their share; None where there was none to look at.
-        with_respect_to: features or edges, for people.
+        missing: their share, see `gradient_sample.missing_gradients`.
+        with_respect_to: features or edges, for the message.
     """
     if missing is None or missing <= DIAGNOSTICS["no-gradient"].limit:
         return None
@@ -103,7 +103,7 @@ def no_gradient(missing: float | None, with_respect_to: str) -> Finding | None:
 
 
 def random_forward(differing: float) -> Finding | None:
-    """Two calls on the attacked graph disagree on that share of the targets."""
+    """Two calls on the attacked graph disagree on this share of the targets."""
     if differing <= DIAGNOSTICS["random-forward"].limit:
         return None
     text = f"two calls on the attacked graph give {differing:.1%} of the targets another class"
@@ -111,13 +111,12 @@ def random_forward(differing: float) -> Finding | None:
 
 
 def kept_state(clean: float, attacked: float | None) -> Finding | None:
-    """Answers depend on earlier calls.
+    """Predictions depend on earlier calls.
 
     Args:
-        clean: share of the nodes whose class on the clean graph differs after the attack from
-            before it.
-        attacked: share of the targets whose class on the attacked graph differs from that of a copy
-            which had seen neither graph; None where the model cannot be copied.
+        clean: share of the nodes whose class on the clean graph changed during the attack.
+        attacked: share of the targets whose class on the attacked graph differs from the prediction
+            of a copy that had seen neither graph; None if the model cannot be copied.
     """
     limit = DIAGNOSTICS["kept-state"].limit
     share, where = clean, "on the clean graph differ after the attack from before it"
@@ -130,13 +129,13 @@ def kept_state(clean: float, attacked: float | None) -> Finding | None:
 
 
 def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:
-    """Another perturbation of the same budget takes clearly more targets than the adaptive one.
+    """Another perturbation of the same budget is clearly stronger than the adaptive one.
 
     Args:
         name: `transfer-stronger` or `random-stronger`.
-        own: which targets the adaptive perturbation leaves right.
-        other: which the other one does.
-        what: the other one, for people.
+        own: targets that stay right under the adaptive perturbation, bool [t].
+        other: targets that stay right under the other one, bool [t].
+        what: description of the other one, for the message.
     """
     ahead = int(own.sum()) - int(other.sum())
     limit = DIAGNOSTICS[name].limit
@@ -150,10 +149,10 @@ def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:
 
 
 def no_effect(before: Right, after: Right) -> Finding | None:
-    """The attack takes no more targets than chance would: a one-sided sign test at 5 %.
+    """The attack changes no more targets than chance would: a one-sided sign test at 5 %.
 
-    A target is lost or gained. Were both equally likely, their difference would have the deviation
-    sqrt(lost + gained).
+    A changed target is lost or gained. If both were equally likely, the standard deviation of their
+    difference would be sqrt(lost + gained).
     """
     lost, gained = int((before & ~after).sum()), int((~before & after).sum())
     if int(before.sum()) < ENOUGH_TARGETS:
@@ -169,12 +168,12 @@ def no_effect(before: Right, after: Right) -> Finding | None:
 
 
 def budget_unused(spent: Mapping[str, int], threat: Threat) -> Finding | None:
-    """Less than 90 % of the budget was used, of what the attack uses at all.
+    """Less than 90 % of the budget was used, of the kinds of changes that the attack makes.
 
     Args:
         spent: sizes of the parts of a perturbation by name; `link_ends` counts the injected ends of
             links.
-        threat: what was allowed.
+        threat: the budget.
     """
     used, allowed, what = min(_used(spent, threat), key=lambda each: each[0] / max(each[1], 1))
     if used >= DIAGNOSTICS["budget-unused"].limit * allowed:
@@ -183,12 +182,12 @@ def budget_unused(spent: Mapping[str, int], threat: Threat) -> Finding | None:
 
 
 def about_model(findings: Iterable[Finding]) -> list[Finding]:
-    """Those that speak of the model itself."""
+    """Findings that concern the model itself."""
     return [each for each in findings if DIAGNOSTICS[each.name].about_model]
 
 
 def _used(spent: Mapping[str, int], threat: Threat) -> list[tuple[int, int, str]]:
-    """What was used, what was allowed, and of what."""
+    """Used and allowed numbers of each kind of change."""
     if threat.scenario == "injection":
         links = threat.injected_nodes * threat.edges_per_injected_node
         return [
@@ -199,8 +198,8 @@ def _used(spent: Mapping[str, int], threat: Threat) -> list[tuple[int, int, str]
     nodes = spent["modified_nodes"]
     found = []
     if nodes:
-        found.append((nodes, threat.modified_nodes, "nodes with other features"))
-    if edges or not nodes:  # not of an attack on features alone
+        found.append((nodes, threat.modified_nodes, "nodes with modified features"))
+    if edges or not nodes:  # unless only features are attacked
         found.append((edges, threat.edge_budget, "edge changes"))
     return found
 

@@ -1,4 +1,4 @@
-"""For how many targets a model tells an attack which way to go."""
+"""The share of targets for which a model gives a usable gradient."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ SAMPLE: Final = 32
 def missing_gradients(
     model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind
 ) -> float | None:
-    """The share of sampled targets whose own margin has no gradient that leads anywhere.
+    """Return the share of sampled targets whose margin has no usable gradient.
 
-    That is none at all, one of exactly zero, one that is not finite, or a backward pass that fails.
-    The margin is the largest logit of another class minus the logit of the target's own. Isolated
-    targets do not count.
+    The gradient is missing, exactly zero or not finite, or the backward pass fails. The margin is
+    the largest logit of another class minus the logit of the true class. Isolated targets are not
+    sampled.
 
     Args:
-        model: evaluation mode, parameters frozen.
-        graph: `x` [N, d], `edge_index` [2, 2E], `y` [N] true labels; of graphs `batch` [N] and
-            `y` [G].
-        targets: int64 [t], of which at most `SAMPLE` are looked at.
-        kind: the gradient with respect to all features, or to the weights of the edges at them.
+        model: in evaluation mode, parameters frozen.
+        graph: `x` [N, d], `edge_index` [2, 2E], true labels `y` [N]; for a set of graphs `batch`
+            [N] and `y` [G].
+        targets: int64 [t], of which at most `SAMPLE` are sampled.
+        kind: take the gradient with respect to all features, or to weights of the targets' edges.
 
     Returns:
-        0 to 1, or None where there is no target to look at.
+        0 to 1, or None if there is no target to sample.
     """
     sample = _sample(graph, targets)
     if not sample.numel():
@@ -44,7 +44,7 @@ def missing_gradients(
     with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
         try:
             inputs, logits = _READERS[kind](model, graph, sample)
-        except ModelError:  # the model's own check: nothing leads back to the input
+        except ModelError:  # the model's own check: its output does not depend on the input
             return 1.0
         if logits is None or not logits.requires_grad:
             return 1.0
@@ -64,8 +64,7 @@ def _sample(graph: Data, targets: Tensor) -> Tensor:
 
 
 def _owners(graph: Data) -> Tensor:
-    """int64 [2, 2E]: the ends of each edge, or the graph that they are in, where graphs are
-    targets."""
+    """Ends of each edge, or in a set of graphs the graph that they are in, int64 [2, 2E]."""
     batch: Tensor | None = graph.get("batch")
     edge_index: Tensor = graph.edge_index
     return edge_index if batch is None else batch[edge_index]
@@ -98,7 +97,7 @@ def _has_gradient(value: Tensor, inputs: Tensor) -> bool:
         (gradient,) = torch.autograd.grad(value, inputs, retain_graph=True, allow_unused=True)
     except torch.cuda.OutOfMemoryError:
         raise
-    except RuntimeError:  # a backward pass that fails, or is not implemented, tells nothing either
+    except RuntimeError:  # a backward pass that fails or is not implemented
         return False
     if gradient is None or not bool(gradient.isfinite().all()):
         return False

@@ -85,7 +85,8 @@ class ExchangedParts:
         generator: torch.Generator,
     ) -> None:
         self._starts = starts
-        self._parts = _PARTS[scenario]([*starts, *donors], graph)
+        parts = _Injections if scenario == "injection" else _Modifications
+        self._parts = parts([*starts, *donors], graph)
         self._score = score
         self._allowed = allowed
         self._generator = generator
@@ -133,16 +134,6 @@ class Pool:
         kept = chosen[~torch.isin(self.owners[chosen], self.owners[new])]
         kept = kept[torch.randperm(kept.numel(), generator=generator)]
         return torch.cat([kept[: chosen.numel() - new.numel()], new]).sort().values
-
-
-class _Scenario(Protocol):
-    """Perturbations of one scenario taken apart, and how to build one from chosen parts."""
-
-    @property
-    def pools(self) -> tuple[Pool, ...]: ...
-    @property
-    def choices(self) -> tuple[Choice, ...]: ...
-    def built(self, choice: Choice) -> Perturbation: ...
 
 
 class _Modifications:
@@ -224,12 +215,6 @@ class _Injections:
         kept = (place[first] >= 0) & (~inner | (partner >= 0))
         second = torch.where(inner, partner + self._num_nodes, second)
         return torch.stack([place[first], second])[:, kept]
-
-
-_PARTS: Final[dict[str, Callable[[Sequence[Perturbation], Data], _Scenario]]] = {
-    "modification": _Modifications,
-    "injection": _Injections,
-}
 
 
 def _ranges(sizes: Sequence[int]) -> list[Tensor]:

@@ -155,7 +155,7 @@ class SharedVictims:
             self._write(victim.key, {"what": _FAILED, "error": str(error)}, {})
             raise
         try:
-            if before is None or beside_tensors(pupil.module) != before.beside:
+            if before is None or beside_tensors(pupil.module) != before[1]:
                 raise Unseen("its training changed more than tensors")
             tensors = tensors_of(learnt.module)
             answers = victim.answers(learnt)
@@ -164,7 +164,7 @@ class SharedVictims:
             return learnt
         named = {**tensors, **answers}
         forms = {name: _form(tensor) for name, tensor in named.items()}
-        head = {"what": _LEARNT, "before": before.tensors, "forms": forms}
+        head = {"what": _LEARNT, "before": before[0], "forms": forms}
         arrays = {name: _array(tensor) for name, tensor in named.items()}
         self._write(victim.key, head, arrays)
         return learnt
@@ -213,17 +213,10 @@ def victim_key(subject: Subject, dataset: AnyDataset, fingerprint: str, seed: in
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class _Before:
+def _before(module: nn.Module) -> tuple[str, str] | None:
     """Digests of a module before its training: of its tensors, and of everything else."""
-
-    tensors: str
-    beside: str
-
-
-def _before(module: nn.Module) -> _Before | None:
     try:
-        return _Before(digest_of(tensors_of(module)), beside_tensors(module))
+        return digest_of(tensors_of(module)), beside_tensors(module)
     except Unseen:
         return None
 

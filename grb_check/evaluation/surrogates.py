@@ -33,9 +33,9 @@ from grb_check.victims.wrappers import SelfTrained
 
 @dataclass(frozen=True)
 class _Kind:
-    """The name that tables give a model, and what makes it, for nodes and for graphs.
+    """A kind of surrogate: its name in published tables, and factories for nodes and graphs.
 
-    The factories are of `zoo`, which knows their versions.
+    The factories are rows of `zoo`, which has their versions.
     """
 
     title: str
@@ -43,7 +43,7 @@ class _Kind:
     of_graphs: Callable[[int, int, str], SelfTrained] | None
 
 
-# For each of `attacks.naming.SURROGATES`.
+# One for each of `attacks.names.SURROGATES`.
 _KINDS: Final[Mapping[str, _Kind]] = {
     "gcn": _Kind("GCN", gcn, graph_gcn),
     "gcn_ln": _Kind("GCN+LN", gcn_ln, None),
@@ -54,20 +54,20 @@ KINDS: Final = tuple(_KINDS)
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """Several surrogates as one model, whose outputs are the mean of their log-probabilities.
+    """Several surrogates as one model: its output is the mean of their log-probabilities.
 
-    Attacks that have an objective of their own average that over `members` instead.
+    Attacks with an objective of their own average that over `members` instead.
     """
 
     members: tuple[Victim, ...]
 
     @property
     def takes_edge_weight(self) -> bool:
-        """Whether all members can be called, and differentiated, with edge weights."""
+        """Whether all members can be differentiated with respect to edge weights."""
         return all(member.takes_edge_weight for member in self.members)
 
     def on_graphs(self, batch: Tensor) -> Ensemble:
-        """The same for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        """The same for other graphs; `batch` int64 [N], ascending, is the graph of each node."""
         return Ensemble(tuple(member.on_graphs(batch) for member in self.members))
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
@@ -77,14 +77,14 @@ class Ensemble:
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor]:
-        """The map from features of injected nodes to the same, [t, num_classes], of targets."""
+        """A function from features of injected nodes to outputs of targets, [t, num_classes]."""
         maps = [each.with_injected(x, edge_index, count, targets) for each in self.members]
         return lambda injected: _mean_log_softmax([logits(injected) for logits in maps])
 
     def with_links(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """The map from injected features and link weights to the same; None if a member's is."""
+        """A function from features and link weights to the same; None if a member has none."""
         found = [
             each.with_links(x, edge_index, count, candidates, targets) for each in self.members
         ]
@@ -96,7 +96,7 @@ class Ensemble:
     def with_pairs(
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
-        """The map from weights of pairs to the same; None if a member's is."""
+        """A function from weights of pairs to the same; None if a member has none."""
         found = [each.with_pairs(x, edge_index, pairs, targets) for each in self.members]
         maps = [logits for logits in found if logits is not None]
         if len(maps) < len(found):
@@ -111,7 +111,7 @@ class Ensemble:
         objective: Callable[[Tensor], Tensor],
         edge_weight: Tensor | None = None,
     ) -> PairGradients | None:
-        """The gradient of the members' mean objective in the weights of all pairs of nodes."""
+        """The gradient of the members' mean objective with respect to weights of all node pairs."""
         found = [
             each.pair_gradients(x, edge_index, targets, objective, edge_weight)
             for each in self.members
@@ -121,7 +121,7 @@ class Ensemble:
 
 
 def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
-    """The surrogates that there are for it: a set of graphs has no `gcn_ln`."""
+    """Surrogates that the dataset can have: a set of graphs has no `gcn_ln`."""
     of_graphs = isinstance(dataset, GraphDataset)
     return tuple(
         name for name, kind in _KINDS.items() if not of_graphs or kind.of_graphs is not None
@@ -129,10 +129,10 @@ def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
 
 
 def kinds_for(attack: object) -> tuple[str, ...]:
-    """Which surrogates an attack asks for with its `surrogates`; the GCN where it has none.
+    """Return the `surrogates` of an attack; the GCN if it has no such setting.
 
     Raises:
-        UsageError: it names none, one twice, or one that there is not.
+        UsageError: no name, a duplicate, or an unknown one.
     """
     kinds: tuple[str, ...] = getattr(attack, "surrogates", ("gcn",))
     check_surrogates(kinds)
@@ -140,10 +140,10 @@ def kinds_for(attack: object) -> tuple[str, ...]:
 
 
 def check_kinds(attack: object, dataset: AnyDataset) -> None:
-    """Refuse surrogates that there are not for a dataset, before anything is trained.
+    """Check that the dataset can have the surrogates of an attack, before anything is trained.
 
     Raises:
-        UsageError: as `kinds_for`; or a set of graphs has no surrogate of the kind.
+        UsageError: see `kinds_for`; or there is no surrogate of the kind for sets of graphs.
     """
     for kind in kinds_for(attack):
         if isinstance(dataset, GraphDataset):
@@ -151,13 +151,16 @@ def check_kinds(attack: object, dataset: AnyDataset) -> None:
 
 
 def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str = "gcn") -> Victim:
-    """A model with the published hyper-parameters, trained on the dataset from this seed.
+    """Train a model with the published hyper-parameters.
 
     Args:
+        dataset: on the device.
+        seed: of the training.
+        device: to train on.
         kind: one of `KINDS`.
 
     Raises:
-        UsageError: a set of graphs has no surrogate of the kind.
+        UsageError: there is no surrogate of the kind for sets of graphs.
     """
     with isolated_randomness(seed):
         if isinstance(dataset, GraphDataset):
@@ -173,18 +176,18 @@ def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str
 
 
 def recipe(dataset: AnyDataset, kind: str) -> str:
-    """Everything beside dataset and seed that determines a surrogate, as stable text."""
+    """Everything besides dataset and seed that determines a surrogate, as stable text."""
     title = _KINDS[kind].title
     if isinstance(dataset, GraphDataset):
         _factory_of_graphs(dataset, kind)
         settings = graph_settings(cast(GraphModel, title), dataset.name)
-        return _told(f"graph_{kind}", asdict(settings))
+        return _described(f"graph_{kind}", asdict(settings))
     row = hyper_parameters(title, dataset.name)
     shape = {name: row[name] for name in ("hidden_sizes", "dropout")}
-    return _told(kind, shape | asdict(_settings(dataset, kind)))
+    return _described(kind, shape | asdict(_settings(dataset, kind)))
 
 
-def _told(factory: str, settings: Mapping[str, object]) -> str:
+def _described(factory: str, settings: Mapping[str, object]) -> str:
     found = known(f"grb_check.models:{factory}")
     assert found is not None  # a test looks at all kinds
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
@@ -199,11 +202,11 @@ def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:
 def from_arrays(
     dataset: AnyDataset, kind: str, arrays: Mapping[str, NDArray[Any]], device: torch.device
 ) -> Victim:
-    """The surrogate that `to_arrays` was given.
+    """Rebuild the surrogate whose arrays `to_arrays` returned.
 
     Raises:
-        DataError: names, shapes or types are not those of the dataset's surrogate, or a value is
-            not finite.
+        DataError: names, shapes or types differ from those of the dataset's surrogate, or a value
+            is not finite.
     """
     with isolated_randomness(0):
         module = _untrained(dataset, kind)
@@ -236,7 +239,7 @@ def _factory_of_graphs(dataset: GraphDataset, kind: str) -> Callable[[int, int, 
     factory = _KINDS[kind].of_graphs
     if factory is None:
         raise UsageError(
-            f"surrogate {kind!r} is a model of nodes, and {dataset.name} is a set of graphs; "
+            f"surrogate {kind!r} classifies nodes, and {dataset.name} is a set of graphs; "
             f"allowed: {', '.join(kinds_on(dataset))}"
         )
     return factory

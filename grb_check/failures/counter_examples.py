@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -26,7 +26,7 @@ MOST_TESTS: Final = 3000
 MOST_SECONDS: Final = 20.0
 NO_SINGLE_REPEAT: Final = "smallest counter-example: none, because no repeat alone breaks a limit"
 
-Kind: TypeAlias = Literal["added", "removed", "node", "features"]
+Kind: TypeAlias = Literal["added", "removed", "link", "node", "features"]
 Unit: TypeAlias = tuple[Kind, int]
 
 
@@ -37,7 +37,8 @@ class Smallest:
     Attributes:
         seed: of the repeat.
         perturbation: the counter-example, a part of the whole perturbation.
-        units_before: edge changes, links of injected nodes and modified nodes of the whole one ...
+        units_before: number of edge changes, links of injected nodes, injected nodes without a
+            link, and modified nodes of the whole perturbation ...
         units_after: ... and of the counter-example.
         clean: accuracy before.
         attacked: accuracy under the counter-example.
@@ -69,10 +70,9 @@ def smallest(
 ) -> Smallest | None:
     """Leave out every part of a perturbation that is not needed to break the limits.
 
-    First edge changes, modified nodes and injected nodes with their links are left out, then single
-    links of the remaining injected nodes; a node goes with the last of its links. See
-    `shrinking.shrink` for the search and `effects.effects` for its order. Every candidate, and so
-    the result, is measured on the victim.
+    The parts are edge changes, modified nodes and single links; an injected node is left out with
+    the last of its links. See `shrinking.shrink` for the search and `effects.effects` for its
+    order. Every candidate, and so the result, is measured on the victim.
 
     Args:
         replay: the victim and the clean graph.
@@ -97,7 +97,10 @@ def smallest(
 
     if limit is None or not breaks(perturbation):
         return None
-    small, minimal = _shrunk(replay, perturbation, breaks, patience)
+    num_nodes = replay.graph.num_nodes
+    units = _units(replay, perturbation)
+    found = shrink(units, lambda some: breaks(_part(perturbation, some, num_nodes)), patience)
+    small = _part(perturbation, found.units, num_nodes)
     after = replay.after(small)
     attacked = replay.accuracy(after)
     if not limits.broken(clean, attacked):
@@ -109,13 +112,13 @@ def smallest(
     return Smallest(
         seed=replay.seed,
         perturbation=small,
-        units_before=count_units(perturbation, replay.graph.num_nodes),
-        units_after=count_units(small, replay.graph.num_nodes),
+        units_before=len(units),
+        units_after=len(found.units),
         clean=clean,
         attacked=attacked,
         drop=relative_drop(clean, attacked),
         limit=limit,
-        minimal=minimal,
+        minimal=found.minimal,
         tests=patience.made,
         flipped=_flipped(replay, after),
     )
@@ -184,19 +187,6 @@ def hardest(figures: Sequence[tuple[float, float]], limits: Limits) -> int:
     return max(range(len(figures)), key=lambda place: excess(*figures[place]))
 
 
-def count_units(perturbation: Perturbation, num_nodes: int) -> int:
-    """Number of edge changes, links, modified nodes, and injected nodes without a link.
-
-    Args:
-        perturbation: of a graph ...
-        num_nodes: ... with this number of nodes.
-    """
-    links = perturbation.injected_edges.shape[1]
-    alone = int((~_linked(perturbation, num_nodes)).sum())
-    edges = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
-    return edges + links + alone + perturbation.modified_nodes.numel()
-
-
 def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
     """Convert to builtin types, for reports.
 
@@ -220,77 +210,25 @@ def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
     return record
 
 
-def _shrunk(
-    replay: Replay,
-    whole: Perturbation,
-    breaks: Callable[[Perturbation], bool],
-    patience: Patience,
-) -> tuple[Perturbation, bool]:
-    """Leave out units, then links, until neither is possible: a link less may free a whole node."""
-    by_links: Perturbation | None = None  # no single link of it can be left out
-    while True:
-        part, minimal = _fewer_units(replay, whole, breaks, patience)
-        if not minimal or (by_links is not None and _same_size(part, by_links)):
-            return part, minimal
-        by_links, minimal = _fewer_links(replay, part, breaks, patience)
-        if not minimal or _same_size(by_links, part):
-            return by_links, minimal
-        whole = by_links
-
-
-def _same_size(one: Perturbation, other: Perturbation) -> bool:
-    pairs = zip(one.tensors(), other.tensors(), strict=True)
-    return all(first.shape == second.shape for first, second in pairs)
-
-
-def _fewer_units(
-    replay: Replay,
-    whole: Perturbation,
-    breaks: Callable[[Perturbation], bool],
-    patience: Patience,
-) -> tuple[Perturbation, bool]:
-    units = _ordered_units(replay, whole)
-    found = shrink(units, lambda chosen: breaks(_of_units(replay, whole, chosen)), patience)
-    return _of_units(replay, whole, found.units), found.minimal
-
-
-def _fewer_links(
-    replay: Replay,
-    whole: Perturbation,
-    breaks: Callable[[Perturbation], bool],
-    patience: Patience,
-) -> tuple[Perturbation, bool]:
-    links = _descending(effects(replay, whole).links)
-    if not links:
-        return whole, True
-    found = shrink(links, lambda chosen: breaks(_of_links(replay, whole, chosen)), patience)
-    return _of_links(replay, whole, found.units), found.minimal
-
-
-def _ordered_units(replay: Replay, perturbation: Perturbation) -> list[Unit]:
-    """Units by descending effect; the effect of an injected node is that of its links."""
-    found = effects(replay, perturbation)
-    new, other = perturbation.injected_edges
-    nodes = torch.zeros(perturbation.injected_x.shape[0]).index_add(0, new, found.links)
-    inner = other >= replay.graph.num_nodes
-    nodes.index_add_(0, other[inner] - replay.graph.num_nodes, found.links[inner])
-    parts: list[tuple[Kind, Tensor]] = [
-        ("added", found.added),
-        ("removed", found.removed),
-        ("node", nodes),
-        ("features", found.features),
+def _units(replay: Replay, whole: Perturbation) -> list[Unit]:
+    """Parts that can be left out, by descending effect."""
+    found = effects(replay, whole)
+    alone = (~_linked(whole, replay.graph.num_nodes)).nonzero().flatten()
+    kinds: list[tuple[Kind, Tensor, Tensor]] = [
+        ("added", torch.arange(found.added.numel()), found.added),
+        ("removed", torch.arange(found.removed.numel()), found.removed),
+        ("link", torch.arange(found.links.numel()), found.links),
+        ("features", torch.arange(found.features.numel()), found.features),
+        ("node", alone, torch.zeros(alone.numel())),
     ]
-    units: list[Unit] = [(kind, place) for kind, each in parts for place in range(each.numel())]
-    order = _descending(torch.cat([each for _, each in parts]))
-    return [units[place] for place in order]
+    units: list[Unit] = [(kind, place) for kind, places, _ in kinds for place in places.tolist()]
+    order = torch.cat([each for _, _, each in kinds]).argsort(descending=True, stable=True)
+    return [units[place] for place in order.tolist()]
 
 
-def _descending(values: Tensor) -> list[int]:
-    order: list[int] = values.argsort(descending=True, stable=True).tolist()
-    return order
+def _part(whole: Perturbation, units: Sequence[Unit], num_nodes: int) -> Perturbation:
+    """The perturbation with these units only; a node that loses its last link is left out."""
 
-
-def _of_units(replay: Replay, whole: Perturbation, units: Sequence[Unit]) -> Perturbation:
     def places(kind: Kind) -> Tensor:
         return torch.tensor(sorted(place for each, place in units if each == kind)).long()
 
@@ -299,18 +237,13 @@ def _of_units(replay: Replay, whole: Perturbation, units: Sequence[Unit]) -> Per
         whole,
         added_edges=whole.added_edges[:, places("added")],
         removed_edges=whole.removed_edges[:, places("removed")],
+        injected_edges=whole.injected_edges[:, places("link")],
         modified_nodes=whole.modified_nodes[rows],
         modified_x=whole.modified_x[rows],
     )
-    return _with_nodes(part, places("node"), replay.graph.num_nodes)
-
-
-def _of_links(replay: Replay, whole: Perturbation, links: Sequence[int]) -> Perturbation:
-    """The perturbation with these links only; nodes that lose all their links are left out."""
-    chosen = torch.tensor(sorted(links)).long()
-    part = replace(whole, injected_edges=whole.injected_edges[:, chosen])
-    stay = _linked(part, replay.graph.num_nodes) | ~_linked(whole, replay.graph.num_nodes)
-    return _with_nodes(part, stay.nonzero().flatten(), replay.graph.num_nodes)
+    stay = _linked(part, num_nodes)
+    stay[places("node")] = True
+    return _with_nodes(part, stay.nonzero().flatten(), num_nodes)
 
 
 def _with_nodes(whole: Perturbation, kept: Tensor, num_nodes: int) -> Perturbation:

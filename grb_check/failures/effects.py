@@ -5,8 +5,8 @@ smallest counter-example and number of trials; plain delta debugging in brackets
 
 | attack | limit on the drop | changes | smallest | trials |
 |---|---|---|---|---|
-| injection/pgd | 5 % | 400 | 9 (11) | 61 (136) |
-| injection/tdgia | 15 % | 400 | 27 (36) | 157 (270) |
+| injection/pgd | 5 % | 400 | 10 (11) | 41 (113) |
+| injection/pgd | 15 % | 400 | 26 (36) | 131 (267) |
 | modification/prbcd+white-box | 5 % | 257 | 19 (35) | 85 (163) |
 | modification/pgd | 5 % | 270 | 6 (19) | 17 (145) |
 """

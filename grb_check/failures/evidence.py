@@ -1,4 +1,4 @@
-"""The perturbations that a failed case rests on, as a file that can be replayed."""
+"""Evidence of a failed case: its perturbations and limits, in a file that can be replayed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import MsgspecError, convert
 
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
@@ -23,18 +25,18 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 KIND: Final = "evidence"
-_ANEW: Final = "run the failed case again, which writes it anew"
+_AGAIN: Final = "run the failed case again to write a new file"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a case has to keep; None where nothing is asked.
+    """Limits of a case; None for a limit that is not set.
 
     Attributes:
-        drop: it fails where the relative drop is larger ...
-        attacked: ... or the attacked accuracy smaller: the baseline's, less the margin ...
-        clean: ... or the clean accuracy smaller.
-        rule: where `drop` comes from, for people.
+        drop: largest relative drop.
+        attacked: smallest attacked accuracy: that of the baseline, less the margin.
+        clean: smallest clean accuracy.
+        rule: origin of `drop`, for messages.
     """
 
     drop: float | None = None
@@ -43,12 +45,12 @@ class Limits:
     rule: str = ""
 
     def broken(self, clean: float, attacked: float, drop: float | None = None) -> str:
-        """What is wrong with these accuracies, for people; empty where nothing is.
+        """Return the limit that is broken, as a message; empty if all are kept.
 
         Args:
-            clean: in [0, 1], a mean of repeats or that of one.
+            clean: accuracy in [0, 1], of one repeat or the mean of several.
             attacked: likewise.
-            drop: the mean of the repeats' drops; of one repeat it follows.
+            drop: mean of the repeats' drops; by default that of the two accuracies.
         """
         drop = relative_drop(clean, attacked) if drop is None else drop
         if self.clean is not None and clean < self.clean:
@@ -60,7 +62,7 @@ class Limits:
         return ""
 
     def as_drop(self, clean: float) -> float | None:
-        """The largest drop that such a clean accuracy leaves; None where none is asked."""
+        """The largest drop allowed at this clean accuracy; None if there is no limit."""
         drops = [] if self.drop is None else [self.drop]
         if self.attacked is not None:
             drops.append(relative_drop(clean, self.attacked))
@@ -68,9 +70,9 @@ class Limits:
 
 
 def limits_of(verdict: Verdict | None) -> Limits:
-    """What a verdict asked; nothing of a test that judges by itself.
+    """Limits of a verdict; none if the test judges by itself.
 
-    What failed against the baseline lost more than the margin.
+    A case that failed against the baseline lost more than the margin.
     """
     if verdict is None:
         return Limits()
@@ -82,11 +84,11 @@ def limits_of(verdict: Verdict | None) -> Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptModel:
-    """The model, where it came by option.
+    """The model that failed.
 
     Attributes:
         name: for reports.
-        target: `pkg.module:attr`; empty where a fixture or a call gave an object.
+        target: `pkg.module:attr`; empty if a fixture or a call gave an object.
         args: keyword arguments for the factory, as literals.
         folders: of the repository, from which the run imported.
     """
@@ -102,12 +104,15 @@ class KeptData:
     """The dataset, and how it was read.
 
     Attributes:
-        spec: as `datasets.find` takes it.
-        folders: that were named by the user.
-        base: folder of the run; paths below it that are not there are looked for below the working
+        spec: for `datasets.find`.
+        split: rule of the split.
+        training: inductive or transductive.
+        features: rule of the features.
+        folders: named by the user.
+        base: folder of the run; paths below it that do not exist are looked up below the working
             folder of the replay.
         fingerprint: of everything that can change an outcome.
-        sizes: numbers of what there is, for people.
+        sizes: numbers of nodes, edges, ..., for messages.
     """
 
     spec: str
@@ -122,16 +127,16 @@ class KeptData:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRepeat:
-    """One repeat: what the victim faced, and how it fared.
+    """One repeat: the perturbation that was applied, and its result.
 
     Attributes:
         seed: of the training and of the attack.
         clean: accuracy before.
         attacked: accuracy after.
         method: how the perturbation was found, see `outcomes.Measurement`.
-        member: of `worst`: the attack that this one was.
+        member: of `worst`: the strongest attack.
         weights: digest of the victim's parameters and buffers.
-        perturbation: that it faced.
+        perturbation: applied to the victim.
     """
 
     seed: int
@@ -149,17 +154,17 @@ class KeptRepeat:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Everything that it takes to put a model before these perturbations again.
+    """Everything needed to apply the perturbations of a failed case to a model again.
 
     Attributes:
         case: that failed.
-        model: that failed it.
-        data: that it was tested on.
-        limits: that it broke.
-        message: the failure, on one line.
-        device: the kind that it ran on.
+        model: under test.
+        data: the dataset.
+        limits: of the case.
+        message: of the failure, in one line.
+        device: its kind, such as cpu.
         repeats: one or more.
-        versions: of what figures depend on.
+        versions: of the libraries that figures depend on.
     """
 
     case: Case
@@ -173,7 +178,7 @@ class Evidence:
 
 
 def write(path: Path, evidence: Evidence) -> None:
-    """Write it in one step; a folder that is made for it is kept out of version control.
+    """Write a file whole; a folder that is made for it is ignored by version control.
 
     Raises:
         OSError: it cannot be written.
@@ -185,17 +190,17 @@ def write(path: Path, evidence: Evidence) -> None:
 
 
 def encode(evidence: Evidence) -> bytes:
-    """The content of a file, see `sealed`."""
+    """Return the content of a file, see `files.npz_file`."""
     from grb_check.attacks.threat import Perturbation
 
     names = [each.name for each in fields(Perturbation) if each.name != "notes"]
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     heads = []
     for place, repeat in enumerate(evidence.repeats):
-        faced = repeat.perturbation
-        arrays |= {f"{place}/{name}": getattr(faced, name).detach().numpy() for name in names}
+        part = repeat.perturbation
+        arrays |= {f"{place}/{name}": getattr(part, name).detach().numpy() for name in names}
         kept = {each.name: getattr(repeat, each.name) for each in fields(repeat)}
-        heads.append({**kept, "perturbation": list(repeat.perturbation.notes)})
+        heads.append({**kept, "perturbation": list(part.notes)})
     head = {each.name: getattr(evidence, each.name) for each in fields(evidence)}
     parts = {name: asdict(head[name]) for name in ("case", "model", "data", "limits")}
     parts["model"]["args"] = repr(dict(evidence.model.args))  # JSON has no tuples and no sets
@@ -203,24 +208,24 @@ def encode(evidence: Evidence) -> bytes:
 
 
 def read(path: Path) -> Evidence:
-    """What `write` wrote.
+    """Read a file that `write` wrote.
 
     Raises:
-        UsageError: there is no such file, or it is something else.
+        UsageError: the file cannot be read, or is not evidence.
     """
     try:
         head, arrays = unseal(path.read_bytes())
         if head.get("format") != FORMAT or head.get("kind") != KIND:
             found = f"{head.get('kind')!r} of format {head.get('format')!r}"
-            raise Unreadable(f"holds {found}, expected {KIND!r} of format {FORMAT}; {_ANEW}")
+            raise Unreadable(f"holds {found}, expected {KIND!r} of format {FORMAT}; {_AGAIN}")
         return _decoded(head, arrays)
     except OSError as error:
         raise UsageError(f"evidence {str(path)!r}: {error.strerror}") from None
     except Unreadable as error:
         raise UsageError(f"evidence {str(path)!r} {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, SyntaxError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, SyntaxError, MsgspecError) as error:
         why = f"{type(error).__name__}: {one_line(error)}"
-        raise UsageError(f"evidence {str(path)!r} cannot be read ({why}); {_ANEW}") from None
+        raise UsageError(f"evidence {str(path)!r} cannot be read ({why}); {_AGAIN}") from None
 
 
 def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Evidence:
@@ -229,30 +234,21 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
     from grb_check.attacks.threat import Perturbation
 
     names = [each.name for each in fields(Perturbation) if each.name != "notes"]
-
-    def tensors(place: int) -> dict[str, torch.Tensor]:
-        return {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in names}
-
-    repeats = [
-        KeptRepeat(
-            **{
-                **each,
-                "perturbation": Perturbation(**tensors(place), notes=tuple(each["perturbation"])),
-            }
-        )
-        for place, each in enumerate(head["repeats"])
-    ]
+    repeats = []
+    for place, each in enumerate(head["repeats"]):
+        tensors = {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in names}
+        perturbation = Perturbation(**tensors, notes=tuple(each["perturbation"]))
+        repeats.append(KeptRepeat(**{**each, "perturbation": perturbation}))
     if not repeats:
         raise ValueError("it has no repeats")
     model = {**head["model"], "args": ast.literal_eval(head["model"]["args"])}
-    data = {**head["data"], "folders": tuple(head["data"]["folders"])}
     return Evidence(
-        case=Case(**head["case"]),
-        model=KeptModel(**{**model, "folders": tuple(model["folders"])}),
-        data=KeptData(**data),
-        limits=Limits(**head["limits"]),
-        message=head["message"],
-        device=head["device"],
+        case=convert(head["case"], Case),
+        model=convert(model, KeptModel),
+        data=convert(head["data"], KeptData),
+        limits=convert(head["limits"], Limits),
+        message=convert(head["message"], str),
+        device=convert(head["device"], str),
         repeats=tuple(repeats),
-        versions=head["versions"],
+        versions=convert(head["versions"], dict[str, str]),
     )

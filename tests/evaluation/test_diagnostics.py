@@ -91,12 +91,12 @@ SPENT = dict.fromkeys(
         (
             {"modified_nodes": 2},
             {"edge_budget": 10, "modified_nodes": 3},
-            "2 of 3 nodes with other features used",
+            "2 of 3 nodes with modified features used",
         ),
         (
             {"modified_nodes": 1, "added_edges": 10},
             {"edge_budget": 10, "modified_nodes": 3},
-            "1 of 3 nodes with other features used",
+            "1 of 3 nodes with modified features used",
         ),
         ({"modified_nodes": 3, "added_edges": 10}, {"edge_budget": 10, "modified_nodes": 3}, None),
         (

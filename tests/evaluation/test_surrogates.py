@@ -173,7 +173,7 @@ def test_an_ensemble_takes_edge_weights_if_all_members_do() -> None:
 
 @dataclass(frozen=True)
 class Asking:
-    """An attack, as far as its surrogates go."""
+    """An attack, reduced to its surrogates."""
 
     surrogates: tuple[str, ...]
 
@@ -193,16 +193,16 @@ def test_the_gcn_is_the_surrogate_of_attacks_that_ask_for_none() -> None:
     ],
 )
 def test_other_surrogates_are_usage_errors(asked: tuple[str, ...], message: str) -> None:
-    """With what is allowed."""
+    """The message lists what is allowed."""
     with pytest.raises(UsageError, match=message):
         kinds_for(Asking(asked))
 
 
-def test_a_set_of_graphs_has_not_all_surrogates() -> None:
-    """Said before anything is trained, with those that there are."""
+def test_sets_of_graphs_lack_some_surrogates() -> None:
+    """The error comes before any training and lists the allowed ones."""
     dataset = graph_dataset(set_of_graphs())
     check_kinds(Asking(("gin", "gcn")), dataset)
     check_kinds(Asking(("gcn_ln",)), community_dataset())
     assert recipe(dataset, "gin").startswith("graph_gin v1 (lr=")
-    with pytest.raises(UsageError, match=r"'gcn_ln' is a model of nodes.*allowed: gcn, gin"):
+    with pytest.raises(UsageError, match=r"'gcn_ln' classifies nodes.*allowed: gcn, gin"):
         check_kinds(Asking(("gcn", "gcn_ln")), dataset)
