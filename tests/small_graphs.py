@@ -12,7 +12,7 @@ from grb_check.datasets.graph_dataset import GraphSet
 
 
 def community_dataset(*, num_nodes: int = 120, seed: int = 0) -> Dataset:
-    """Three communities with features that tell them apart; node 0 is isolated."""
+    """Three communities with distinctive features; node 0 is isolated."""
     generator = torch.Generator().manual_seed(seed)
     y = torch.arange(num_nodes) % 3
     x = torch.randn(num_nodes, 8, generator=generator)

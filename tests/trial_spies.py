@@ -1,4 +1,4 @@
-"""Attacks that remember what they saw, models without much to learn, and trials of them."""
+"""Attacks that remember what they were shown, untrained models, and trials of them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Spy:
 
     @cached_property
     def seen(self) -> list[Seen]:
-        """No field, since settings are in the store's keys."""
+        """Not a field, since fields are settings, which are part of the store's keys."""
         return []
 
     def perturb(
@@ -72,7 +72,7 @@ class Spy:
 
 
 class Changing:
-    """An attack without a version: nothing tells when its output changes."""
+    """An attack without a version, so that its output may change at any time."""
 
     name, scenario = "spy", "injection"
 
@@ -86,7 +86,7 @@ class Changing:
 
 
 class Linear(torch.nn.Module):
-    """Looks at the features alone, and draws from the global state when it is called."""
+    """Uses features only, and draws from the global random state when it is called."""
 
     def __init__(self, noise: float = 0.0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The limits of the diagnostics: what is a finding and what is not."""
+"""The limits of the diagnostics."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NOTHING = torch.empty(0, dtype=torch.int64)
 
 
 def test_every_diagnostic_is_explained_under_its_name() -> None:
-    """So that the anchor in a report leads there; and nothing else is."""
+    """Every anchor in a report leads to a heading, and there are no other headings."""
     headings = re.findall(r"^## `([a-z-]+)`$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
     assert headings == list(DIAGNOSTICS)
     assert anchor("no-effect") == "docs/diagnostics.md#no-effect"
 
 
 def test_a_tenth_of_the_targets_may_lack_a_gradient() -> None:
-    """More is a finding; where nothing was looked at there is none."""
+    """More is a finding; without any sampled target there is none."""
     assert diagnostics.no_gradient(None, "edges") is None
     assert diagnostics.no_gradient(0.1, "edges") is None
     found = diagnostics.no_gradient(0.5, "edges")
@@ -37,7 +37,7 @@ def test_a_tenth_of_the_targets_may_lack_a_gradient() -> None:
 
 
 def test_random_answers_and_kept_state_have_their_limits() -> None:
-    """1 % of the targets, and 0.1 % of the nodes; the text tells which graph it was."""
+    """1 % of the targets, and 0.1 % of the nodes; the text names the graph."""
     assert diagnostics.random_forward(0.01) is None
     assert diagnostics.random_forward(0.02).name == "random-forward"  # type: ignore[union-attr]
     assert diagnostics.kept_state(0.001, None) is None
@@ -53,7 +53,7 @@ def test_random_answers_and_kept_state_have_their_limits() -> None:
 def test_another_perturbation_is_stronger_by_more_than_a_target_and_a_percent(
     targets: int, own: int, other: int
 ) -> None:
-    """Whichever of the two is more."""
+    """The larger of the two counts."""
     own, other = min(own, targets), min(other, targets)
     ranks = np.arange(targets)
     found = diagnostics.stronger("random-stronger", ranks < own, ranks < other, "a random one")
@@ -62,7 +62,7 @@ def test_another_perturbation_is_stronger_by_more_than_a_target_and_a_percent(
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
 def test_an_effect_is_a_difference_beyond_chance(lost: int, gained: int, kept: int) -> None:
-    """lost - gained > 1.64 sqrt(lost + gained); nothing is said of fewer than 20 right targets."""
+    """lost - gained > 1.64 sqrt(lost + gained), unless fewer than 20 targets were right."""
     before = np.array([True] * (lost + kept) + [False] * gained, dtype=bool)
     after = np.array([False] * lost + [True] * (kept + gained), dtype=bool)
     found = diagnostics.no_effect(before, after)
@@ -119,6 +119,6 @@ SPENT = dict.fromkeys(
 def test_a_tenth_of_the_budget_may_stay_unused(
     spent: dict[str, int], allowed: dict[str, int], text: str | None
 ) -> None:
-    """Of what the attack uses at all: edges, features of nodes, injected nodes or links."""
+    """Only the kinds of changes that the attack makes count: edges, features, nodes or links."""
     found = diagnostics.budget_unused({**SPENT, **spent}, threat(**allowed))
     assert (None if found is None else found.text) == (text and f"{text} (limit 90%)")

@@ -1,4 +1,4 @@
-"""A case from model to outcome, without pytest."""
+"""Evaluation of a case without pytest."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcom
 
 
 def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
-    """Which targets were right is kept, and the figures follow from it."""
+    """Each accuracy is the mean of the packed bits."""
     made = outcome(tiny, repeats=2)
     assert made.case == Case("tiny", "easy", "injection", "rnd")
     assert made.targets == 16
@@ -117,13 +117,13 @@ def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
 
 
 def test_the_same_call_gives_the_same_outcome(tiny: Path) -> None:
-    """And another seed another training: the repeats differ in their weights."""
+    """Every call trains with the same seeds."""
     one, two = outcome(tiny, repeats=2), outcome(tiny, repeats=2)
     assert [r.victim for r in one.repeats] == [r.victim for r in two.repeats]
 
 
 def test_the_global_random_states_stay_untouched(tiny: Path) -> None:
-    """Whatever the model draws."""
+    """The harness restores them, even if the model draws from them."""
     states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
     outcome(tiny)
     assert random.getstate() == states[0]
@@ -150,7 +150,7 @@ def test_attacks_never_see_true_labels_of_test_nodes(
 
 
 class Memory(list[Any]):
-    """Of an attack; tells nothing of what is in it, since settings are in the store's keys."""
+    """A list whose repr hides its content, since settings are part of the store's keys."""
 
     def __repr__(self) -> str:
         return "Memory"
@@ -158,7 +158,7 @@ class Memory(list[Any]):
 
 @dataclass(frozen=True)
 class Informed(Spy):
-    """White-box; remembers the model too."""
+    """A white-box attack that remembers the model too."""
 
     models: Memory
     knowledge: ClassVar[str] = "white-box"
@@ -173,7 +173,7 @@ class Informed(Spy):
 def test_a_white_box_attack_is_given_the_model_under_test(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Anew in every run; of the reference GCN only the first run needs it."""
+    """The victim is attacked in every run, the reference GCN only in the first."""
     attack = Informed(Memory(), Memory())
     monkeypatch.setattr(repeats, "load_attack", lambda *_: attack)
     monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
@@ -188,7 +188,7 @@ def test_a_white_box_attack_is_given_the_model_under_test(
 
 
 def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take their time again for each model."""
+    """White-box attacks run again for each model, so progress names them."""
     labels: list[str] = []
 
     def progress(label: str) -> AbstractContextManager[None]:
@@ -244,7 +244,7 @@ def test_a_stored_perturbation_that_does_not_verify_is_made_anew(
 
 
 def test_a_warm_store_gives_the_outcome_of_a_cold_one(tiny: Path, tmp_path: Path) -> None:
-    """And says that nothing was attacked."""
+    """The outcome reports that the perturbation came from the store."""
     cold = outcome(tiny, store=tmp_path / "store")
     warm = outcome(tiny, store=tmp_path / "store")
     assert (cold.repeats[0].from_store, warm.repeats[0].from_store) == (False, True)
@@ -276,7 +276,7 @@ def test_a_model_is_built_once_for_each_repeat_whatever_the_number_of_cases(tiny
 
 
 def test_a_trained_model_is_built_once(tiny: Path) -> None:
-    """It does not change with the seed."""
+    """It is the same for every seed."""
     assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
 
 
@@ -307,7 +307,7 @@ def test_a_factory_that_returns_one_module_for_all_seeds_is_an_error(tiny: Path)
 
 
 def test_a_factory_may_return_one_trained_encoder_for_all_seeds(tiny: Path) -> None:
-    """Nothing trains it again: a probe is fitted to it in every repeat."""
+    """It is not trained again: a probe is fitted to it in every repeat."""
     module = Net(8, 5).eval()
     found = outcome(tiny, lambda: grb_check.Encoder(module), repeats=2)
     first, second = found.repeats
@@ -315,7 +315,7 @@ def test_a_factory_may_return_one_trained_encoder_for_all_seeds(tiny: Path) -> N
 
 
 def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
-    """There is one object: pre-training it again for another repeat would change the first."""
+    """Pre-training the same object again would change the model of the first repeat."""
     calls: list[int] = []
     encoder = grb_check.Encoder(Net(8, 5).eval(), pretrain=lambda view: calls.append(1))
     outcome(tiny, encoder, repeats=3)
@@ -323,7 +323,7 @@ def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
 
 
 def test_one_encoder_may_be_wrapped_anew_for_every_test(tiny: Path) -> None:
-    """As a fixture `grb_model` does that returns `Encoder(module)`."""
+    """As a fixture `grb_model` does if it returns `Encoder(module)`."""
     module = Net(8, 5).eval()
     evaluator = Evaluator(store=Store(None), device="cpu")
     source = datasets.find(str(tiny))
@@ -371,7 +371,7 @@ def test_nodes_outside_the_split_have_no_true_labels_for_attacks(
 
 
 def test_a_repaired_dataset_says_so_in_every_outcome(tiny: Path) -> None:
-    """One-way edges are mended, and the reports tell."""
+    """One-way edges are repaired, and the outcome has a warning."""
     adjacency = sp.triu(sp.load_npz(tiny / "adj.npz")).tocsr()
     sp.save_npz(tiny / "adj.npz", adjacency)
     made = outcome(tiny)
@@ -394,7 +394,7 @@ def test_a_repaired_dataset_says_so_in_every_outcome(tiny: Path) -> None:
 def test_wrong_arguments_are_usage_errors(
     tiny: Path, change: dict[str, object], message: str
 ) -> None:
-    """Before any work, with what is allowed."""
+    """They are raised before any work and list what is allowed."""
     with pytest.raises(UsageError, match=message):
         outcome(tiny, **change)
 
@@ -405,7 +405,7 @@ def untrained() -> grb_check.Trained:
 
 
 def attacks_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of attacks in the order in which they are made, from now on."""
+    """A list that receives the name of each attack when it runs."""
     made: list[str] = []
     load = repeats.load_attack
 
@@ -434,7 +434,7 @@ def figures(made: grb_check.Outcome) -> list[grb_check.Measurement]:
 def test_the_worst_takes_the_strongest_of_each_repeat(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before or after its members: the same figures, and no attack is made twice after them."""
+    """The figures do not depend on whether its members ran before; if so, none runs again."""
     made = attacks_made(monkeypatch)
     source, subject = datasets.find(str(tiny)), as_subject(untrained())
     members = [Case("tiny", "full", *pair) for pair in MEMBERS[:2]]
@@ -465,7 +465,7 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
 
 
 def test_attacks_at_larger_budgets_do_more_from_the_same_draws(tiny: Path) -> None:
-    """As large as the share says."""
+    """The number of changes is the given share of the edges."""
     small, large = (
         outcome(tiny, untrained(), attack=f"modification/rnd+budget={budget}")
         for budget in (0.02, 0.2)

@@ -1,4 +1,4 @@
-"""For how many targets a model has a gradient."""
+"""The share of targets without a usable gradient."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL = torch.arange(NODES + 1)
 
 
 class Partly(LinearModel):
-    """Answers the same for nodes below `constant`, whatever their features and edges."""
+    """Gives a constant output for nodes below `constant`."""
 
     def __init__(self, constant: int) -> None:
         super().__init__(3, 2)
@@ -43,7 +43,7 @@ class Partly(LinearModel):
 
 @pytest.mark.parametrize("kind", ["features", "edges"])
 def test_the_share_is_that_of_the_targets_without_a_gradient(kind: Kind) -> None:
-    """None, some and all of them; the isolated node does not count."""
+    """None, some and all targets; the isolated node is not sampled."""
     assert missing_gradients(Partly(0), GRAPH, ALL, kind) == 0
     assert missing_gradients(Partly(NODES), GRAPH, ALL, kind) == 1
     some = torch.arange(10, 30)
@@ -52,14 +52,14 @@ def test_the_share_is_that_of_the_targets_without_a_gradient(kind: Kind) -> None
 
 
 def test_a_model_that_takes_no_weights_has_no_gradient_of_edges() -> None:
-    """Of features it has."""
+    """It has a gradient of features."""
     model = UnweightedModel(3, 2)
     assert missing_gradients(model, GRAPH, ALL, "edges") == 1
     assert missing_gradients(model, GRAPH, ALL, "features") == 0
 
 
 def test_a_model_that_refuses_to_be_differentiated_has_none() -> None:
-    """As a victim does whose forward detaches."""
+    """As a victim does if its forward detaches."""
 
     class Refusing(LinearModel):
         def __call__(self, *given: object) -> Tensor:
@@ -69,7 +69,7 @@ def test_a_model_that_refuses_to_be_differentiated_has_none() -> None:
 
 
 class Backward(torch.autograd.Function):
-    """The identity, with what `then` makes of the gradient."""
+    """The identity, with `then` applied to the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, then: Callable[[Tensor], Tensor]) -> Tensor:
@@ -91,7 +91,7 @@ def failing(gradient: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("then", [not_a_number, failing])
 def test_a_gradient_that_is_not_finite_or_fails_is_none(then: Callable[[Tensor], Tensor]) -> None:
-    """An attack could not follow it."""
+    """No attack could follow such a gradient."""
 
     class Odd(LinearModel):
         def __call__(
@@ -103,7 +103,7 @@ def test_a_gradient_that_is_not_finite_or_fails_is_none(then: Callable[[Tensor],
 
 
 def test_few_targets_are_looked_at_and_always_the_same() -> None:
-    """However many there are."""
+    """With many targets, the sample has its fixed size."""
     asked: list[Tensor] = []
 
     class Watched(LinearModel):

@@ -1,4 +1,4 @@
-"""What is told of a victim that is ready to be attacked."""
+"""The digest of a trained model's weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def weights(module: nn.Module) -> str:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
 def test_the_digest_of_weights_takes_any_type(dtype: torch.dtype) -> None:
-    """The same for the same values, another for others, buffers that are not kept included."""
+    """Equal values give equal digests; non-persistent buffers are included."""
     module = nn.Linear(2, 2)
     module.register_buffer("seen", torch.ones(2, dtype=dtype), persistent=False)
     before = weights(module)
@@ -30,7 +30,7 @@ def test_the_digest_of_weights_takes_any_type(dtype: torch.dtype) -> None:
 
 
 def test_weights_in_no_plain_memory_have_no_digest() -> None:
-    """A sparse buffer, such as a normalised adjacency, is no reason to fail a case."""
+    """A sparse buffer, such as a normalised adjacency, does not fail a case."""
     module = nn.Linear(2, 2)
     module.register_buffer("adjacency", torch.eye(2).to_sparse())
     assert weights(module) == ""

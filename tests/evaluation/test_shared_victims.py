@@ -1,4 +1,4 @@
-"""Victims that are trained once for several workers, each of which is played in turn."""
+"""Victims that are trained once for several workers; the tests play each worker in turn."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ class Net(nn.Module):
 
 
 class Fits(Net):
-    """Trains itself, and leaves word of it as its subclass says."""
+    """Trains itself, and then changes state as its subclass says."""
 
     def fit(self, data: Data, validation: Data | None = None) -> None:
         fit_with(self, QUICK)(data, validation)
         self.leave(data)
 
     def leave(self, data: Data) -> None:
-        """Nothing."""
+        """Change nothing besides the weights."""
 
 
 class Buffered(Fits):
-    """Statistics in buffers, one of them in no state dict."""
+    """Has statistics in buffers, one of them outside the state dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Lazy(Fits):
 
 
 class OddTensors(Fits):
-    """Weights of a type that numpy does not have, and buffers of odd forms."""
+    """Has weights of a type that numpy lacks, and buffers of unusual shapes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ def fit_with_nothing(net: Net) -> Callable[[Data], None]:
 
 @dataclass
 class Worker:
-    """One process of a run: what it builds, and how often it trains."""
+    """One process of a run, and the names of the models that it trains."""
 
     folder: Path
     dataset: AnyDataset = NODES
@@ -168,7 +168,7 @@ def alone(make: Callable[[], object], dataset: AnyDataset = NODES) -> Victim:
 
 
 def same(first: Victim, second: Victim) -> bool:
-    """Whether weights and answers are the same, to the bit."""
+    """Whether weights and outputs are the same, to the bit."""
     graph = GRAPHS.graph if first.adapter.batch is not None else NODES.graph
     weights = [digest_of(tensors_of(each.module)) for each in (first, second)]
     with torch.no_grad():
@@ -196,7 +196,7 @@ def test_the_second_worker_has_what_the_first_has_learnt(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To the bit what it would have learnt itself, frozen, and without a training."""
+    """The weights are those of its own training, to the bit, frozen, and it does not train."""
     monkeypatch.setattr("grb_check.training.building.TrainingSettings", lambda: QUICK)
     monkeypatch.setattr("grb_check.training.probing.STRENGTHS", (1.0,))
     first, second = Worker(tmp_path, dataset), Worker(tmp_path, dataset)
@@ -215,7 +215,7 @@ class Writes(Fits):
 
 
 class Neighbours(Fits):
-    """Remembers embeddings where nobody can see it."""
+    """Remembers embeddings in a global variable."""
 
     def leave(self, data: Data) -> None:
         MEMORY[self] = data.x.mean(dim=0)
@@ -254,7 +254,7 @@ class ExtraState(Fits):
 
 
 class MadeByFit(Net):
-    """Cannot be called before it is trained."""
+    """Cannot be called before its training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -265,7 +265,7 @@ class MadeByFit(Net):
 
 
 class Handle(Fits):
-    """Holds what cannot be looked into."""
+    """Holds an object that cannot be inspected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -283,7 +283,7 @@ class Handle(Fits):
 def test_what_may_have_stayed_behind_is_trained_again(
     make: Callable[[], object], tmp_path: Path
 ) -> None:
-    """State outside of tensors, seen or not: each worker has a whole victim, none half of one."""
+    """With state outside of tensors, visible or not, each worker trains its own victim."""
     Worker(tmp_path).victim(make)
     second = Worker(tmp_path)
     victim = second.victim(make)
@@ -294,7 +294,7 @@ def test_what_may_have_stayed_behind_is_trained_again(
 def test_what_cannot_be_asked_for_want_of_memory_is_trained_by_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The training is done, so that the victim is not lost for it."""
+    """The first worker keeps its trained victim, and the second trains its own."""
 
     def no_memory(*_: object) -> None:
         raise torch.OutOfMemoryError
@@ -306,7 +306,7 @@ def test_what_cannot_be_asked_for_want_of_memory_is_trained_by_each(
 
 
 def test_a_training_that_failed_is_the_same_error_without_another(tmp_path: Path) -> None:
-    """Word for word."""
+    """The message is the same, word for word."""
 
     class Fails(Fits):
         def leave(self, data: Data) -> None:
@@ -323,7 +323,7 @@ def test_a_training_that_failed_is_the_same_error_without_another(tmp_path: Path
 
 
 def test_a_module_that_began_otherwise_trains_itself(tmp_path: Path) -> None:
-    """What a factory makes of other weights, or of another form, has not learnt the same."""
+    """A factory may build other weights in another worker."""
     Worker(tmp_path).victim(Fits)
 
     def other() -> Fits:
@@ -337,7 +337,7 @@ def test_a_module_that_began_otherwise_trains_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [0, 10, -10])
 def test_half_a_file_is_not_believed(cut: int, tmp_path: Path) -> None:
-    """As of a worker that died while it wrote; nor is one of another format."""
+    """A worker may die while it writes the file."""
     Worker(tmp_path).victim(Fits)
     path = tmp_path / "key0.npz"
     path.write_bytes(path.read_bytes()[:cut])
@@ -350,7 +350,7 @@ def test_half_a_file_is_not_believed(cut: int, tmp_path: Path) -> None:
 
 
 def test_a_worker_that_dies_in_training_holds_up_nobody(tmp_path: Path) -> None:
-    """The system lets go of its lock; its claim holds off nothing but work done ahead."""
+    """The system releases its lock; its claim only affects which seeds are trained ahead."""
     dying = (
         "import sys, os, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
         "open(sys.argv[2], 'w').close(); os._exit(1)"
@@ -364,7 +364,7 @@ def test_a_worker_that_dies_in_training_holds_up_nobody(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
-    """Each worker trains."""
+    """Each worker trains for itself."""
     (tmp_path / "file").touch()
     for _ in range(2):
         worker = Worker(tmp_path / "file" / "below")
@@ -373,7 +373,7 @@ def test_a_folder_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_that_of_the_first_until_it_is_done(tmp_path: Path) -> None:
-    """Then there is nothing to wait for."""
+    """When the victim is there, any worker may claim it."""
     first, second = SharedVictims(tmp_path), SharedVictims(tmp_path)
     assert first.claim("key0")
     assert first.claim("key0")
@@ -388,7 +388,7 @@ def _victims(shared: SharedVictims | None) -> TrainedVictims:
 
 
 def test_a_worker_trains_ahead_while_another_trains(tmp_path: Path) -> None:
-    """What comes later and nobody has begun; in the end all is there, as without workers."""
+    """It trains unclaimed later seeds; the victims are those of a single process."""
     order: list[int] = []
 
     def factory(seed: int) -> SelfTrained:
@@ -414,7 +414,7 @@ def test_a_worker_trains_ahead_while_another_trains(tmp_path: Path) -> None:
 
 
 def test_what_a_fixture_made_and_what_is_finished_is_not_shared(tmp_path: Path) -> None:
-    """Nothing tells that another worker has the same."""
+    """Another worker may have another model of that name."""
     assert victim_key(as_subject(Net), NODES, "print", 0) is None
     assert victim_key(as_subject(Trained(Net())), NODES, "print", 0) is None
     subject = Subject(("pkg:build", "[]"), "build", lambda: Trained(Net().eval()))

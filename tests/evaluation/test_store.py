@@ -1,4 +1,4 @@
-"""Tests of the store."""
+"""The store of perturbations and arrays."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_damaged_file_is_never_read(tmp_path, data) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"no zip at all", b"x" * 1000])
 def test_foreign_file_is_discarded(tmp_path, content) -> None:
-    """Something that no store wrote counts as missing."""
+    """A file that no store wrote counts as missing."""
     store = Store(tmp_path)
     file_of(store).parent.mkdir()
     file_of(store).write_bytes(content)
@@ -125,7 +125,7 @@ def test_pickle_is_neither_written_nor_read(tmp_path) -> None:
 
 
 def test_file_under_another_key_is_discarded(tmp_path) -> None:
-    """A copied or renamed file is not taken for something else."""
+    """A copied or renamed file counts as missing."""
     store, other = Store(tmp_path), Store(None).key(case="other")
     store.save_perturbation(KEY, PERTURBATION)
     file_of(store, other).parent.mkdir(exist_ok=True)
@@ -143,7 +143,7 @@ def test_kinds_are_not_mixed_up(tmp_path) -> None:
 
 
 def test_other_format_version_is_discarded(tmp_path, monkeypatch) -> None:
-    """A file of another version is made anew and said so."""
+    """A file of another format version is discarded with a warning."""
     store = Store(tmp_path)
     monkeypatch.setattr(store_module, "FORMAT", 2)
     store.save_perturbation(KEY, PERTURBATION)
@@ -153,7 +153,7 @@ def test_other_format_version_is_discarded(tmp_path, monkeypatch) -> None:
 
 
 def test_perturbation_without_a_field_is_discarded(tmp_path, monkeypatch) -> None:
-    """Members are checked against the fields of today."""
+    """Members are checked against the current fields."""
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "_tensor_fields", lambda: {"added_edges"})
@@ -163,7 +163,7 @@ def test_perturbation_without_a_field_is_discarded(tmp_path, monkeypatch) -> Non
 
 
 def test_numpy_reads_the_file(tmp_path) -> None:
-    """It is an ordinary npz file: numpy opens it without pickles."""
+    """A stored file is an ordinary npz file that numpy opens without pickles."""
     store = Store(tmp_path)
     store.save_arrays(KEY, {"weight": np.arange(6.0).reshape(2, 3)})
     with np.load(file_of(store), allow_pickle=False) as archive:
@@ -171,7 +171,7 @@ def test_numpy_reads_the_file(tmp_path) -> None:
 
 
 def test_equal_content_gives_equal_files(tmp_path) -> None:
-    """No time of day in the file: a cache of the folder stays the same."""
+    """A file holds no time of day, so that a cache of the folder stays valid."""
     first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
     for store in (first, second):
         store.save_perturbation(KEY, PERTURBATION)
@@ -179,7 +179,7 @@ def test_equal_content_gives_equal_files(tmp_path) -> None:
 
 
 def test_key_depends_on_names_and_values_not_on_order() -> None:
-    """Each part counts, with its type; the order of arguments does not."""
+    """Each part and its type counts; the order of arguments does not."""
     key = Store(None).key
     assert key(a=1, b="x") == key(b="x", a=1)
     different = [key(a=1), key(a="1"), key(a=1.0), key(b=1), key(a=2), key(a=1, b=1), key()]
@@ -188,7 +188,7 @@ def test_key_depends_on_names_and_values_not_on_order() -> None:
 
 
 def test_nothing_is_kept_without_a_folder() -> None:
-    """The store of no folder accepts everything and has nothing."""
+    """A store without a folder accepts everything and keeps nothing."""
     store = Store(None)
     with store.lock(KEY):
         store.save_perturbation(KEY, PERTURBATION)
@@ -199,7 +199,7 @@ def test_nothing_is_kept_without_a_folder() -> None:
 
 
 def test_folder_is_made_at_the_first_write_and_marked_as_a_cache(tmp_path) -> None:
-    """Reading makes nothing; writing adds what keeps git and backups away."""
+    """Reading makes no folder; writing adds files that exclude it from git and backups."""
     store = Store(tmp_path / "deep" / "store")
     assert store.load_arrays(KEY) is None
     assert list(tmp_path.iterdir()) == []
@@ -212,7 +212,7 @@ def test_folder_is_made_at_the_first_write_and_marked_as_a_cache(tmp_path) -> No
 
 
 def test_folder_that_cannot_be_written_warns_once(tmp_path) -> None:
-    """Work goes on: nothing is kept, and there is one warning for all attempts."""
+    """Work continues: nothing is stored, with one warning for all attempts."""
     (tmp_path / "file").write_text("in the way")
     store = Store(tmp_path / "file" / "store")
     with warnings.catch_warnings(record=True) as seen:
@@ -226,7 +226,7 @@ def test_folder_that_cannot_be_written_warns_once(tmp_path) -> None:
 
 
 def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
-    """A disk that fails at the last moment costs a warning, not a broken file."""
+    """A disk that fails at the last moment causes a warning, not a broken file."""
     store = Store(tmp_path)
     store.save_arrays(KEY, {"a": np.zeros(1)})
 
@@ -241,7 +241,7 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
 
 
 def test_lock_passes_on_the_error_of_its_body(tmp_path) -> None:
-    """The lock is released, and an OSError of the caller is not taken for its own."""
+    """The lock is released, and an OSError of the caller is passed on."""
     store = Store(tmp_path)
     with pytest.raises(OSError, match="of the caller"), store.lock(KEY):
         raise OSError("of the caller")

@@ -1,4 +1,4 @@
-"""The harness's own models: repeatable, described, storable, and several as one."""
+"""Surrogates are repeatable, described, storable, and several act as one model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GCN = MODELS["gcn"]
 
 
 def test_the_same_seed_gives_the_same_surrogate() -> None:
-    """Whatever the global random state, which stays as it is."""
+    """The global random state has no effect and is unchanged."""
     torch.manual_seed(99)
     before = torch.get_rng_state()
     again = surrogate(DATASET, seed=1, device=CPU)
@@ -58,7 +58,7 @@ def test_it_learns_and_is_frozen(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_come_back_as_the_same_surrogate(kind: str) -> None:
-    """Bit for bit, running means and variances included."""
+    """Bit for bit, including running means and variances."""
     again = from_arrays(DATASET, kind, to_arrays(MODELS[kind]), CPU)
     expected = MODELS[kind](GRAPH.x, GRAPH.edge_index)
     assert torch.equal(again(GRAPH.x, GRAPH.edge_index), expected)
@@ -83,7 +83,7 @@ def _lacking(arrays: dict[str, NDArray[np.float32]]) -> None:
 
 @pytest.mark.parametrize("spoil", [_nan, _short, _double, _lacking])
 def test_spoilt_arrays_are_refused(spoil: Callable[[dict[str, NDArray[np.float32]]], None]) -> None:
-    """A stored file is not trusted."""
+    """Stored arrays are checked before they are used."""
     arrays = to_arrays(GCN)
     spoil(arrays)
     with pytest.raises(DataError, match="stored GCN"):
@@ -91,7 +91,7 @@ def test_spoilt_arrays_are_refused(spoil: Callable[[dict[str, NDArray[np.float32
 
 
 def test_a_count_that_is_no_integer_is_refused() -> None:
-    """Every array has the type that the module has."""
+    """Arrays of another type are refused."""
     arrays = to_arrays(MODELS["gin"])
     arrays["norms.0.num_batches_tracked"] = np.float32(3)
     with pytest.raises(DataError, match=r"stored GIN: .* is float32 \[\], expected int64"):
@@ -99,7 +99,7 @@ def test_a_count_that_is_no_integer_is_refused() -> None:
 
 
 def test_the_recipe_names_what_determines_the_surrogate() -> None:
-    """Model, layers, training and torch's version; another dataset's layers show."""
+    """It names model, layers, training and torch's version; layers depend on the dataset."""
     assert len({recipe(DATASET, kind) for kind in KINDS}) == len(KINDS)
     for kind in KINDS:
         text = recipe(DATASET, kind)
@@ -119,7 +119,7 @@ def _injected(seed: int) -> tuple[Tensor, Tensor]:
 
 
 def test_an_ensemble_averages_log_probabilities() -> None:
-    """A geometric mean: one member that is sure of a wrong class weighs more than in a vote."""
+    """A geometric mean: a member that is certain of a wrong class weighs more than in a vote."""
     ensemble = Ensemble(tuple(MODELS.values()))
     members = [member(GRAPH.x, GRAPH.edge_index).softmax(dim=1) for member in MODELS.values()]
     product = members[0] * members[1] * members[2]
@@ -161,7 +161,7 @@ def test_an_ensemble_takes_weights_of_pairs_if_all_members_do() -> None:
 
 
 def test_an_ensemble_takes_edge_weights_if_all_members_do() -> None:
-    """And is differentiable in them."""
+    """The output is differentiable with respect to them."""
     ensemble = Ensemble(tuple(MODELS.values()))
     assert ensemble.takes_edge_weight
     weight = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)

@@ -1,4 +1,4 @@
-"""One attack in one repeat: what black-box attacks see, and what is stored."""
+"""One attack in one repeat: what black-box attacks are shown, and what is stored."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from grb_check.victims.conventions import PLAIN, Adapter
 
 @pytest.fixture(autouse=True)
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Kinds of the harness's own models in the order in which they are asked to be trained."""
+    """Kinds of the harness's own models in the order of their trainings."""
     kinds: list[str] = []
 
     def train(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
@@ -57,7 +57,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_black_box_attack_sees_surrogate_and_guesses() -> None:
-    """Neither the victim nor what it predicts."""
+    """It sees neither the victim nor the victim's predictions."""
     attack, victim = Spy(), ready()
     given = trial(attack)
     black_box(given, victim)
@@ -71,7 +71,7 @@ def test_a_black_box_attack_sees_surrogate_and_guesses() -> None:
 
 
 def test_an_attack_may_write_into_the_targets_that_it_is_given() -> None:
-    """They are a copy: nobody else's are changed, and the victim is judged on the right ones."""
+    """They are a copy: the victim is judged on the original targets."""
 
     @dataclass(frozen=True)
     class Writing(Spy):
@@ -97,7 +97,7 @@ def named(name: str, folder: Path | None = None) -> Trial:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["short first", "long first"])
 def test_two_spellings_of_one_attack_are_one_attack(tmp_path: Path, order: tuple[int, int]) -> None:
-    """The second comes from the store, and is what it would have been without that."""
+    """The second comes from the store, and equals what is computed without a store."""
     spellings = "fgsm+patience=2", "fgsm+iterations=1000+patience=2"
     first, second = (spellings[place] for place in order)
     kept = black_box(named(first, tmp_path), ready()).perturbation
@@ -109,7 +109,7 @@ def test_two_spellings_of_one_attack_are_one_attack(tmp_path: Path, order: tuple
 
 
 def test_variants_of_an_attack_start_from_the_same_links() -> None:
-    """So that what they do differently is all that differs."""
+    """Their random draws are the same."""
     plain, harmonious = (
         black_box(named(f"pgd+iterations=2{more}"), ready()).perturbation for more in ("", "+hao")
     )
@@ -121,13 +121,13 @@ def test_variants_of_an_attack_start_from_the_same_links() -> None:
 def test_an_attack_over_its_budget_is_refused(
     measure: Callable[[Trial, TrainedModel], Measured],
 ) -> None:
-    """Whatever it knows."""
+    """Black-box and white-box attacks are verified alike."""
     with pytest.raises(BudgetError):
         measure(trial(Spy(count=3)), ready())
 
 
 def test_an_ensemble_is_trained_once_and_kept(tmp_path: Path, trained: list[str]) -> None:
-    """One model of each kind; a warm run trains none, and attacks nothing."""
+    """One model of each kind; a warm run trains none and runs no attack."""
     cold, warm = Spy(surrogates=ALL_KINDS), Spy(surrogates=ALL_KINDS)
     first = black_box(trial(cold, tmp_path), ready())
     assert trained == ["gcn", "gcn_ln", "gin", "gcn"]  # the last is the reference
@@ -141,7 +141,7 @@ def test_an_ensemble_is_trained_once_and_kept(tmp_path: Path, trained: list[str]
 
 
 def test_stored_members_serve_another_attack(tmp_path: Path, trained: list[str]) -> None:
-    """The GCN is the same one whether it is alone or in an ensemble."""
+    """The GCN is the same model alone and in an ensemble."""
     black_box(trial(Spy(), tmp_path), ready())
     assert trained == ["gcn", "gcn"]
     black_box(trial(Spy(surrogates=("gcn", "gin"), count=1), tmp_path), ready())
@@ -149,7 +149,7 @@ def test_stored_members_serve_another_attack(tmp_path: Path, trained: list[str])
 
 
 def test_an_attack_sees_the_ensemble_and_its_guesses() -> None:
-    """Its members in the order asked for."""
+    """The members are in the order of the setting."""
     attack = Spy(surrogates=("gin", "gcn"))
     given = trial(attack)
     black_box(given, ready())
@@ -167,8 +167,10 @@ def refuse(*given: object) -> None:
     pytest.fail("the store was asked for a perturbation")
 
 
-def test_what_has_no_key_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept are surrogate, reference GCN and its scores on the very same perturbation."""
+def test_a_perturbation_without_a_key_is_always_recomputed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Surrogate, reference GCN and its scores are stored, the perturbation is not."""
     monkeypatch.setattr(Store, "load_perturbation", refuse)
     monkeypatch.setattr(Store, "save_perturbation", refuse)
     for _ in range(2):
@@ -178,8 +180,8 @@ def test_what_has_no_key_is_made_anew(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(entries(tmp_path)) == 3
 
 
-def test_a_black_box_attack_that_leaves_budget_is_told(tmp_path: Path) -> None:
-    """One of two nodes; nothing else is looked at."""
+def test_a_black_box_attack_that_leaves_budget_has_a_finding(tmp_path: Path) -> None:
+    """One of two nodes is used; black-box cases have no other finding."""
     full, half = (
         black_box(trial(Spy(count=count), tmp_path), ready()).measurement for count in (2, 1)
     )
@@ -190,7 +192,7 @@ def test_a_black_box_attack_that_leaves_budget_is_told(tmp_path: Path) -> None:
 
 
 def test_an_attack_on_graphs_cannot_raise_their_budgets() -> None:
-    """What it writes into the threat that it is given does not reach the referee."""
+    """It is given a copy of the threat; the referee has the original."""
 
     class Greedy:
         name, scenario, knowledge = "greedy", "modification", "white-box"

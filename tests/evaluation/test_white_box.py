@@ -1,4 +1,4 @@
-"""White-box attacks, and what stands in for them and beside them."""
+"""White-box attacks and their alternatives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from grb_check.victims.conventions import PLAIN, Adapter
 
 @pytest.fixture(autouse=True)
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Kinds of the harness's own models in the order in which they are asked to be trained."""
+    """Kinds of the harness's own models in the order of their trainings."""
     kinds: list[str] = []
 
     def train(dataset: Dataset, *, kind: str, seed: int, device: torch.device) -> Victim:
@@ -52,7 +52,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
-    """Of all nodes of the split; the reference GCN is attacked in the same way."""
+    """It sees the labels of all nodes of the split; the reference GCN is attacked likewise."""
     attack, victim = Spy("white-box"), ready()
     measured = white_box(trial(attack), victim)
     on_victim, on_reference = attack.seen
@@ -67,7 +67,7 @@ def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
 
 
 def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
-    """Nodes that belong to no part have no label that anybody should know."""
+    """No attack sees true labels of nodes that are in no part of the split."""
     outside = DATASET.train[:20]
     dataset = replace(DATASET, train=DATASET.train[20:])
     attack, victim = Spy("white-box"), ready()
@@ -77,8 +77,8 @@ def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
 
 
 def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
-    """Only what depends on none is: surrogate, what is made on it, random flips, the reference GCN
-    and its scores, which serve another victim."""
+    """Surrogate, transferred and random perturbations, the reference GCN and its scores are
+    stored, and serve another victim."""
     cold, warm = Spy("white-box"), Spy("white-box")
     first = white_box(trial(cold, tmp_path), ready())
     kept = entries(tmp_path)
@@ -90,7 +90,7 @@ def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
 
 
 def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> None:
-    """Settings, repeat and threat are in the key."""
+    """Settings, repeat, threat and difficulty are in the key."""
     white_box(trial(Spy("white-box"), tmp_path), ready())
     for change in (
         {"attack": Spy("white-box", count=1)},
@@ -104,7 +104,7 @@ def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> No
 
 
 def test_a_white_box_attack_repeats_itself_on_a_victim_that_draws_at_random() -> None:
-    """What an attack sees of a noisy victim depends on the seed, not on what ran before."""
+    """The noise of a victim depends on the seed, not on earlier calls."""
 
     @dataclass(frozen=True)
     class Sampling(Spy):
@@ -129,8 +129,8 @@ def test_a_white_box_attack_repeats_itself_on_a_victim_that_draws_at_random() ->
 
 
 def test_nothing_of_an_attack_without_a_key_is_stored(tmp_path: Path) -> None:
-    """But what is not of it: surrogate, random injection, reference GCN. It has no transferred
-    variant, since nothing sets its knowledge."""
+    """Surrogate, random injection and reference GCN are stored. The attack has no transferred
+    variant, since it has no setting `knowledge`."""
     for _ in range(2):
         attack = Changing("white-box")
         assert white_box(trial(attack, tmp_path), ready()).measurement.method == "adaptive"
@@ -139,7 +139,7 @@ def test_nothing_of_an_attack_without_a_key_is_stored(tmp_path: Path) -> None:
 
 
 def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> TrainedModel:
-    """The often wrong victim with another forward."""
+    """The victim that is often wrong, with another forward."""
 
     class Opaque(Linear):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -151,7 +151,7 @@ def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> TrainedModel:
 
 
 def detached(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
-    """As the nodes of a graph see it: a mean over neighbours and themselves."""
+    """Logits of the mean over a node and its neighbours, without a gradient."""
     loops = torch.arange(x.shape[0])
     rows, columns = torch.cat([edge_index, torch.stack([loops, loops])], dim=1)
     total = torch.zeros_like(x).index_add(0, rows, x.detach()[columns])
@@ -164,7 +164,7 @@ def through_numpy(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Gradual(Spy):
-    """Follows the gradient with respect to the features that it injects, one large step."""
+    """Takes one large step along the gradient with respect to the injected features."""
 
     knowledge: Knowledge = "white-box"
     name: ClassVar[str] = "gradual"
@@ -189,10 +189,10 @@ def right(measured: Any) -> float:
 
 
 @pytest.mark.parametrize("forward", [detached, through_numpy])
-def test_a_search_by_answers_stands_in_where_there_is_no_gradient(
+def test_a_search_by_queries_replaces_the_attack_if_there_is_no_gradient(
     forward: Callable[[Linear, Tensor, Tensor], Tensor],
 ) -> None:
-    """It is no weaker than the attack on any surrogate, and says why it was needed."""
+    """It is no weaker than the attack on any surrogate, and a note gives the reason."""
     victim, given = opaque(forward), trial(Gradual())
     found = white_box(given, victim)
     assert found.measurement.method == "score-based"
@@ -209,7 +209,7 @@ def test_a_search_by_answers_stands_in_where_there_is_no_gradient(
 
 
 def test_what_else_is_wrong_with_a_victim_stays_an_error_of_the_case() -> None:
-    """Only a missing gradient is stood in for."""
+    """Only a missing gradient is replaced by a search."""
 
     @dataclass(frozen=True)
     class Failing(Spy):
@@ -224,7 +224,7 @@ def test_what_else_is_wrong_with_a_victim_stays_an_error_of_the_case() -> None:
 
 @dataclass(frozen=True)
 class Pushing(Spy):
-    """Pushes targets of class 0 towards class 1; how far depends on what it knows."""
+    """Pushes targets of class 0 towards class 1, with a force that depends on its knowledge."""
 
     knowledge: Knowledge = "white-box"
     adaptive: float = 0.0
@@ -247,7 +247,7 @@ def trained_victim() -> TrainedModel:
 
 
 def test_the_stronger_one_counts() -> None:
-    """A tie goes to the adaptive one, which costs no note; else the reports tell."""
+    """The adaptive one wins a tie, without a note; otherwise a note names the winner."""
     victim = trained_victim()
     weak, strong = 0.0, 4.0
     adaptive = white_box(trial(Pushing(adaptive=strong, transferred=weak)), victim)
@@ -273,7 +273,7 @@ def victim_clean(victim: TrainedModel) -> float:
 
 
 def test_the_reference_gets_the_same_treatment(tmp_path: Path) -> None:
-    """The stronger of two counts against it as well."""
+    """The stronger of two perturbations counts for it as well."""
     both = Pushing(adaptive=0.0, transferred=4.0)
     moved = black_box(trial(replace(both, knowledge="black-box")), ready()).measurement
     found = white_box(trial(both, tmp_path), ready()).measurement
@@ -281,7 +281,7 @@ def test_the_reference_gets_the_same_treatment(tmp_path: Path) -> None:
 
 
 def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
-    """From the store where that case has been run; a user's attack is no exception."""
+    """It comes from the store if that case has run, also for a user's attack."""
     black_box(trial(Pushing("black-box", transferred=4.0), tmp_path), trained_victim())
     kept = entries(tmp_path)
     for attack in (Pushing(transferred=4.0), OwnAttack(Pushing(transferred=4.0))):
@@ -295,8 +295,8 @@ def flat(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
     return detached(model, x, edge_index) + 0 * x.sum()
 
 
-def test_a_search_stands_beside_an_attack_whose_gradients_are_zero() -> None:
-    """It starts from that attack too: with no other start, the one that it makes is no stronger."""
+def test_a_search_is_made_besides_an_attack_whose_gradients_are_zero() -> None:
+    """The adaptive perturbation is one of the starts, so the result is no weaker."""
     victim = opaque(flat)
     strong = white_box(trial(Pushing(adaptive=4.0, transferred=0.0)), victim)
     alone = apply(DATASET.graph, Pushing(adaptive=4.0).perturb(*pushed()))
@@ -312,11 +312,11 @@ def pushed() -> Any:
 
 
 def test_the_reference_is_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> None:
-    """Adaptive, searched, or both; each has scores of its own in the store."""
+    """Adaptive, searched, or both; each combination has its own scores in the store."""
 
     @dataclass(frozen=True)
     class Choosy(Pushing):
-        """Gives up on blind victims, but not on the reference."""
+        """Raises for blind victims, but not for the reference."""
 
         @cached_property
         def asked(self) -> list[str]:
@@ -346,7 +346,7 @@ def test_the_reference_is_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> 
 
 @dataclass(frozen=True)
 class Flipping:
-    """Flips what it wants; never without a gradient of the edges, which it does not get."""
+    """Needs a gradient of the edges, which it does not get from the victim."""
 
     isolate: bool = True
     surrogates: tuple[str, ...] = ("gcn",)
@@ -374,7 +374,7 @@ def flips(isolate: bool) -> Trial:
 
 @pytest.mark.parametrize("isolate", [True, False])
 def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
-    """No node loses its last edge where the attack has that setting; the note names the attack."""
+    """No node loses its last edge if the attack has that setting; the note names the attack."""
     found = white_box(flips(isolate), opaque(detached))
     assert found.measurement.method == "score-based"
     assert found.measurement.notes == (
@@ -389,7 +389,7 @@ def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
 
 
 def test_a_warm_case_costs_one_attack_and_a_few_calls_of_the_victim(tmp_path: Path) -> None:
-    """All else comes from the store; the gradient is looked at once for each victim."""
+    """Everything else comes from the store; the gradient is checked once for each victim."""
     calls = []
 
     def counted(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -408,8 +408,8 @@ def test_a_warm_case_costs_one_attack_and_a_few_calls_of_the_victim(tmp_path: Pa
     assert costs == [7, 6]
 
 
-def test_an_attack_that_refuses_to_be_black_box_stands_alone() -> None:
-    """Its setting is its own affair."""
+def test_an_attack_that_refuses_to_be_black_box_has_no_transferred_variant() -> None:
+    """Its black-box variant cannot be made."""
 
     @dataclass(frozen=True)
     class Proud(Spy):

@@ -1,4 +1,4 @@
-"""Each diagnostic is triggered by what it is for, and quiet on plain models."""
+"""Each diagnostic detects its defect, and finds nothing on plain models."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PGD = "injection/pgd+white-box+iterations=50+budget=0.25"
 
 
 class Plain(torch.nn.Module):
-    """PyG's GCN, trained; what derives from it does something to its answers."""
+    """PyG's GCN, trained; subclasses add a defect."""
 
     def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
@@ -77,35 +77,35 @@ class Plain(torch.nn.Module):
 
 
 class Quantised(Plain):
-    """Answers in steps, which have no slope."""
+    """Rounds its logits, so that their gradient is zero."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return (4 * super().forward(x, edge_index, edge_weight)).round() / 4
 
 
 class Saturated(Plain):
-    """Answers with probabilities that are 0 and 1 to the last digit."""
+    """Returns probabilities of exactly 0 and 1."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return (1e4 * super().forward(x, edge_index, edge_weight)).softmax(dim=1)
 
 
 class Detached(Plain):
-    """Lets no gradient through."""
+    """Blocks the gradient."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return super().forward(x, edge_index, edge_weight).detach()
 
 
 class Dropping(Plain):
-    """Has its dropout left on."""
+    """Keeps its dropout active."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return super().forward(F.dropout(x, 0.6), edge_index, edge_weight)
 
 
 class Caching(Plain):
-    """Keeps the first graph of the size of the whole one, which no check before it has."""
+    """Keeps the first graph of the size of the whole one; earlier checks use smaller graphs."""
 
     def __init__(self, inner: torch.nn.Module, size: int) -> None:
         super().__init__(inner)
@@ -121,7 +121,7 @@ class Caching(Plain):
 
 
 class Drifting(Plain):
-    """Normalises with statistics of what it has seen, and sees more with every call."""
+    """Normalises with statistics that change with every call."""
 
     def __init__(self, inner: torch.nn.Module, size: int) -> None:
         super().__init__(inner)
@@ -172,7 +172,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def test_plain_models_have_no_finding(bench: Bench) -> None:
-    """PyG's GCN and the bundled one, edges and features."""
+    """PyG's GCN and the bundled one, for edges and features."""
     bundled = bench.evaluator._cache(bench.source).own.surrogate("gcn").victim.module
     for model in (Plain(bench.inner), bench.inner, bundled):
         for attack in (GREEDY, PGD):
@@ -186,7 +186,7 @@ def test_plain_models_have_no_finding(bench: Bench) -> None:
 def test_answers_without_a_slope_have_no_gradient(
     bench: Bench, kind: type[Plain], attack: str
 ) -> None:
-    """The attack on a surrogate, or the search from it, is then stronger, and counts."""
+    """The attack on a surrogate, or the search from it, is stronger then, and counts."""
     repeat = bench.repeat(kind(bench.inner), attack)
     found = {each.name for each in repeat.diagnostics}
     assert {"no-gradient", "transfer-stronger"} <= found
@@ -198,7 +198,7 @@ def test_answers_without_a_slope_have_no_gradient(
 
 
 def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
-    """Of edges and of features; a search by answers stands in, and its effect is seen."""
+    """Neither of edges nor of features; a search by queries replaces the attack."""
     for attack in (GREEDY, PGD):
         repeat = bench.repeat(Detached(bench.inner), attack)
         assert [each.name for each in repeat.diagnostics] == ["no-gradient"]
@@ -208,28 +208,28 @@ def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
 
 
 def test_dropout_left_on_is_a_random_forward(bench: Bench) -> None:
-    """And not taken for state."""
+    """It is not reported as kept state."""
     found = bench.found(Dropping(bench.inner))
     assert "random-forward" in found
     assert "kept-state" not in found
 
 
 def test_a_graph_that_is_kept_is_found_out(bench: Bench) -> None:
-    """Although the checks before the run did not meet it: a copy that saw nothing disagrees."""
+    """Checks before the run cannot notice it; a copy that has seen no graph disagrees."""
     repeat = bench.repeat(Caching(bench.inner, bench.size))
     (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
     assert "on the attacked graph differ from those of a copy" in found.text
 
 
 def test_answers_that_change_with_what_was_seen_are_found_out(bench: Bench) -> None:
-    """On the clean graph itself."""
+    """Predictions on the clean graph itself change."""
     repeat = bench.repeat(Drifting(bench.inner, bench.size))
     (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
     assert "on the clean graph differ after the attack" in found.text
 
 
 def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
-    """No effect, its budget unused, and random flips are stronger."""
+    """It has no effect, and random flips are stronger."""
     repeat = bench.repeat(Plain(bench.inner), "modification/greedy+used=0.0+budget=1.0")
     found = {each.name for each in repeat.diagnostics}
     assert {"no-effect", "random-stronger", "transfer-stronger"} <= found
@@ -238,7 +238,7 @@ def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
 
 @pytest.mark.parametrize("structure", ["rnd", "none"])
 def test_an_attack_on_features_is_judged_by_their_gradient(bench: Bench, structure: str) -> None:
-    """Whatever it flips besides; with features alone no random flips are held against it."""
+    """Even if it also flips edges; without flips it is not compared with random flips."""
 
     class Blind(Plain):
         def forward(
@@ -254,7 +254,7 @@ def test_an_attack_on_features_is_judged_by_their_gradient(bench: Bench, structu
 
 
 class Half:
-    """Half of what the greedy attack would do; of its own class, it has no black-box variant."""
+    """Half of the flips of the greedy attack; without a black-box variant."""
 
     name, scenario, knowledge = "half", "modification", "white-box"
 
@@ -263,5 +263,5 @@ class Half:
 
 
 def test_an_attack_that_leaves_half_its_budget_is_found_out(bench: Bench) -> None:
-    """However strong it is."""
+    """It is reported however strong the attack is."""
     assert bench.found(Plain(bench.inner), "modification/half+budget=0.25") == {"budget-unused"}

@@ -1,4 +1,4 @@
-"""The worst of several repeats."""
+"""The worst of several measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TARGETS = 13
 
 
 def repeat(right: np.ndarray, reference: float = 0.5) -> Measurement:
-    """A repeat that leaves these targets right."""
+    """A measurement in which these targets stay right."""
     plain = outcome([(0.8, 0.8)], [(0.8, 0.8)]).repeats[0]
     victim = replace(
         plain.victim, attacked=float(right.mean()), right_after=np.packbits(right).tobytes()
@@ -29,7 +29,7 @@ def repeat(right: np.ndarray, reference: float = 0.5) -> Measurement:
 def test_the_worst_is_the_minimum_and_each_targets_worst_is_no_better(
     rights: list[list[bool]],
 ) -> None:
-    """A target counts as right where every attack leaves it right."""
+    """A target counts as right if every attack leaves it right."""
     bits = np.array(rights)
     members = [(f"a{place}", repeat(right)) for place, right in enumerate(bits)]
     worst = worst_of(members, TARGETS)
@@ -40,7 +40,7 @@ def test_the_worst_is_the_minimum_and_each_targets_worst_is_no_better(
 
 
 def test_the_reference_has_a_worst_of_its_own() -> None:
-    """Which may be another attack."""
+    """The strongest attack on it may be another one."""
     all_right, none = np.ones(TARGETS, bool), np.zeros(TARGETS, bool)
     worst = worst_of([("a", repeat(all_right, 0.2)), ("b+budget=0.1", repeat(none, 0.4))], TARGETS)
     assert (worst.member, worst.victim.attacked) == ("b", 0.0)
@@ -49,7 +49,7 @@ def test_the_reference_has_a_worst_of_its_own() -> None:
 
 
 def test_what_is_known_of_the_model_is_kept_and_of_weaker_attacks_is_not() -> None:
-    """That another attack found no gradient is a reason to doubt all of them."""
+    """If one attack found no gradient, all of them are in doubt."""
     weak = replace(
         repeat(np.ones(TARGETS, bool)),
         diagnostics=(finding("no-gradient", 0.5), finding("no-effect", 0.0)),

@@ -1,4 +1,4 @@
-"""A counter-example in words."""
+"""The text of a counter-example."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORD = {
 
 
 def test_one_line_counts_every_part() -> None:
-    """And says whether the search came to its end."""
+    """It also reports whether the search was stopped early."""
     counts = (
         "1 edge added, 2 edges removed, 2 injected nodes, 22 links, 1 node with modified features"
     )
@@ -38,7 +38,7 @@ def test_one_line_counts_every_part() -> None:
 
 
 def test_all_of_it_is_shown_but_for_what_is_too_long() -> None:
-    """Twenty of a kind, and how many more."""
+    """Twenty of a kind, and the number of the others."""
     links = ", ".join(map(str, range(20)))
     assert lines(RECORD) == [
         "repeat 2: 27 of 1,200 changes, 1-minimal after 40 trials",

@@ -1,4 +1,4 @@
-"""The smallest part of a perturbation, of tiny models whose answers can be measured again."""
+"""Smallest counter-examples of tiny models, measured again with other code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ few = settings(
 
 
 class Fitted(torch.nn.Module):
-    """A linear map of features and of the sums of neighbours' features, which are the classes."""
+    """A linear map of features and of the sums of neighbours' features."""
 
     def __init__(self, forward_gradient: bool = True) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class Weighted(Fitted):
 
 
 class RingsAndStars(torch.nn.Module):
-    """Class 0 for graphs with at least as many edges as nodes, such as rings; stars have fewer."""
+    """Predicts class 0 for graphs with at least as many edges as nodes: rings, not stars."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ def replay() -> Replay:
 
 
 def injection(count: int = 6, links: int = 8, seed: int = 0) -> Perturbation:
-    """Nodes with features of one class, at targets of the others."""
+    """Nodes with features of one class, linked to targets of the others."""
     generator = torch.Generator().manual_seed(seed)
     classes = torch.arange(count) % 3
     ends = []
@@ -124,7 +124,7 @@ def modification(count: int = 40, seed: int = 0) -> Perturbation:
 
 
 def drop_of(stage: Replay, perturbation: Perturbation) -> float:
-    """Measured with nothing of what is tested."""
+    """The drop, measured without the code under test."""
 
     def accuracy(graph: Data) -> float:
         with torch.no_grad():
@@ -184,7 +184,7 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
 def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
     seed: int, limit: float
 ) -> None:
-    """Edges added and removed and features, each of which is needed."""
+    """Added edges, removed edges and features: each remaining one is needed."""
     whole = modification(seed=seed)
     found = checked(replay(), whole, limit)
     part = found.perturbation
@@ -201,7 +201,7 @@ def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
 
 
 def test_useless_parts_go() -> None:
-    """A node without links, and links to nodes that are no targets and far from them."""
+    """A node without links, and links to nodes that are not targets."""
     whole = injection(count=3)
     others = DATASET.train
     useless = torch.stack([torch.full((5,), 3), others[:5]])
@@ -215,21 +215,21 @@ def test_useless_parts_go() -> None:
     assert not set(found.perturbation.injected_edges[1].tolist()) & set(others[:5].tolist())
 
 
-def test_what_fails_without_any_change_is_left_with_none() -> None:
-    """A negative limit, which no model that loses nothing keeps."""
+def test_a_case_that_fails_without_any_change_has_an_empty_counter_example() -> None:
+    """A negative limit is broken by a drop of 0."""
     found = checked(replay(), injection(), -0.5)
     assert (found.units_after, found.minimal, found.drop) == (0, True, 0.0)
 
 
-def test_what_keeps_its_limits_has_no_counter_example() -> None:
-    """Nor has a case without any; the clean floor is not asked."""
+def test_a_case_within_its_limits_has_no_counter_example() -> None:
+    """Neither has a case without limits; the clean floor is ignored."""
     assert smallest(replay(), injection(), Limits(drop=0.99)) is None
     assert smallest(replay(), injection(), Limits(clean=1.0)) is None
     assert smallest(replay(), injection(), Limits(drop=0.99, clean=1.0)) is None
 
 
 def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
-    """As scattered sums on a GPU may: what is shown has to break the limit."""
+    """As scattered sums on a GPU may: a reported counter-example has to break the limit."""
     whole, times = injection(), iter([True])
 
     class Forgetful(Replay):
@@ -243,7 +243,7 @@ def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
 
 
 def test_a_regression_is_shrunk_to_the_accuracy_that_the_baseline_leaves() -> None:
-    """The limit is said as a drop."""
+    """The limit is reported as a drop."""
     clean = replay().accuracy(replay().before)
     found = smallest(replay(), injection(), Limits(attacked=clean - 0.1))
     assert found is not None
@@ -262,7 +262,7 @@ def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
 
 
 def test_a_stopped_search_says_so() -> None:
-    """What it has by then breaks the limit."""
+    """Its result so far breaks the limit."""
     found = smallest(replay(), modification(), Limits(drop=0.1), Patience(5, 100.0))
     assert found is not None
     assert not found.minimal
@@ -271,7 +271,7 @@ def test_a_stopped_search_says_so() -> None:
 
 
 def test_edges_of_a_set_of_graphs() -> None:
-    """Targets are graphs: one edge flips each, the others go."""
+    """Targets are graphs: one edge for each is enough, all others are left out."""
     stage = graph_stage(graph_dataset(set_of_graphs()))
     graph = stage.graph
     ends = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
@@ -320,7 +320,7 @@ def test_the_parts_with_the_largest_effect_come_first() -> None:
 
 
 def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
-    """By drop, or by the accuracy that the baseline leaves."""
+    """By drop, or by the accuracy that the baseline allows."""
     figures = [(0.8, 0.5), (0.9, 0.5), (0.5, 0.4)]
     assert hardest(figures, Limits(drop=0.1)) == 1
     assert hardest(figures, Limits(attacked=0.6)) == 2
@@ -328,7 +328,7 @@ def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
 
 
 def test_a_record_is_of_builtin_types_and_holds_all_of_it() -> None:
-    """Injected nodes have their numbers in the attacked graph, and all of their links."""
+    """Injected nodes are numbered as in the attacked graph and have all their links."""
     found = checked(replay(), injection(), 0.1)
     record = to_record(found, NODES)
     part = found.perturbation

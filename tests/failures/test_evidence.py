@@ -1,4 +1,4 @@
-"""What is kept of a failed case, and the limits that it is held to."""
+"""Files of evidence, their limits, and the command that replays them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def evidence(*perturbations: Perturbation, **changes: object) -> Evidence:
 @in_folder
 @given(st.lists(attacked(), min_size=1, max_size=3))
 def test_evidence_comes_back_as_it_was(tmp_path: Path, made: list) -> None:
-    """To the last bit of every tensor and figure."""
+    """Every tensor and figure is the same, to the bit."""
     kept = evidence(*(perturbation for _, _, perturbation in made))
     path = tmp_path / "folder" / "kept.npz"
     write(path, kept)
@@ -104,8 +104,8 @@ def test_evidence_comes_back_as_it_was(tmp_path: Path, made: list) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == [".gitignore", "kept.npz"]
 
 
-def test_what_is_no_evidence_is_refused_with_its_name(tmp_path: Path) -> None:
-    """No file, another kind of file, another version's."""
+def test_a_file_that_is_not_evidence_is_refused_by_name(tmp_path: Path) -> None:
+    """A missing file, another kind of file, another format."""
     path = tmp_path / "kept.npz"
     with pytest.raises(UsageError, match=r"kept.npz': No such file"):
         read(path)
@@ -121,20 +121,20 @@ def test_what_is_no_evidence_is_refused_with_its_name(tmp_path: Path) -> None:
 
 
 def test_arguments_of_a_model_keep_their_types(tmp_path: Path) -> None:
-    """What has no place in JSON too: a factory may tell a tuple from a list."""
+    """Also types that JSON lacks: a factory may distinguish a tuple from a list."""
     args = {"sizes": (64, 32), "names": {"a"}, "by_layer": {0: None}}
     write(tmp_path / "kept.npz", evidence(Perturbation(), model=KeptModel(name="m", args=args)))
     assert read(tmp_path / "kept.npz").model.args == args
 
 
 def test_a_folder_that_was_there_stays_in_version_control(tmp_path: Path) -> None:
-    """What lies there is not all ours to hide, as in `--grb-evidence=.`."""
+    """Only a folder that was made for evidence is ignored, not `--grb-evidence=.`."""
     write(tmp_path / "kept.npz", evidence(Perturbation()))
     assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
 
 
 def test_a_perturbation_with_a_gradient_can_be_kept() -> None:
-    """Of an attack that returns what it has optimised."""
+    """An attack may return a tensor that it has optimised."""
     features = torch.ones(1, 2, requires_grad=True)
     assert encode(evidence(Perturbation(injected_x=features))) == encode(
         evidence(Perturbation(injected_x=features.detach()))
@@ -142,7 +142,7 @@ def test_a_perturbation_with_a_gradient_can_be_kept() -> None:
 
 
 def _says(shape: tuple[int, ...], kind: str = "<i8") -> bytes:
-    """An array without values."""
+    """The head of an array, without values."""
     stream = io.BytesIO()
     about = {"descr": kind, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, about)
@@ -163,7 +163,7 @@ def _says(shape: tuple[int, ...], kind: str = "<i8") -> bytes:
 def test_a_file_that_was_sealed_by_a_stranger_is_refused(
     tmp_path: Path, members: dict[str, bytes], words: str
 ) -> None:
-    """Its checksum is right; what it holds is not."""
+    """Its checksum is correct, its content is not."""
     head = json.dumps(unseal(encode(evidence(Perturbation())))[0]).encode()
     _seal_as_well(tmp_path / "kept.npz", {"grb_check.json": head} | members, zipfile.ZIP_STORED)
     with pytest.raises(UsageError, match=words):
@@ -171,7 +171,7 @@ def test_a_file_that_was_sealed_by_a_stranger_is_refused(
 
 
 def test_a_file_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
-    """A kilobyte can be a gigabyte of zeros; ours are not compressed."""
+    """A kilobyte can hold a gigabyte of zeros; files of grb_check are not compressed."""
     members = {"grb_check.json": b"{}", "0/added_edges.npy": bytes(100_000)}
     _seal_as_well(tmp_path / "kept.npz", members, zipfile.ZIP_DEFLATED)
     with pytest.raises(UsageError, match="is compressed, which no file of grb_check is"):
@@ -187,8 +187,8 @@ def _seal_as_well(path: Path, members: dict[str, bytes], compression: int) -> No
     path.write_bytes(plain[:-2] + len(digest).to_bytes(2, "little") + digest)
 
 
-def test_what_would_replay_nothing_is_refused(tmp_path: Path) -> None:
-    """A file without repeats says nothing of a model."""
+def test_evidence_without_repeats_is_refused(tmp_path: Path) -> None:
+    """A file without repeats has nothing to replay."""
     (tmp_path / "kept.npz").write_bytes(encode(evidence()))
     with pytest.raises(UsageError, match="it has no repeats"):
         read(tmp_path / "kept.npz")
@@ -197,7 +197,7 @@ def test_what_would_replay_nothing_is_refused(tmp_path: Path) -> None:
 def test_imports_are_from_folders_of_the_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not from an environment that lies in it."""
+    """Folders of an environment inside the repository are left out."""
     prefix = tmp_path / ".venv"
     inside = [str(tmp_path / "src"), str(prefix / "lib" / "site-packages"), str(tmp_path)]
     monkeypatch.setattr(sys, "path", ["", *inside, "/elsewhere", inside[0]])
@@ -219,25 +219,25 @@ def test_imports_are_from_folders_of_the_repository(
 def test_limits_are_broken_from_the_far_side(
     limits: Limits, clean: float, attacked: float, wrong: str
 ) -> None:
-    """What is just kept is kept; the floor comes first, as in the gate."""
+    """A figure equal to its limit keeps it; the floor comes first, as in the gate."""
     assert limits.broken(clean, attacked) == wrong
 
 
 def test_the_mean_of_drops_counts_where_there_is_one() -> None:
-    """It is another figure than the drop of the means."""
+    """It differs from the drop of the means."""
     assert not Limits(drop=0.5).broken(0.8, 0.39, drop=0.5)
     assert Limits(drop=0.5).broken(0.8, 0.4, drop=0.51) == "drop 51.0% > limit 50.0%"
 
 
 def test_limits_as_a_drop() -> None:
-    """Of several the one that is broken first."""
+    """Of several limits the strictest one."""
     assert Limits().as_drop(0.8) is None
     assert Limits(drop=0.5, attacked=0.6).as_drop(0.8) == pytest.approx(0.25)
     assert Limits(drop=0.1, attacked=0.6).as_drop(0.8) == 0.1
 
 
 def test_limits_are_those_of_the_verdict() -> None:
-    """And of the baseline, where it says that the model is worse."""
+    """Also that of the baseline, if the model is worse than the baseline."""
     failed = judge(outcome([(0.8, 0.4)], [(0.8, 0.7)]), Gate(max_drop=0.2))
     assert limits_of(failed) == Limits(drop=0.2, clean=failed.floor, rule="max drop")
     assert limits_of(None) == Limits()
@@ -251,7 +251,7 @@ def test_limits_are_those_of_the_verdict() -> None:
 
 
 def test_only_what_a_perturbation_broke_is_worth_keeping() -> None:
-    """Not a clean accuracy that is too low, nor an attack in doubt."""
+    """Neither a low clean accuracy nor a failed diagnostic is due to a perturbation."""
     weak = outcome([(0.3, 0.3)], [(0.8, 0.7)])
     broken = judge(outcome([(0.8, 0.1)], [(0.8, 0.7)]), Gate(max_drop=0.2))
     assert worth_keeping(broken)
@@ -274,7 +274,7 @@ def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> Failure:
 
 
 def test_file_names_are_safe_stable_and_of_one_test() -> None:
-    """Whatever stands in the id of a case; another test or model has another file."""
+    """Any case id gives a safe name; another test or model gives another file."""
     names = [
         file_name(failure(case="a/b:c d")),
         file_name(failure(node_id="grb::b", case="a/b:c d")),
@@ -287,7 +287,7 @@ def test_file_names_are_safe_stable_and_of_one_test() -> None:
 
 
 def test_the_command_can_be_pasted() -> None:
-    """Quoted for a shell, and the arguments read back as they were."""
+    """It is quoted for a shell, and its arguments are read back unchanged."""
     kept = evidence(Perturbation())
     here = Path("/work")
     command = replay_command(here / "a folder" / "x.npz", kept, here)

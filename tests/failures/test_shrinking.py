@@ -1,4 +1,4 @@
-"""Delta debugging on predicates that are known."""
+"""Delta debugging with known predicates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_minimal(found: Shrunk[int], breaks) -> bool:
 
 @given(sizes, st.data())
 def test_what_is_needed_is_all_that_is_left(size: int, data: st.DataObject) -> None:
-    """Of what breaks if and only if it holds a certain set, that set is left, in its order."""
+    """If exactly the supersets of a set break, that set is the result, in its order."""
     units = data.draw(st.permutations(range(size)))
     needed = set(data.draw(st.lists(st.sampled_from(range(size)))) if size else [])
     found = shrink(units, lambda part: needed <= set(part), patience())
@@ -33,7 +33,7 @@ def test_what_is_needed_is_all_that_is_left(size: int, data: st.DataObject) -> N
 
 @given(sizes, st.data())
 def test_of_equal_units_the_first_are_kept(size: int, data: st.DataObject) -> None:
-    """Where any k of them break, the k that come first are left, after a bisection alone."""
+    """If any k units break, the first k are the result, found by bisection alone."""
     enough = data.draw(st.integers(0, size))
     found = shrink(range(size), lambda part: len(part) >= enough, patience())
     assert found == Shrunk(tuple(range(enough)), minimal=True)
@@ -43,7 +43,7 @@ def test_of_equal_units_the_first_are_kept(size: int, data: st.DataObject) -> No
 def test_any_predicate_is_still_broken_and_no_single_unit_can_go(
     size: int, data: st.DataObject
 ) -> None:
-    """Also where more units break less."""
+    """Even if `breaks` is not monotone."""
     parts = data.draw(
         st.lists(
             st.frozensets(st.sampled_from(range(size))) if size else st.just(frozenset()),
@@ -66,7 +66,7 @@ def test_any_predicate_is_still_broken_and_no_single_unit_can_go(
 def test_a_search_that_is_stopped_says_so_and_has_something_that_breaks(
     size: int, tests: int, data: st.DataObject
 ) -> None:
-    """It never makes more tests than it may, and calls nothing minimal that is not."""
+    """It keeps its number of tests, and its result is minimal if it says so."""
     needed = set(data.draw(st.lists(st.sampled_from(range(size)))))
     limit, asked = patience(tests), []
 
@@ -82,7 +82,7 @@ def test_a_search_that_is_stopped_says_so_and_has_something_that_breaks(
 
 
 def test_time_ends_a_search_too() -> None:
-    """No test is begun after the end."""
+    """No test begins after the end."""
     clock = iter(range(100))
     limit = Patience(1000, 5.0, clock=lambda: float(next(clock)))
     found = shrink(range(64), lambda part: 63 in part, limit)
@@ -92,7 +92,7 @@ def test_time_ends_a_search_too() -> None:
 
 
 def test_the_tests_of_two_searches_are_counted_together() -> None:
-    """They share their patience."""
+    """Two searches share one patience."""
     limit = patience(tests=8)
     assert shrink(range(4), lambda part: 0 in part, limit).minimal
     assert limit.made < 8
@@ -101,7 +101,7 @@ def test_the_tests_of_two_searches_are_counted_together() -> None:
 
 
 def test_what_breaks_on_its_own_is_left_with_nothing() -> None:
-    """Nothing is the smallest part, and one test finds it."""
+    """The empty part is the smallest, and one test finds it."""
     limit = patience()
     assert shrink(range(50), lambda part: True, limit) == Shrunk((), minimal=True)
     assert limit.made == 1
