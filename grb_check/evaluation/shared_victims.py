@@ -48,7 +48,7 @@ from grb_check.victims.probed import Probed, probed_adapter
 from grb_check.victims.subject import Subject
 
 FORMAT: Final = 1
-_LEARNT, _FAILED, _ALONE = "learnt", "failed", "alone"
+_TRAINED, _FAILED, _ALONE = "trained", "failed", "alone"
 _ANSWERS: Final = ("/clean", "/disturbed")  # no tensor of a module is called so
 
 
@@ -125,49 +125,51 @@ class SharedVictims:
             dataset: on the device of the victim.
             seed: of the global random states while the victim is called.
         """
-        return partial(self._lesson, _Victim(key, dataset, seed))
+        return partial(self._trained, _Victim(key, dataset, seed))
 
-    def _lesson(
-        self, victim: _Victim, pupil: Adapter, learn: Callable[[], Adapter], probed: bool
+    def _trained(
+        self, victim: _Victim, untrained: Adapter, train: Callable[[], Adapter], probed: bool
     ) -> Adapter:
         found = self._read(victim.key)
         if found is None:
             with self._lock(victim.key):
                 found = self._read(victim.key)
                 if found is None:
-                    return self._taught(victim, pupil, learn)
+                    return self._train_and_write(victim, untrained, train)
         head, arrays = found
         if head["what"] == _FAILED:
             raise ModelError(head["error"])
         if head["what"] == _ALONE:
-            return learn()
+            return train()
         with isolated_randomness(victim.seed):  # copying may run code of the user
-            recalled = _recalled(victim, pupil, probed, head, arrays)
-        return learn() if recalled is None else recalled
+            loaded = _read_back(victim, untrained, probed, head, arrays)
+        return train() if loaded is None else loaded
 
-    def _taught(self, victim: _Victim, pupil: Adapter, learn: Callable[[], Adapter]) -> Adapter:
+    def _train_and_write(
+        self, victim: _Victim, untrained: Adapter, train: Callable[[], Adapter]
+    ) -> Adapter:
         """Train in the first worker, and write what the others need."""
         with isolated_randomness(victim.seed):  # and so may inspecting
-            before = _before(pupil.module)
+            before = _before(untrained.module)
         try:
-            learnt = learn()
+            trained = train()
         except ModelError as error:
             self._write(victim.key, {"what": _FAILED, "error": str(error)}, {})
             raise
         try:
-            if before is None or beside_tensors(pupil.module) != before[1]:
+            if before is None or beside_tensors(untrained.module) != before[1]:
                 raise Unseen("its training changed more than tensors")
-            tensors = tensors_of(learnt.module)
-            answers = victim.answers(learnt)
+            tensors = tensors_of(trained.module)
+            answers = victim.answers(trained)
         except (Unseen, RuntimeError):  # RuntimeError: no memory to call a copy
             self._write(victim.key, {"what": _ALONE}, {})
-            return learnt
+            return trained
         named = {**tensors, **answers}
         forms = {name: _form(tensor) for name, tensor in named.items()}
-        head = {"what": _LEARNT, "before": before[0], "forms": forms}
+        head = {"what": _TRAINED, "before": before[0], "forms": forms}
         arrays = {name: _array(tensor) for name, tensor in named.items()}
         self._write(victim.key, head, arrays)
-        return learnt
+        return trained
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.npz"
@@ -261,9 +263,9 @@ def _disturbed(graph: Data) -> tuple[Tensor, Tensor]:
     return torch.cat([x, x[:1]]), torch.cat([edge_index, link], dim=1)
 
 
-def _recalled(
+def _read_back(
     victim: _Victim,
-    pupil: Adapter,
+    untrained: Adapter,
     probed: bool,
     head: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
@@ -273,40 +275,40 @@ def _recalled(
     A copy is tried first, so that a module that has to be trained after all is unchanged.
     """
     try:
-        learnt = {name: _tensor(array, *head["forms"][name]) for name, array in arrays.items()}
-        expected = {name: learnt.pop(name) for name in _ANSWERS}
-        if digest_of(tensors_of(pupil.module)) != head["before"]:
+        trained = {name: _tensor(array, *head["forms"][name]) for name, array in arrays.items()}
+        expected = {name: trained.pop(name) for name in _ANSWERS}
+        if digest_of(tensors_of(untrained.module)) != head["before"]:
             return None
-        found = victim.answers(_loaded(_copy(pupil), learnt, probed))
+        found = victim.answers(_loaded(_copy(untrained), trained, probed))
         if not all(_same(found[name], expected[name]) for name in _ANSWERS):
             return None
-        return _loaded(pupil, learnt, probed)
+        return _loaded(untrained, trained, probed)
     except (Unseen, RuntimeError):  # RuntimeError: a tensor that cannot be written to
         return None
 
 
-def _loaded(pupil: Adapter, learnt: Mapping[str, Tensor], probed: bool) -> Adapter:
+def _loaded(untrained: Adapter, trained: Mapping[str, Tensor], probed: bool) -> Adapter:
     """The module, or the encoder and its probe, with these tensors, frozen.
 
     Raises:
         Unseen: the module has other tensors, or some of them share memory.
     """
-    adapter = pupil
-    device = next((each.device for each in tensors_of(pupil.module).values()), None)
+    adapter = untrained
+    device = next((each.device for each in tensors_of(untrained.module).values()), None)
     if probed:
-        if not {"linear.weight", "linear.bias"} <= learnt.keys():
+        if not {"linear.weight", "linear.bias"} <= trained.keys():
             raise Unseen("there is no probe")
-        weight, bias = (learnt[f"linear.{name}"].to(device) for name in ("weight", "bias"))
-        adapter = probed_adapter(pupil, Probed(pupil, weight, bias))
+        weight, bias = (trained[f"linear.{name}"].to(device) for name in ("weight", "bias"))
+        adapter = probed_adapter(untrained, Probed(untrained, weight, bias))
     own = tensors_of(adapter.module)
     if {name: _form(each) for name, each in own.items()} != {
-        name: _form(each) for name, each in learnt.items()
+        name: _form(each) for name, each in trained.items()
     }:
         raise Unseen("the module has other tensors")
     with torch.no_grad():
         for name, tensor in own.items():
-            tensor.copy_(learnt[name])
-    if digest_of(own) != digest_of(learnt):
+            tensor.copy_(trained[name])
+    if digest_of(own) != digest_of(trained):
         raise Unseen("tensors of the module share memory")
     freeze(adapter.module)
     return adapter

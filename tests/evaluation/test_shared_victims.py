@@ -144,14 +144,14 @@ class Worker:
     trainings: list[str] = field(default_factory=list)
 
     def victim(self, make: Callable[[], object], seed: int = 0) -> Victim:
-        lesson = SharedVictims(self.folder).hook_of(f"key{seed}", self.dataset, seed)
+        hook = SharedVictims(self.folder).hook_of(f"key{seed}", self.dataset, seed)
 
-        def counted(pupil: Adapter, learn: Callable[[], Adapter], probed: bool) -> Adapter:
-            def learn_and_count() -> Adapter:
-                self.trainings.append(pupil.name)
-                return learn()
+        def counted(untrained: Adapter, train: Callable[[], Adapter], probed: bool) -> Adapter:
+            def train_and_count() -> Adapter:
+                self.trainings.append(untrained.name)
+                return train()
 
-            return lesson(pupil, learn_and_count, probed)
+            return hook(untrained, train_and_count, probed)
 
         with isolated_randomness(seed):
             built = make()
@@ -287,7 +287,7 @@ def test_what_may_have_stayed_behind_is_trained_again(
     Worker(tmp_path).victim(make)
     second = Worker(tmp_path)
     victim = second.victim(make)
-    assert len(second.trainings) == (0 if make is MadeByFit else 1)  # which no lesson is given
+    assert len(second.trainings) == (0 if make is MadeByFit else 1)  # no hook is called for it
     assert same(alone(make), victim)
 
 
