@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from grb_check.attacks.threat import Perturbation
 from grb_check.cases.metrics import relative_drop
 from grb_check.errors import ModelError
 from grb_check.evaluation.before_and_after import Scene
+from grb_check.failures.counter_example_text import CounterExample, Flip, InjectedNode
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Limits
 from grb_check.failures.shrinking import Patience, shrink
@@ -137,27 +138,44 @@ def count_units(perturbation: Perturbation, num_nodes: int) -> int:
     return edges + links + alone + perturbation.modified_nodes.numel()
 
 
-def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
-    """Builtin types, for reports.
+def counter_example(found: Smallest, num_nodes: int) -> CounterExample:
+    """Return what reports show.
 
-    Numbers of nodes are those of the attacked graph: injected ones follow the `num_nodes` of the
-    clean one. A link between two of them stands at the first.
+    Nodes are numbered as in the attacked graph: injected ones follow the `num_nodes` of the clean
+    one. A link between two injected nodes is listed at the first.
     """
     part = found.perturbation
-    first = {"repeat": found.seed}
-    figures = ("units_before", "units_after", "clean", "attacked", "drop", "limit", "minimal")
-    record = first | {name: getattr(found, name) for name in (*figures, "tests")}
     links = part.injected_edges.T.tolist()
-    record["added_edges"] = part.added_edges.T.tolist()
-    record["removed_edges"] = part.removed_edges.T.tolist()
-    record["injected"] = [
-        {"node": num_nodes + node, "links": sorted(end for new, end in links if new == node)}
-        for node in range(part.injected_x.shape[0])
-    ]
-    record["modified_nodes"] = part.modified_nodes.tolist()
-    names = ("target", "class", "before", "after")
-    record["flipped"] = [dict(zip(names, each, strict=True)) for each in found.flipped]
-    return record
+    return CounterExample(
+        repeat=found.seed,
+        units_before=found.units_before,
+        units_after=found.units_after,
+        clean=found.clean,
+        attacked=found.attacked,
+        drop=found.drop,
+        limit=found.limit,
+        minimal=found.minimal,
+        tests=found.tests,
+        added_edges=_pairs(part.added_edges),
+        removed_edges=_pairs(part.removed_edges),
+        injected=tuple(
+            InjectedNode(
+                node=num_nodes + node,
+                links=tuple(sorted(end for new, end in links if new == node)),
+            )
+            for node in range(part.injected_x.shape[0])
+        ),
+        modified_nodes=tuple(part.modified_nodes.tolist()),
+        flipped=tuple(
+            Flip(target=target, label=label, before=before, after=after)
+            for target, label, before, after in found.flipped
+        ),
+    )
+
+
+def _pairs(edges: Tensor) -> tuple[tuple[int, int], ...]:
+    """Edges [2, e] as pairs."""
+    return tuple((first, second) for first, second in edges.T.tolist())
 
 
 def _settled(

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import to_builtins
+from msgspec.structs import replace as replace_fields
+
 from grb_check.cases.outcomes import Outcome
 from grb_check.datasets import Source
 from grb_check.datasets.graph_dataset import GraphDataset
@@ -19,7 +22,8 @@ from grb_check.errors import one_line
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.failures import counter_example_text
 from grb_check.failures import evidence as files
-from grb_check.failures.counter_examples import hardest, smallest, to_record
+from grb_check.failures.counter_example_text import CounterExample
+from grb_check.failures.counter_examples import counter_example, hardest, smallest
 from grb_check.failures.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
 from grb_check.files.whole import shown
 from grb_check.gate.limits import Verdict
@@ -116,8 +120,8 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
         else:
             lines.append(NO_SINGLE_REPEAT if small is None else counter_example_text.summary(small))
             if small is not None:
-                where = {"artifact": shown(small_path(path), places.here)}
-                record["smallest"] = {**small, **where}
+                small = replace_fields(small, artifact=shown(small_path(path), places.here))
+                record["smallest"] = to_builtins(small)
                 what = "graph" if failure.source.of_graphs else "node"
                 section = "\n".join(counter_example_text.lines(small, what))
     return Kept(record=record, lines=tuple(lines), section=section)
@@ -125,7 +129,7 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
 
 def save_smallest(
     path: Path, found: Evidence, evaluator: Evaluator, subject: Subject, source: Source
-) -> dict[str, Any] | None:
+) -> CounterExample | None:
     """Shrink the perturbation of the repeat that breaks the limits by most, and keep it.
 
     Args:
@@ -136,7 +140,7 @@ def save_smallest(
         source: of the dataset.
 
     Returns:
-        See `counter_examples.to_record`; None where no repeat alone breaks the limits.
+        The counter-example; None where no repeat alone breaks the limits.
 
     Raises:
         ModelError: the victim fails on one of the graphs.
@@ -149,7 +153,7 @@ def save_smallest(
         weights, num_nodes = scene.ready.weights, scene.graph.num_nodes
     if small is None:
         return None
-    record = to_record(small, num_nodes)
+    about = counter_example(small, num_nodes)
     part = replace(
         repeat,
         clean=small.clean,
@@ -162,11 +166,11 @@ def save_smallest(
         replace(
             found,
             limits=replace(found.limits, clean=None),
-            message=counter_example_text.summary(record),
+            message=counter_example_text.summary(about),
             repeats=(part,),
         ),
     )
-    return record
+    return about
 
 
 def small_path(path: Path) -> Path:

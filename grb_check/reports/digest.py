@@ -8,12 +8,15 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+import msgspec
+
 from grb_check.cases.case import is_node_id
 from grb_check.cases.expected_cases import Ledger, Row
-from grb_check.ranking.boards.published import PUBLISHED
+from grb_check.failures.counter_example_text import CounterExample
 from grb_check.ranking.standing import Neighbour, Standing
-from grb_check.reports.plain import count, fit
+from grb_check.ranking.comparison_models import PUBLISHED
 from grb_check.reports.rank_words import sentence
+from grb_check.reports.plain import count, fit
 from grb_check.reports.records import Record, lost_rows, rows_of
 
 Status: TypeAlias = Literal["fail", "error", "missing", "inconclusive", "skip", "pass"]
@@ -91,9 +94,10 @@ class Line:
         return (self.row.evidence or {}).get("replay") or ""
 
     @property
-    def smallest(self) -> Mapping[str, Any] | None:
+    def smallest(self) -> CounterExample | None:
         """The smallest counter-example."""
-        return (self.row.evidence or {}).get("smallest")
+        found = (self.row.evidence or {}).get("smallest")
+        return None if found is None else msgspec.convert(found, CounterExample)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,19 +41,6 @@ def test_the_paths_that_were_written_are_printed(
     assert complaints(Path(paths[0]).read_text()) == []
 
 
-def test_a_record_that_lacks_figures_deep_inside_is_wrong_input(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line, no traceback."""
-    made = json.loads(run.read_text())
-    found = next(each for each in made["cases"] if (each["evidence"] or {}).get("smallest"))
-    del found["evidence"]["smallest"]["drop"]
-    run.write_text(json.dumps(made))
-    assert main(["report", str(run), "--html", str(run.parent / "a.html")]) == 4
-    assert "a report cannot be made of it (KeyError: 'drop')" in capsys.readouterr().err
-    assert not (run.parent / "a.html").exists()
-
-
 def test_several_runs_make_one_report(run: Path, tmp_path: Path) -> None:
     """Each named after its file."""
     other = tmp_path / "other.json"
