@@ -60,8 +60,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if what is None:
         return None
     from grb_check.session.listing import listing
+    from grb_check.session.planning import places_of
     from grb_check.session.pytest_private import say
-    from grb_check.session.run import places_of
 
     with _usage_errors():
         say(config, listing(what, lambda: places_of(config)))
@@ -87,7 +87,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
         with _short_errors():
             run = _run(metafunc.config)
-            parametrize(metafunc, run.name_of, run.roster)
+            parametrize(metafunc, run.runner.name_of, run.plan.roster)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -182,14 +182,14 @@ class WithoutProperties:
 @pytest.fixture(scope="session")
 def grb_settings(request: pytest.FixtureRequest) -> Settings:
     """The settings in force: options, ini values and defaults."""
-    return _run(request.config).settings
+    return _run(request.config).plan.settings
 
 
 @pytest.fixture
 def grb_case(request: pytest.FixtureRequest) -> Case:
     """The case of this test: from the built-in suite, or from `@pytest.mark.grb(...)`."""
     with _short_errors():
-        case = _run(request.config).case_of(request)
+        case = _run(request.config).runner.case_of(request)
     request.node.stash[RECORD] = {"case": asdict(case)}
     return case
 
@@ -201,7 +201,7 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
     An override returns `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
     """
     with _short_errors():
-        return _run(request.config).subject(grb_case.model)
+        return _run(request.config).runner.subject(grb_case.model)
 
 
 @pytest.fixture
@@ -212,8 +212,8 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 
     run = _run(request.config)
     with _short_errors():
-        outcome = run.evaluate(grb_case, grb_model, request.node)
-    standings = run.rank_plan.standings_of(outcome)
+        outcome = run.runner.evaluate(grb_case, grb_model, request.node)
+    standings = run.plan.ranks.standings_of(outcome)
     request.node.stash[RECORD]["outcome"] = outcome.to_dict()
     request.node.stash[MODEL], request.node.stash[OUTCOME] = grb_model, outcome
     request.node.user_properties.extend(case_properties(outcome))
@@ -228,8 +228,8 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
-    comparison = run.compared(request.node.nodeid, grb_outcome)
-    verdict = judge(grb_outcome, run.settings.gate, comparison)
+    comparison = run.runner.compared(request.node.nodeid, grb_outcome)
+    verdict = judge(grb_outcome, run.plan.settings.gate, comparison)
     request.node.stash[RECORD]["verdict"] = asdict(verdict)
     request.node.user_properties.extend(verdict_properties(verdict))
     if verdict.passed:
@@ -240,7 +240,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
     """Keep the perturbations that a test failed under, where that is wanted."""
-    kept = _run(item.config).keep(item, item.stash[MODEL], item.stash[OUTCOME], verdict)
+    kept = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[OUTCOME], verdict)
     if kept is not None:
         item.stash[KEPT] = kept
         item.stash[RECORD]["evidence"] = kept.record

@@ -16,9 +16,11 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from grb_check.attacks.names import split_budget
 from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case, case_of
-from grb_check.cases.expected_cases import Result
-from grb_check.cases.outcomes import Outcome, Repeat, Scores
+from grb_check.cases.expected_cases import Result, Row
+from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
+from grb_check.datasets.places import FeatureRule, SplitRule, Training
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files import typed_json
@@ -28,9 +30,9 @@ from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.averages import Averages
-from grb_check.ranking.standing import Standing
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.lowest import Delta, Lowest
+from grb_check.ranking.standing import Standing
 
 Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 Drop: TypeAlias = Annotated[float, Meta(le=1.0)]
@@ -57,7 +59,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """An object of the file: every field known, no other accepted."""
 
 
-class ModelSettings(_Part):
+class ModelSettings(_Part, frozen=True):
     """A model of the run: its name, what is imported, and the arguments of the factory."""
 
     label: str
@@ -65,16 +67,16 @@ class ModelSettings(_Part):
     args: str
 
 
-class RunSettings(_Part):
+class RunSettings(_Part, frozen=True):
     """The settings in force; `origins` has the origin of each option's value."""
 
     models: tuple[ModelSettings, ...]
     suite: str
     datasets: tuple[str, ...]
     graph_sets: tuple[str, ...]
-    split: str
-    training: str
-    features: str
+    split: SplitRule
+    training: Training
+    features: FeatureRule
     data: tuple[str, ...]
     download: bool
     difficulties: tuple[str, ...]
@@ -90,7 +92,7 @@ class RunSettings(_Part):
     origins: dict[str, str]
 
 
-class OutcomeRecord(_Part):
+class OutcomeRecord(_Part, frozen=True):
     """The figures of one case: the fields of an `Outcome`, and `FIGURES`, computed from them."""
 
     id: Name
@@ -99,7 +101,7 @@ class OutcomeRecord(_Part):
     targets: Positive
     dataset: str
     origin: str
-    repeats: Annotated[tuple[Repeat, ...], Meta(min_length=1)]
+    repeats: Annotated[tuple[Measurement, ...], Meta(min_length=1)]
     warnings: tuple[str, ...]
     attack: str
     threat: str
@@ -124,8 +126,13 @@ class OutcomeRecord(_Part):
         """The outcome itself."""
         return Outcome(**{each.name: getattr(self, each.name) for each in fields(Outcome)})
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of all repeats, one for each diagnostic."""
+        return self.outcome.findings
 
-class Evidence(_Part):
+
+class Evidence(_Part, frozen=True):
     """The file with the perturbations of a failed case, and the command that replays it."""
 
     artifact: str
@@ -133,7 +140,7 @@ class Evidence(_Part):
     smallest: CounterExample | None = None
 
 
-class CaseRecord(_Part):
+class CaseRecord(_Part, frozen=True):
     """One case that came back.
 
     Attributes:
@@ -177,7 +184,7 @@ class CaseRecord(_Part):
         return self.verdict.failed_diagnostics if self.verdict is not None else ()
 
 
-class BaselineRecord(_Part):
+class BaselineRecord(_Part, frozen=True):
     """The baseline of the run.
 
     Attributes:
@@ -205,14 +212,14 @@ class BaselineRecord(_Part):
     notes: tuple[str, ...]
 
 
-class PlannedCase(_Part):
+class PlannedCase(_Part, frozen=True):
     """A case of the whole run."""
 
     id: Name
     node_id: Name
 
 
-class ShardRecord(_Part):
+class ShardRecord(_Part, frozen=True):
     """The part `index` of `count` of a run; `plan` is the digest of the partition."""
 
     index: Positive
@@ -220,7 +227,7 @@ class ShardRecord(_Part):
     plan: str
 
 
-class RankedDrop(_Part):
+class RankedDrop(_Part, frozen=True):
     """A place in an order by drop."""
 
     rank: Positive
@@ -228,7 +235,7 @@ class RankedDrop(_Part):
     drop: Drop
 
 
-class RankedAccuracy(_Part):
+class RankedAccuracy(_Part, frozen=True):
     """A place in an order by accuracy."""
 
     rank: Positive
@@ -236,7 +243,7 @@ class RankedAccuracy(_Part):
     accuracy: Share
 
 
-class ModelComparison(_Part):
+class ModelComparison(_Part, frozen=True):
     """The models of the run on one `dataset/difficulty`, the best first.
 
     Attributes:
@@ -252,7 +259,7 @@ class ModelComparison(_Part):
     models: tuple[RankedAccuracy, ...]
 
 
-class PlaceRecord(_Part):
+class PlaceRecord(_Part, frozen=True):
     """The rank of a model by weighted accuracy on one leaderboard, or why it has none.
 
     Attributes:
@@ -272,7 +279,7 @@ class PlaceRecord(_Part):
     reason: str
 
 
-class RankVerdictRecord(_Part):
+class RankVerdictRecord(_Part, frozen=True):
     """The verdict on a rank; `passed` is None if it could not be judged."""
 
     group: str
@@ -282,7 +289,7 @@ class RankVerdictRecord(_Part):
     message: str
 
 
-class RanksRecord(_Part):
+class RanksRecord(_Part, frozen=True):
     """All ranks of a run.
 
     Attributes:
@@ -304,7 +311,7 @@ class RanksRecord(_Part):
     notes: tuple[str, ...]
 
 
-class RunRecord(_Part):
+class RunRecord(_Part, frozen=True):
     """Everything that a run found.
 
     Attributes:
@@ -365,6 +372,22 @@ def encode(record: RunRecord) -> str:
     return typed_json.encode(KIND, record, record.release)
 
 
+def rows_of(cases: Iterable[CaseRecord]) -> list[Row]:
+    """Return cases as gate and ranking read them."""
+    return [
+        Row(
+            node_id=each.node_id,
+            case=each.case,
+            result=each.result,
+            outcome=each.outcome.outcome if each.outcome is not None else None,
+            verdict=msgspec.to_builtins(each.verdict),
+            message=each.message,
+            evidence=msgspec.to_builtins(each.evidence),
+        )
+        for each in cases
+    ]
+
+
 def check(record: RunRecord, name: str) -> None:
     """Refuse a record that contradicts itself.
 
@@ -382,6 +405,7 @@ def check(record: RunRecord, name: str) -> None:
 def _problems(record: RunRecord) -> Iterator[str]:
     if "grb_check" not in record.environment:
         yield "its environment does not name the version of grb_check"
+    yield from _settings_problems(record.settings)
     for case in record.cases:
         yield from _case_problems(case)
     for what, ids in (
@@ -402,6 +426,17 @@ def _problems(record: RunRecord) -> Iterator[str]:
     for curve in record.curves:
         if not curve.points or any(not 0.0 < each.budget <= 1.0 for each in curve.points):
             yield f"the curve of {curve.id} has no points, or budgets outside of (0, 1]"
+
+
+def _settings_problems(settings: RunSettings) -> Iterator[str]:
+    for level in settings.difficulties:
+        if level not in DIFFICULTIES:
+            yield f"its settings have the unknown difficulty {level!r}"
+    for attack in settings.attacks:
+        scenario, _, name = attack.partition("/")
+        if scenario not in SCENARIOS or not name:
+            yield f"its settings have the attack {attack!r} of no known scenario"
+        split_budget(name)
 
 
 def _case_problems(row: CaseRecord) -> Iterator[str]:
@@ -454,4 +489,5 @@ def _case(text: str) -> Case:
     if len(cell) != 3:
         return Case(text, "", "", "")
     model, at, dataset = rest.partition("@")
-    return Case(dataset if at else rest, *cell, model if at else "")
+    difficulty, scenario, attack = cell
+    return Case(dataset if at else rest, difficulty, scenario, attack, model if at else "")

@@ -1,19 +1,23 @@
-"""How long the cases of an earlier run took. Imports neither torch nor numpy."""
+"""Durations of the cases of an earlier run, by which parts are balanced. Loads no torch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from grb_check.errors import UsageError
+from grb_check.reports.record import read
 from grb_check.settings.options import COMMAND_LINE
 from grb_check.settings.settings import Settings
 
 
 def recorded(settings: Settings) -> tuple[dict[str, float], Path | None]:
-    """Seconds by case id, without the victims' training, and the file that they are from.
+    """Return seconds by case id, without training, and the file that they are from.
 
-    Every part of a run trains its own victims, so that what training took in another run says
-    nothing about a part. Nothing where the run is not cut, or no file tells.
+    Every part of a run trains its own victims, so that the duration of a training in another run
+    says nothing about a part.
+
+    Returns:
+        Nothing if the run is not cut, or no file has durations.
 
     Raises:
         UsageError: a file cannot be read, or is given though the run is not cut.
@@ -34,11 +38,9 @@ def recorded(settings: Settings) -> tuple[dict[str, float], Path | None]:
 
 
 def _of_run(path: Path) -> dict[str, float]:
-    from grb_check.reports.records import read, rows_of
-
     seconds = {}
-    for row in rows_of(read(path)):
+    for row in read(path).cases:
         if row.outcome is not None:
             spent = sum(each.seconds - each.training_seconds for each in row.outcome.repeats)
-            seconds[row.case.id] = max(spent, 0.0)
+            seconds[row.id] = max(spent, 0.0)
     return seconds

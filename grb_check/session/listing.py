@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from grb_check.datasets import Places
 from grb_check.errors import DataError, choose
-from grb_check.reports.columns import columns
+from grb_check.reports.plain import columns
 from grb_check.settings.options import LIST_FLAG
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from junit_files import complaints, suites
-from record_factory import rich
+from record_factory import file_of, rich
 
 from grb_check.__main__ import main
 
@@ -15,7 +14,7 @@ from grb_check.__main__ import main
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     path = tmp_path / "run.json"
-    path.write_text(json.dumps(rich()))
+    path.write_text(file_of(rich()), encoding="utf-8")
     return path
 
 

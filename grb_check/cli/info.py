@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from grb_check.datasets.published import compare, degrees_of
-from grb_check.reports.columns import columns
+from grb_check.reports.plain import columns
 
 if TYPE_CHECKING:
     from torch import Tensor
