@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from grb_check.cli.places import add_place_options, places_of, say
+from grb_check.cli import places
 from grb_check.session.listing import dataset_lines
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    add_place_options(parser)
+    places.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the list."""
-    say(*dataset_lines(places_of(options)))
+    places.say(*dataset_lines(places.places_of(options)))
     return 0

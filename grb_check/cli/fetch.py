@@ -6,29 +6,29 @@ import argparse
 from dataclasses import replace
 
 from grb_check import datasets
-from grb_check.cli.places import FAILED, add_place_options, complain, places_of, say
-from grb_check.cli.places import DATASET as DATASET_HELP
+from grb_check.cli import places
 from grb_check.datasets import Source
+from grb_check.datasets.catalogue import find_original
 from grb_check.datasets.published import published
 from grb_check.errors import GrbCheckError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("datasets", nargs="+", metavar="DATASET", help=DATASET_HELP)
-    add_place_options(parser)
+    parser.add_argument("datasets", nargs="+", metavar="DATASET", help=places.DATASET)
+    places.add_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fetch each dataset; 1 if one of them failed."""
-    places = replace(places_of(options), download=True)
+    """Fetch each dataset, and return 1 if one of them failed."""
+    searched = replace(places.places_of(options), download=True)
     result = 0
     for spec in options.datasets:
         try:
-            say(f"{spec}: {_fetched(datasets.find(spec, places))}")
+            places.say(f"{spec}: {_fetched(find_original(spec, searched))}")
         except GrbCheckError as error:
-            complain(error)
-            result = FAILED
+            places.complain(error)
+            result = places.FAILED
     return result
 
 
@@ -36,8 +36,6 @@ def _fetched(source: Source) -> str:
     if source.of_graphs:
         graphs = datasets.load_graph_set(source)
         return f"{graphs.num_graphs:,} graphs, {graphs.origin}"
-    if source.kind == "rebuild":  # the command is for the original
-        source = replace(source, kind="fetch", path=source.places.home / source.name)
     dataset = datasets.load(source)
     figures = f"{dataset.num_nodes:,} nodes, {dataset.num_edges:,} edges"
     agrees = ", as published" if published(dataset.name) is not None else ""

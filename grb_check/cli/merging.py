@@ -11,6 +11,8 @@ from grb_check.cases.expected_cases import Row, inconsistent
 from grb_check.cli import shard_records as shards
 from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import Baseline, open_baseline
@@ -108,7 +110,7 @@ def _rank_request(settings: RunSettings) -> RankRequest:
         optional=is_optional(settings.origins),
         planned=planned,
         sources=[
-            Source(name, "graphs" if name in settings.graph_sets else "folder", Path(name))
+            Source(name, TU_DATASET if name in settings.graph_sets else GRB_FILES, Path(name))
             for name in settings.datasets
         ],
         places=Places(split=settings.split, training=settings.training, features=settings.features),

@@ -23,7 +23,7 @@ _OTHER_NAMES: Final = {
 }
 
 
-def add_place_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say where datasets come from."""
     parser.add_argument(
         "--data", metavar="DIR", action="append", default=[], help="folder to look in; repeatable"
@@ -61,7 +61,7 @@ def places_of(options: argparse.Namespace) -> Places:
     given = tuple(map(expanded, options.data))
     for folder in given:
         if not folder.is_dir():
-            raise UsageError(f"--data: {str(folder)!r} is not a directory; give a folder of datasets")
+            raise UsageError(f"--data: {str(folder)!r} is not a directory; give one with datasets")
     places = Places(folders=given, sources=named_sources(options.source or None))
     home = expanded(options.into) if options.into else places.home
     if home.exists() and not home.is_dir():

@@ -197,14 +197,14 @@ def _import_folders(kept: Evidence) -> list[str]:
 
 
 def _evaluator(device: str) -> Evaluator:
-    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.evaluation.evaluator import Evaluator  # imports torch
     from grb_check.evaluation.store import Store
 
     return Evaluator(store=Store(None), device=device)
 
 
 def _subject(model: KeptModel) -> Subject:
-    from grb_check.victims.subject import as_subject
+    from grb_check.victims.subject import as_subject  # imports torch
 
     return as_subject(model.target, model.args, model.name)
 
@@ -215,7 +215,7 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
     Raises:
         DataError: it is another one, or cannot be read.
     """
-    from grb_check.failures.record_failure import sizes
+    from grb_check.failures.record_failure import sizes  # imports torch
 
     dataset = evaluator.dataset(source)
     if dataset.fingerprint() == kept.data.fingerprint:
@@ -247,7 +247,7 @@ def _measure(
 
 
 def _check_perturbation(scene: Scene, repeat: KeptRepeat) -> None:
-    from grb_check.attacks.threat import verify
+    from grb_check.attacks.threat import verify  # imports torch
 
     verify(repeat.perturbation, scene.graph, scene.threat)
 
@@ -314,6 +314,7 @@ def _of_victim(repeat: KeptRepeat) -> bool:
 def _shrink(
     path: Path, now: Evidence, evaluator: Evaluator, subject: Subject, source: Source
 ) -> None:
+    # Imports torch, which a wrong command line does not need.
     from grb_check.failures.record_failure import NO_SINGLE_REPEAT, save_smallest, small_path
 
     try:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,6 @@ from grb_check.attacks.names import split_budget
 from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case, case_of
 from grb_check.cases.expected_cases import Result, Row
 from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
-from grb_check.datasets.places import FeatureRule, SplitRule, Training
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files import typed_json
@@ -74,9 +73,9 @@ class RunSettings(_Part, frozen=True):
     suite: str
     datasets: tuple[str, ...]
     graph_sets: tuple[str, ...]
-    split: SplitRule
-    training: Training
-    features: FeatureRule
+    split: Literal["grb", "given"]
+    training: Literal["inductive", "transductive"]
+    features: Literal["grb", "rows"]
     data: tuple[str, ...]
     download: bool
     difficulties: tuple[str, ...]

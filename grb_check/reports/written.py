@@ -59,7 +59,7 @@ def write_views(paths: Mapping[str, Path], digests: Sequence[Digest]) -> list[Pa
 
 
 def _page_text(digests: Sequence[Digest]) -> str:
-    from grb_check.reports.html.page import page_text  # loads the template engine
+    from grb_check.reports.html.page import page_text  # imports jinja2
 
     return page_text(digests)
 

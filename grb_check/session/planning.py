@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from grb_check import datasets
-from grb_check.attacks import Pair
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import Case, NodeId, node_path
 from grb_check.cases.shards import Plan, plan
