@@ -172,9 +172,14 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
     return {**fields, "cases": list(cases), **changes}
 
 
+def typed(fields: Mapping[str, Any]) -> RunRecord:
+    """Return the record of these fields, consistent or not."""
+    return msgspec.convert(_encodable(dict(fields)), RunRecord)
+
+
 def run_record(fields: Mapping[str, Any]) -> RunRecord:
     """Return the record of these fields, which has to be consistent."""
-    made = msgspec.convert(_encodable(dict(fields)), RunRecord)
+    made = typed(fields)
     check(made, "the record of a test")
     return made
 

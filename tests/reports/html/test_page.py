@@ -24,10 +24,12 @@ from record_factory import (
     measured,
     record,
     rich,
+    typed,
     view,
 )
 
 from grb_check.cases.case import Case, node_id_of
+from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.plain import fit
 
@@ -71,6 +73,7 @@ ATTRIBUTES = {
 }
 # Values of enumerated fields, and fields of fixed form: these stay as they are.
 LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "incomparable", "new"}
+LITERALS |= {"grb", "inductive"}
 LITERALS |= {"black-box", "injection", "modification", "easy", "medium", "hard", "full"}
 FIXED = {"id", "node_id", "right_before", "right_after", "origins"}
 VOID = ("meta", "wbr")
@@ -207,7 +210,7 @@ def test_text_from_outside_stays_text() -> None:
 def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
     """Hostile strings in all fields at once are shown literally, escaped exactly once."""
     hostile = [f"<x-y>{text}\"'" for text in texts]
-    page = page_text([view(with_texts(rich(), cycle(hostile)), hostile[0])])
+    page = page_text([digest(typed(with_texts(rich(), cycle(hostile))), hostile[0])])
     found = Reader(page)
     assert set(found.tags) <= TAGS
     assert set(found.attributes) <= ATTRIBUTES
