@@ -132,21 +132,11 @@ def pytest_runtest_makereport(
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str] | None:
-    record = getattr(report, "grb", {})
+    shown = getattr(report, "grb", {}).get("shown")
     letter = {"passed": ".", "failed": "F"}.get(report.outcome)
-    if "baseline" in record and letter is not None:
-        return report.outcome, letter, f"{report.outcome.upper()} ({record['baseline']})"
-    if record.get("rank") is not None and letter is not None:
-        return report.outcome, letter, f"{report.outcome.upper()} (rank {record['rank']})"
-    if report.when != "call" or "outcome" not in record or letter is None:
+    if report.when != "call" or shown is None or letter is None:
         return None
-    figure = f"drop {record['outcome']['drop']:.1%}"
-    verdict = record.get("verdict", {})
-    if verdict.get("below_floor"):
-        figure = f"clean {record['outcome']['clean']:.1%}"
-    elif verdict.get("failed_diagnostics"):
-        figure = ", ".join(verdict["failed_diagnostics"])
-    return report.outcome, letter, f"{report.outcome.upper()} ({figure})"
+    return report.outcome, letter, f"{report.outcome.upper()} ({shown})"
 
 
 class Controller:
@@ -214,7 +204,8 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
     with _short_errors():
         outcome = run.runner.evaluate(grb_case, grb_model, request.node)
     standings = run.plan.ranks.standings_of(outcome)
-    request.node.stash[RECORD]["outcome"] = outcome.to_dict()
+    shown = f"drop {outcome.drop:.1%}"
+    request.node.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
     request.node.stash[MODEL], request.node.stash[OUTCOME] = grb_model, outcome
     request.node.user_properties.extend(case_properties(outcome))
     request.node.user_properties.extend(rank_words.case_properties(standings))
@@ -230,7 +221,12 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     run = _run(request.config)
     comparison = run.runner.compared(request.node.nodeid, grb_outcome)
     verdict = judge(grb_outcome, run.plan.settings.gate, comparison)
-    request.node.stash[RECORD]["verdict"] = asdict(verdict)
+    record = request.node.stash[RECORD]
+    record["verdict"] = asdict(verdict)
+    if verdict.below_floor:
+        record["shown"] = f"clean {grb_outcome.clean:.1%}"
+    elif verdict.failed_diagnostics:
+        record["shown"] = ", ".join(verdict.failed_diagnostics)
     request.node.user_properties.extend(verdict_properties(verdict))
     if verdict.passed:
         return verdict

@@ -34,7 +34,7 @@ def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
         f"{RANK_TEST}[{group.difficulty}]",
         failure=None if verdict.passed else verdict_message(verdict),
         properties=properties,
-        record={"rank": verdict.rank},
+        shown=None if verdict.rank is None else f"rank {verdict.rank}",
     )
 
 
@@ -52,9 +52,8 @@ def baseline_tests(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.Te
         f"there was no baseline {end.where}: it was written from this run, {end.written} "
         f"cases; look at it and commit it, and the next run compares with it"
     )
-    record = {"baseline": "written"}
     return [
-        entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), record=record)
+        entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown="written")
         for group in groups
     ]
 
@@ -70,7 +69,7 @@ def _joint_test(each: Together) -> list[pytest.TestReport]:
             ("grb.verdict", compared.result),
             *comparison_properties(compared),
         ],
-        record={"baseline": compared.result},
+        shown=compared.result,
     )
 
 
@@ -80,7 +79,7 @@ def entered_test(
     *,
     failure: str | None,
     properties: Sequence[Property],
-    record: dict[str, Any],
+    shown: str | None,
 ) -> list[pytest.TestReport]:
     """Return setup, call and teardown of the test `path::name`.
 
@@ -89,7 +88,7 @@ def entered_test(
         name: of the test.
         failure: the message of a failed test; None if it passed.
         properties: for the JUnit report.
-        record: for the plugin's own hooks, on the report of the call.
+        shown: beside its result; None for nothing.
     """
 
     def report(when: Literal["setup", "call", "teardown"], longrepr: Any) -> pytest.TestReport:
@@ -104,7 +103,7 @@ def entered_test(
         )
 
     call = report("call", failure)
-    call.grb = record  # type: ignore[attr-defined]
+    call.grb = {"shown": shown}  # type: ignore[attr-defined]
     return [report("setup", None), call, report("teardown", None)]
 
 
