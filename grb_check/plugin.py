@@ -1,7 +1,7 @@
 """pytest hooks and fixtures, and nothing else.
 
-Nothing heavy is imported before a test needs it: an installed but unused plugin costs next to
-nothing, and collecting imports no torch.
+Nothing heavy is imported before a test needs it: an installed but unused plugin costs almost
+nothing, and collecting does not import torch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "grb(dataset, difficulty, attack, scenario, repeats): attack the model in this case; "
-        "the fixture grb_outcome holds the figures",
+        "the fixture grb_outcome has the figures",
     )
     if (why := config.stash.get(ALL_GPUS, None)) is not None:
         config.issue_config_time_warning(workers.WorkerWarning(why), stacklevel=2)
@@ -140,7 +140,7 @@ def pytest_report_teststatus(
 
 
 class Controller:
-    """Hooks that need the run: registered where it exists, and not in workers."""
+    """Hooks that need the run: registered if there is one, and not in workers."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -160,7 +160,7 @@ class Controller:
 
 
 class WithoutProperties:
-    """Takes the figures out of reports before pytest writes its JUnit file."""
+    """Removes the figures from reports before pytest writes its JUnit file."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -177,7 +177,7 @@ def grb_settings(request: pytest.FixtureRequest) -> Settings:
 
 @pytest.fixture
 def grb_case(request: pytest.FixtureRequest) -> Case:
-    """The case of this test: from the built-in suite, or from `@pytest.mark.grb(...)`."""
+    """The case of this test: of the built-in suite, or of `@pytest.mark.grb(...)`."""
     with _short_errors():
         case = _run(request.config).runner.case_of(request)
     request.node.stash[RECORD] = {"case": asdict(case)}
@@ -196,7 +196,7 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
-    """The figures of this test's case: the model is built, trained and attacked."""
+    """The figures of the case of this test, for which the model is built, trained and attacked."""
     from grb_check.reports import rank_words
     from grb_check.reports.junit import case_properties
 
@@ -214,7 +214,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
-    """What the gate (`--grb-max-drop`, `grb_thresholds`, ...) says of this test's outcome."""
+    """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
     from grb_check.gate.limits import judge
     from grb_check.reports.junit import verdict_properties
 
@@ -235,7 +235,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
-    """Keep the perturbations that a test failed under, where that is wanted."""
+    """Keep the perturbations that a test failed under, if the settings say so."""
     kept = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[OUTCOME], verdict)
     if kept is not None:
         item.stash[KEPT] = kept
@@ -244,8 +244,8 @@ def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
 
 
 def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
-    """What the message of a failed test has no room for, or, where the test is the user's, knows
-    nothing of. JUnit files take what is called stdout, and from the report of the teardown."""
+    """Add a section to the report of a failed test: the counter-example in full, or, for a test of
+    the user, how to replay it. JUnit files show sections named stdout."""
     judged = item.stash[RECORD].get("verdict")
     if KEPT not in item.stash and (judged is None or judged["passed"]):
         kept = _keep(item, None)
@@ -258,7 +258,7 @@ def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _run(config: pytest.Config) -> Run:
-    """The run of this session, made on first use."""
+    """Return the run of this session, which is created on first use."""
     if RUN not in config.stash:
         from grb_check.session.pytest_private import is_worker
         from grb_check.session.run import Run
@@ -274,7 +274,7 @@ def _run(config: pytest.Config) -> Run:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Our errors before the run are usage errors of pytest's: one line, exit code 4."""
+    """Make our errors before the run usage errors of pytest: one line, exit code 4."""
     from grb_check.errors import GrbCheckError
 
     try:
@@ -285,7 +285,7 @@ def _usage_errors() -> Iterator[None]:
 
 @contextmanager
 def _short_errors() -> Iterator[None]:
-    """Our errors inside a fixture end the test as an error, without frames of ours."""
+    """Make our errors inside a fixture errors of the test, without a traceback."""
     from grb_check.errors import GrbCheckError
 
     try:

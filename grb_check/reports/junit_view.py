@@ -1,8 +1,8 @@
-"""The leaderboard of a run as JUnit XML: a suite for each model and dataset, its cells as cases.
+"""The leaderboard of a run as JUnit XML: a suite for each model and dataset.
 
-pytest's `--junitxml` is the report of the run. This one has the ranks and averages as properties
-of suites, and no properties of cases, which strict readers refuse. What junit-xml writes beyond
-their schema is taken out again: `disabled`, and times with an exponent.
+pytest's `--junitxml` is the report of the run. This one has ranks and averages as properties of
+suites, and no properties of cases, which strict readers refuse. Output of junit-xml that violates
+their schema is removed: `disabled`, and times with an exponent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIX = "grb"
 
 
 def junit_text(digests: Sequence[Digest]) -> str:
-    """The document. Times are seconds."""
+    """Return the document. Times are in seconds."""
     root = ET.Element("testsuites", {"name": "grb leaderboard"})
     seconds, totals = 0.0, dict.fromkeys(("tests", "failures", "errors"), 0)
     for made in digests:
@@ -69,7 +69,7 @@ def _cases(made: Digest, lines: Iterable[Line], group: tuple[str, str]) -> list[
 
 def _case(line: Line, class_name: str) -> Any:
     outcome, case = line.row.outcome, line.row.case
-    # Several tests may have the same case: those of the user are told apart by their own ids.
+    # Several tests may have the same case: those of the user are distinguished by their ids.
     own = "" if is_node_id(line.row.node_id) else f" [{line.row.node_id}]"
     found = junit_xml.TestCase(
         fit(f"{case.cell}{own}"),
@@ -88,7 +88,7 @@ def _case(line: Line, class_name: str) -> Any:
 
 
 def _table(line: Line, outcome: OutcomeRecord) -> str:
-    """The figures of a case, as text: of all repeats, then of each."""
+    """The figures of a case as text: means, then each repeat."""
     head = ("seed", "clean", "attacked", "drop", "reference drop", "method", "seconds")
     rows = [
         (
@@ -121,7 +121,7 @@ def _table(line: Line, outcome: OutcomeRecord) -> str:
 
 
 def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
-    """What was judged beside the cells: limits on ranks, all cases against the baseline."""
+    """Verdicts on several cases: limits on ranks, the joint comparison with the baseline, data."""
     ids, found = made.ids_of(group), []
     for each in made.record.ranks.verdicts:
         about, _, difficulty = each.group.rpartition("/")
@@ -152,7 +152,7 @@ def _judged(
 
 
 def _lost(made: Digest) -> list[Any]:
-    """Tests that never came back and whose dataset is not known."""
+    """Missing tests of unknown datasets."""
     found = []
     for node_id in made.unknown:
         class_name = fit(f"{PREFIX}.{made.name}" if made.name else PREFIX)

@@ -1,7 +1,7 @@
 """The summary for a step of CI or a comment on a merge request.
 
-Text of others stands in code alone, where neither GitHub nor GitLab reads names, numbers, markup
-or HTML.
+Foreign text appears only as code, in which neither GitHub nor GitLab interprets names, numbers,
+markup or HTML.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from grb_check.reports.plain import clipped, count, fit, percent
 from grb_check.reports.rank_words import comparison_line, place_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
-KEPT_BACK: Final = 80  # bytes, for a line that says what was cut
+KEPT_BACK: Final = 80  # bytes, for a line on what was cut
 FAILED: Final = 15  # cases shown with their message
 MESSAGE: Final = 500  # characters of it
 
@@ -38,13 +38,13 @@ SIGNS: Final = {
 
 @dataclass(frozen=True)
 class Part:
-    """Lines that belong together; of `rows`, those that there is room for.
+    """Lines that belong together, of which `rows` may be cut.
 
     Attributes:
         before: lines.
-        rows: each stands for something that the reader misses where it is cut.
+        rows: of which the last are left out if there is no room.
         after: lines.
-        what: a row is, for people.
+        what: name of a row, for the note on those left out.
     """
 
     before: tuple[str, ...]
@@ -54,7 +54,7 @@ class Part:
 
 
 def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
-    """The summary, at most `limit` bytes of UTF-8; what does not fit is named and left out."""
+    """Return the summary, at most `limit` bytes of UTF-8; parts that do not fit are counted."""
     parts = [part for each in digests for part in _parts(each)]
     lines: list[str] = []
     left = limit - KEPT_BACK
@@ -75,7 +75,7 @@ def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
 
 
 def span(text: str) -> str:
-    """Text as code inside a line or a cell: no mention, no reference, no markup."""
+    """Return text as code inside a line: no mention, no reference, no markup."""
     flat = " ".join(fit(text).split())
     if not flat:
         return ""
@@ -85,12 +85,12 @@ def span(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Text as code in a cell of a table, which a bar would end even there."""
+    """Return text as code in a cell of a table, which a bar would end even in code."""
     return span(text.replace("|", "\N{BROKEN BAR}"))
 
 
 def block(text: str) -> list[str]:
-    """Lines as they are."""
+    """Return text as a code block."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return [f"{fence}text", *fit(text).splitlines(), fence]
 

@@ -12,16 +12,17 @@ from grb_check.cases.case import case_of, node_id_of
 from grb_check.cases.expected_cases import Ledger, Result
 from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.judging import end_of
+from grb_check.ranking.lowest import REFERENCE
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
+from grb_check.reports.record import ModelSettings, RunSettings
 from grb_check.reports.recording import environment_here, record_of
 from grb_check.session.collection import is_verdict_id
 from grb_check.session.entered_tests import baseline_tests, rank_test
-from grb_check.session.exit_status import ended_early, settle
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
-from grb_check.session.settings_record import settings_record
 from grb_check.settings.options import COMMAND_LINE
+from grb_check.settings.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def finish(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> Ending
         plan: of it.
         ledger: of the cases that were reported.
     """
-    rows, early, settings = ledger.rows, ended_early(session), plan.settings
+    rows, early, settings = ledger.rows, _ended_early(session), plan.settings
     lost = _settle(session, plan, ledger)
     ranks = plan.ranks.ranks(rows, ledger.expected)
     verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(ledger.missing))
@@ -101,21 +102,68 @@ def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "")
 
 
+def settings_record(settings: Settings) -> RunSettings:
+    """Return what reports and `merge` need of the settings."""
+    places = settings.places
+    return RunSettings(
+        models=tuple(
+            ModelSettings(label=each.label, target=each.target, args=repr(each.args))
+            for each in settings.models
+        ),
+        suite=settings.suite,
+        datasets=tuple(source.name for source in settings.datasets),
+        graph_sets=tuple(source.name for source in settings.datasets if source.of_graphs),
+        split=places.split,
+        training=places.training,
+        features=places.features,
+        data=tuple(map(str, places.searched)),
+        download=places.download,
+        difficulties=settings.difficulties,
+        attacks=tuple(map("/".join, settings.attacks)),
+        budgets=settings.budgets,
+        patterns=settings.patterns,
+        repeats=settings.repeats,
+        gate=settings.gate,
+        rank_against=str(settings.comparison_models),
+        delta_to=settings.delta_to or REFERENCE,
+        rank_limits=settings.rank_limits,
+        device=settings.device,
+        origins=dict(settings.origins),
+    )
+
+
 def _settle(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> bool:
-    """Set the exit status; return whether cases count as lost."""
+    """Set the exit status if pytest's own is too good or too bad.
+
+    A run in which a case got no verdict is neither green nor merely failed, unless it was stopped
+    on purpose. A part of a run without any case is fine.
+
+    Returns:
+        Whether cases count as lost.
+    """
     if not ledger.collected and is_controller(session.config):  # every worker died before
         ledger.expect(map(node_id_of, plan.cases.own))
-    without_summary = session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
-    lost = settle(
-        session,
-        idle=bool(plan.cases.cases and not plan.cases.own),
-        inconsistent=bool(ledger.inconsistent),
-        lost=bool(ledger.missing),
-    )
+    broke_down = (
+        session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
+    )  # pytest writes no summary then
+    idle = bool(plan.cases.cases and not plan.cases.own)
+    if idle and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+    if ledger.inconsistent and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if not ledger.missing or (_ended_early(session) and not broke_down):
+        return False
+    session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if lost and without_summary and reporter is not None:
+    if broke_down and reporter is not None:
         terminal.write_missing(reporter, ledger.missing)
-    return lost
+    return True
+
+
+def _ended_early(session: pytest.Session) -> bool:
+    """Whether the session was stopped (-x, --maxfail, Ctrl-C), or pytest itself broke down."""
+    usual = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
 
 
 def _with_deselected(plan: Plan, ledger: Ledger) -> Plan:

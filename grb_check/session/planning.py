@@ -19,8 +19,8 @@ from grb_check.cases.case import Case, NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.ranking.rank_plan import RankPlan, prepare
+from grb_check.reports.record import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
-from grb_check.session.durations import recorded
 from grb_check.session.pytest_private import is_worker
 from grb_check.settings import options
 from grb_check.settings.rank_request import rank_request
@@ -78,7 +78,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     only = bool(config.getoption("grb_only"))
     left_out = _leaves_out(config, settings, node_ids, only=only)
     selected = [] if left_out or not settings.models else _selected(settings, node_ids)
-    seconds, durations = recorded(settings)
+    seconds, durations = recorded_durations(settings)
     cases = plan(selected, settings.shard, seconds)
     ranks = prepare(rank_request(settings), selected)
     if only:
@@ -94,6 +94,33 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         ranks=ranks,
         left_out=left_out,
     )
+
+
+def recorded_durations(settings: Settings) -> tuple[dict[str, float], Path | None]:
+    """Return seconds by case id, without training, and the file that they are from.
+
+    Every part of a run trains its own victims, so that the duration of a training in another run
+    says nothing about a part.
+
+    Returns:
+        Nothing if the run is not cut, or no file has durations.
+
+    Raises:
+        UsageError: a file cannot be read, or is given though the run is not cut.
+    """
+    path, baseline = settings.durations, settings.baseline
+    if settings.shard is None:
+        if path is not None and settings.origins["grb_durations"] == options.COMMAND_LINE:
+            raise UsageError(
+                "--grb-durations balances the parts of a run and needs --grb-shard; add it, as "
+                "--grb-shard=1/2, or leave both out"
+            )
+        return {}, None
+    if path is not None:
+        return _of_run(path), path
+    if baseline is not None and baseline.entries:
+        return {key: entry.seconds for key, entry in baseline.entries.items()}, baseline.path
+    return {}, None
 
 
 def places_of(config: pytest.Config) -> datasets.Places:
@@ -139,3 +166,12 @@ def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
                 f"{cases[0].id!r}, as {node_path(cases[0])}::..."
             )
     return [case for case in cases if not node_ids or any(each.selects(case) for each in node_ids)]
+
+
+def _of_run(path: Path) -> dict[str, float]:
+    seconds = {}
+    for row in read_record(path).cases:
+        if row.outcome is not None:
+            spent = sum(each.seconds - each.training_seconds for each in row.outcome.repeats)
+            seconds[row.id] = max(spent, 0.0)
+    return seconds

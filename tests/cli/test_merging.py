@@ -32,8 +32,8 @@ from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.rank_plan import prepare
 from grb_check.reports.record import RunRecord, encode, read
 from grb_check.reports.recording import record_of
-from grb_check.session.durations import recorded
-from grb_check.session.settings_record import settings_record
+from grb_check.session.ending import settings_record
+from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import OPTIONS
 from grb_check.settings.options import COMMAND_LINE, DEFAULT
@@ -364,18 +364,21 @@ def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
     (name,) = written([Part(name="run.json", record=part(None))])
     cut = replace(SETTINGS, shard=Shard(1, 2))
     path = folder / name
-    assert recorded(replace(cut, durations=path)) == ({case.id: 2.0 for case in CASES}, path)
+    assert recorded_durations(replace(cut, durations=path)) == (
+        {case.id: 2.0 for case in CASES},
+        path,
+    )
     open_baseline(folder / "kept.json", 2.0, update=True).write(rows_of(CASES))
     kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, update=False))
-    assert recorded(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
-    assert recorded(cut) == ({}, None)
-    assert recorded(replace(SETTINGS, durations=path)) == ({}, None)
+    assert recorded_durations(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
+    assert recorded_durations(cut) == ({}, None)
+    assert recorded_durations(replace(SETTINGS, durations=path)) == ({}, None)
     given = replace(
         SETTINGS,
         durations=path,
         origins={**SETTINGS.origins, "grb_durations": COMMAND_LINE},
     )
     with pytest.raises(UsageError, match="needs --grb-shard"):
-        recorded(given)
+        recorded_durations(given)
     with pytest.raises(UsageError, match=r"nowhere\.json"):
-        recorded(replace(cut, durations=folder / "nowhere.json"))
+        recorded_durations(replace(cut, durations=folder / "nowhere.json"))

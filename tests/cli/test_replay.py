@@ -290,7 +290,7 @@ def test_shrinking_says_and_keeps_what_is_left(home: Path, replay) -> None:
         (["kept.npz", "--grb-model", "replayed_models"], 4, "has not the form"),
         (["kept.npz", "--grb-model-args", "neighbours"], 4, "is not name=value"),
         (["kept.npz", "--grb-dataset", "no-such"], 4, "no such name"),
-        (["kept.npz", "--grb-data", "no-such"], 4, "is no folder"),
+        (["kept.npz", "--grb-data", "no-such"], 4, "is not a directory"),
         (["kept.npz", "--grb-device", "cuda:99"], 4, "cannot be used here"),
         (["kept.npz", "--grb-model", "replayed_models:gone"], 125, "has no attribute 'gone'"),
         (["kept.npz", "--grb-model", "gone:build"], 125, "there is no module gone"),
