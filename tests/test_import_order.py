@@ -34,11 +34,6 @@ BROKEN: dict[str, set[str]] = {
         "datasets.formats.planetoid",
         "evaluation.store",
         "failures.evidence",
-        "gate.baselines.compare",
-        "gate.limits",
-        "models.contrastive.adaptive_views",
-        "models.defences.adversarial",
-        "ranking.comparison_models",
     },
 }
 

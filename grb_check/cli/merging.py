@@ -15,8 +15,8 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.files.whole import check_writable
-from grb_check.gate.baselines.baseline import Baseline, open_baseline
-from grb_check.gate.baselines.judging import BaselineEnd, end_of
+from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
+from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.gate.rank_limits import Group
 from grb_check.ranking.comparison_models import read_comparison_models
 from grb_check.ranking.rank_plan import RankPlan, RankRequest, RankVerdict, prepare
@@ -24,7 +24,6 @@ from grb_check.reports.record import RunRecord, RunSettings
 from grb_check.reports.recording import record_of
 from grb_check.settings.rank_request import is_optional
 from grb_check.settings.raw_values import split_at_commas
-from grb_check.settings.settings import MARGIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +41,7 @@ class Whole:
     record: RunRecord
     rows: Sequence[Row]
     verdicts: Sequence[RankVerdict]
-    baseline: BaselineEnd | None
+    baseline: BaselineResult | None
     absent: Sequence[str]
 
 
@@ -72,7 +71,7 @@ def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool =
     verdicts = rank_plan.verdicts(ranks, stopped=False)
     end = None
     if kept is not None:
-        end = end_of(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
+        end = baseline_result(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
     record = record_of(
         settings,
         rows,
@@ -157,7 +156,7 @@ def _new_baseline(path: Path, *, update: bool) -> Baseline:
             f"add --update-baseline to write the file"
         )
     check_writable("--baseline", path)
-    return open_baseline(path, MARGIN, update=update)
+    return open_baseline(path, LOSS_MARGIN, update=update)
 
 
 def _check_boards(rank_plan: RankPlan, rows: Sequence[Row]) -> None:

@@ -24,7 +24,7 @@ from grb_check.errors import GrbCheckError, UsageError
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
-from grb_check.gate.baselines.baseline import Together
+from grb_check.gate.baselines.baseline import JointComparison
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
@@ -207,7 +207,7 @@ class BaselineRecord(_Part, frozen=True):
     written: bool
     asked: bool
     unused: tuple[str, ...]
-    together: tuple[Together, ...]
+    together: tuple[JointComparison, ...]
     notes: tuple[str, ...]
 
 

@@ -14,7 +14,7 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Plan
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA
-from grb_check.gate.baselines.judging import BaselineEnd
+from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.averages import averages
 from grb_check.ranking.budget_curves import curves
@@ -50,7 +50,7 @@ def record_of(
     plan: Plan,
     ranks: Ranks,
     verdicts: Sequence[RankVerdict],
-    baseline: BaselineEnd | None,
+    baseline: BaselineResult | None,
     environment: Mapping[str, str],
 ) -> RunRecord:
     """Return the record of a run.
@@ -140,18 +140,18 @@ def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:
     )
 
 
-def _baseline(end: BaselineEnd) -> BaselineRecord:
+def _baseline(found: BaselineResult) -> BaselineRecord:
     return BaselineRecord(
-        path=end.where,
-        margin=end.baseline.margin,
+        path=found.where,
+        margin=found.baseline.margin,
         alpha=ALPHA,
-        tests=len(end.baseline.entries),
-        digest=end.baseline.digest,
-        written=end.written is not None,
-        asked=end.baseline.asked,
-        unused=end.unused,
-        together=end.together,
-        notes=end.notes,
+        tests=len(found.baseline.entries),
+        digest=found.baseline.digest,
+        written=found.written is not None,
+        asked=found.baseline.requested,
+        unused=found.unused,
+        together=found.joint,
+        notes=found.notes,
     )
 
 

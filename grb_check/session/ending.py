@@ -11,7 +11,7 @@ import pytest
 from grb_check.cases.case import case_of, node_id_of
 from grb_check.cases.expected_cases import Ledger, Result
 from grb_check.cases.shards import Plan
-from grb_check.gate.baselines.judging import end_of
+from grb_check.gate.baselines.result import baseline_result
 from grb_check.ranking.lowest import REFERENCE
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
@@ -66,7 +66,7 @@ def finish(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> Ending
     entered = [rank_test(each) for each in verdicts if each.passed is not None]
     compared = None
     if settings.baseline is not None:
-        compared = end_of(
+        compared = baseline_result(
             settings.baseline,
             rows,
             plan.cases.cases,

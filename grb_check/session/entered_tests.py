@@ -9,8 +9,8 @@ import pytest
 
 from grb_check.cases.case import Case, node_path
 from grb_check.cases.expected_cases import Row
-from grb_check.gate.baselines.baseline import Together
-from grb_check.gate.baselines.judging import BaselineEnd
+from grb_check.gate.baselines.baseline import JointComparison
+from grb_check.gate.baselines.result import BaselineResult
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import PREFIX, Property, verdict_message
@@ -38,18 +38,18 @@ def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
     )
 
 
-def baseline_tests(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
+def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
     """Return the reports of each `grb::[model::]dataset::test_baseline`.
 
     Args:
-        end: the comparison with the baseline.
+        found: the comparison with the baseline.
         rows: of the run, for a baseline that was written because there was none.
     """
-    if not end.unasked:
-        return [_joint_test(each) for each in end.together]
+    if not found.unrequested:
+        return [_joint_test(each) for each in found.joint]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
-        f"there was no baseline {end.where}: it was written from this run, {end.written} "
+        f"there was no baseline {found.where}: it was written from this run, {found.written} "
         f"cases; look at it and commit it, and the next run compares with it"
     )
     return [
@@ -58,7 +58,7 @@ def baseline_tests(end: BaselineEnd, rows: Sequence[Row]) -> list[list[pytest.Te
     ]
 
 
-def _joint_test(each: Together) -> list[pytest.TestReport]:
+def _joint_test(each: JointComparison) -> list[pytest.TestReport]:
     compared = each.comparison
     return entered_test(
         _path(each.model, each.dataset),

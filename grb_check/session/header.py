@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from grb_check.cases.shards import Plan
-from grb_check.gate.limits import MARGIN
+from grb_check.gate.limits import DROP_MARGIN
 from grb_check.reports.plain import count
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import Settings
@@ -86,7 +86,7 @@ def _baseline(settings: Settings) -> list[str]:
         return []
     what = f"{len(baseline.entries)} entries, margin {baseline.margin:g} points"
     if baseline.writes:
-        what = "to be written" if baseline.asked else "not there yet: to be written"
+        what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"
     where = os.path.relpath(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
@@ -109,7 +109,7 @@ def _limits(settings: Settings) -> list[str]:
     if gate.max_drop is not None:
         lines.append(f"drop {gate.max_drop:.1%} ({origin['grb_max_drop']})")
     else:
-        lines.append(f"drop of the reference GCN + {MARGIN:.0%} + its interval (default)")
+        lines.append(f"drop of the reference GCN + {DROP_MARGIN:.0%} + its interval (default)")
     judges = settings.baseline is not None and not settings.baseline.writes
     if judges and gate.max_drop is None:
         lines[-1] += "; where the baseline has an entry, no loss beyond its margin instead"
