@@ -1,7 +1,7 @@
 """pytest hooks and fixtures, and nothing else.
 
-Nothing heavy is imported before a test needs it: an installed but unused plugin costs next to
-nothing, and collecting imports no torch.
+Nothing heavy is imported before a test needs it: an installed but unused plugin costs almost
+nothing, and collecting does not import torch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "grb(dataset, difficulty, attack, scenario, repeats): attack the model in this case; "
-        "the fixture grb_outcome holds the figures",
+        "the fixture grb_outcome has the figures",
     )
     if (why := config.stash.get(ALL_GPUS, None)) is not None:
         config.issue_config_time_warning(workers.WorkerWarning(why), stacklevel=2)
@@ -61,8 +61,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if what is None:
         return None
     from grb_check.session.listing import listing
+    from grb_check.session.planning import places_of
     from grb_check.session.pytest_private import say
-    from grb_check.session.run import places_of
 
     with _usage_errors():
         say(config, listing(what, lambda: places_of(config)))
@@ -88,7 +88,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
         with _short_errors():
             run = _run(metafunc.config)
-            parametrize(metafunc, run.name_of, run.roster)
+            parametrize(metafunc, run.runner.name_of, run.plan.roster)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -135,25 +135,15 @@ def pytest_runtest_makereport(
 def pytest_report_teststatus(
     report: pytest.CollectReport | pytest.TestReport,
 ) -> tuple[str, str, str] | None:
-    record = getattr(report, "grb", {})
+    shown = getattr(report, "grb", {}).get("shown")
     letter = {"passed": ".", "failed": "F"}.get(report.outcome)
-    if "baseline" in record and letter is not None:
-        return report.outcome, letter, f"{report.outcome.upper()} ({record['baseline']})"
-    if record.get("rank") is not None and letter is not None:
-        return report.outcome, letter, f"{report.outcome.upper()} (rank {record['rank']})"
-    if report.when != "call" or "outcome" not in record or letter is None:
+    if report.when != "call" or shown is None or letter is None:
         return None
-    figure = f"drop {record['outcome']['drop']:.1%}"
-    verdict = record.get("verdict", {})
-    if verdict.get("below_floor"):
-        figure = f"clean {record['outcome']['clean']:.1%}"
-    elif verdict.get("failed_diagnostics"):
-        figure = ", ".join(verdict["failed_diagnostics"])
-    return report.outcome, letter, f"{report.outcome.upper()} ({figure})"
+    return report.outcome, letter, f"{report.outcome.upper()} ({shown})"
 
 
 class Controller:
-    """Hooks that need the run: registered where it exists, and not in workers."""
+    """Hooks that need the run: registered if there is one, and not in workers."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -173,7 +163,7 @@ class Controller:
 
 
 class WithoutProperties:
-    """Takes the figures out of reports before pytest writes its JUnit file."""
+    """Removes the figures from reports before pytest writes its JUnit file."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -185,14 +175,14 @@ class WithoutProperties:
 @pytest.fixture(scope="session")
 def grb_settings(request: pytest.FixtureRequest) -> Settings:
     """The settings in force: options, ini values and defaults."""
-    return _run(request.config).settings
+    return _run(request.config).plan.settings
 
 
 @pytest.fixture
 def grb_case(request: pytest.FixtureRequest) -> Case:
-    """The case of this test: from the built-in suite, or from `@pytest.mark.grb(...)`."""
+    """The case of this test: of the built-in suite, or of `@pytest.mark.grb(...)`."""
     with _short_errors():
-        case = _run(request.config).case_of(request)
+        case = _run(request.config).runner.case_of(request)
     request.node.stash[RECORD] = {"case": asdict(case)}
     return case
 
@@ -204,21 +194,22 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
     An override returns `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
     """
     with _short_errors():
-        return _run(request.config).subject(grb_case.model)
+        return _run(request.config).runner.subject(grb_case.model)
 
 
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
-    """The figures of this test's case: the model is built, trained and attacked."""
+    """The figures of the case of this test, for which the model is built, trained and attacked."""
     from grb_check.reports import rank_words
     from grb_check.reports.junit import case_properties
 
     run = _run(request.config)
     with _short_errors():
-        result = run.evaluate(grb_case, grb_model, request.node)
+        result = run.runner.evaluate(grb_case, grb_model, request.node)
     outcome = result.outcome
-    standings = run.rank_plan.standings_of(outcome)
-    request.node.stash[RECORD]["outcome"] = outcome.to_dict()
+    standings = run.plan.ranks.standings_of(outcome)
+    shown = f"drop {outcome.drop:.1%}"
+    request.node.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
     request.node.stash[MODEL], request.node.stash[RESULT] = grb_model, result
     request.node.user_properties.extend(case_properties(outcome))
     request.node.user_properties.extend(rank_words.case_properties(standings))
@@ -227,14 +218,19 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
-    """What the gate (`--grb-max-drop`, `grb_thresholds`, ...) says of this test's outcome."""
+    """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
     from grb_check.gate.limits import judge
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
-    comparison = run.compared(request.node.nodeid, grb_outcome)
-    verdict = judge(grb_outcome, run.settings.gate, comparison)
-    request.node.stash[RECORD]["verdict"] = asdict(verdict)
+    comparison = run.runner.compared(request.node.nodeid, grb_outcome)
+    verdict = judge(grb_outcome, run.plan.settings.gate, comparison)
+    record = request.node.stash[RECORD]
+    record["verdict"] = asdict(verdict)
+    if verdict.below_floor:
+        record["shown"] = f"clean {grb_outcome.clean:.1%}"
+    elif verdict.failed_diagnostics:
+        record["shown"] = ", ".join(verdict.failed_diagnostics)
     request.node.user_properties.extend(verdict_properties(verdict))
     if verdict.passed:
         return verdict
@@ -243,8 +239,8 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
-    """Keep the perturbations that a test failed under, where that is wanted."""
-    kept = _run(item.config).keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
+    """Keep the perturbations that a test failed under, if the settings say so."""
+    kept = _run(item.config).runner.keep(item, item.stash[MODEL], item.stash[RESULT], verdict)
     if kept is not None:
         item.stash[KEPT] = kept
         item.stash[RECORD]["evidence"] = kept.record
@@ -252,8 +248,8 @@ def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:
 
 
 def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
-    """What the message of a failed test has no room for, or, where the test is the user's, knows
-    nothing of. JUnit files take what is called stdout, and from the report of the teardown."""
+    """Add a section to the report of a failed test: the counter-example in full, or, for a test of
+    the user, how to replay it. JUnit files show sections named stdout."""
     judged = item.stash[RECORD].get("verdict")
     if KEPT not in item.stash and (judged is None or judged["passed"]):
         kept = _keep(item, None)
@@ -266,7 +262,7 @@ def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _run(config: pytest.Config) -> Run:
-    """The run of this session, made on first use."""
+    """Return the run of this session, which is created on first use."""
     if RUN not in config.stash:
         from grb_check.session.pytest_private import is_worker
         from grb_check.session.run import Run
@@ -282,7 +278,7 @@ def _run(config: pytest.Config) -> Run:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Our errors before the run are usage errors of pytest's: one line, exit code 4."""
+    """Make our errors before the run usage errors of pytest: one line, exit code 4."""
     from grb_check.errors import GrbCheckError
 
     try:
@@ -293,7 +289,7 @@ def _usage_errors() -> Iterator[None]:
 
 @contextmanager
 def _short_errors() -> Iterator[None]:
-    """Our errors inside a fixture end the test as an error, without frames of ours."""
+    """Make our errors inside a fixture errors of the test, without a traceback."""
     from grb_check.errors import GrbCheckError
 
     try:

@@ -1,21 +1,33 @@
-"""Run records made of given figures, for tests of the reports that are made of them."""
+"""Run records of given figures, as the fields of their files."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import msgspec
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case, node_path
-from grb_check.cases.expected_cases import Ledger
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, judge
-from grb_check.ranking.budget_curves import curves
-from grb_check.ranking.orders import Ranked, by_effect
+from grb_check.ranking.run_ranks import Ranks
+from grb_check.reports.digest import Digest, digest
+from grb_check.reports.record import (
+    CaseRecord,
+    OutcomeRecord,
+    RunRecord,
+    RunSettings,
+    check,
+    encode,
+    rows_of,
+)
+from grb_check.reports.recording import _encodable, record_of
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"
 ATTACKS = (
@@ -40,6 +52,35 @@ SMALLEST = {
     "injected": [{"node": 2708, "links": [3, 17, 44]}],
     "modified_nodes": [],
     "flipped": [{"target": 5, "class": 2, "before": 2, "after": 6}],
+}
+ENVIRONMENT = {
+    "grb_check": "0.1.0",
+    "python": "3.11.7",
+    "torch": "2.13.0",
+    "pytest": "9.2.0",
+    "platform": "Linux",
+}
+SETTINGS: dict[str, Any] = {
+    "models": [],
+    "suite": "smoke",
+    "datasets": ["synthetic-cora"],
+    "graph_sets": [],
+    "split": "grb",
+    "training": "inductive",
+    "features": "grb",
+    "data": [],
+    "download": False,
+    "difficulties": ["easy", "medium", "hard"],
+    "attacks": ["/".join(each) for each in ATTACKS],
+    "budgets": [],
+    "patterns": [],
+    "repeats": 3,
+    "gate": {"thresholds": [], "max_drop": 0.3, "min_clean": None, "strict_diagnostics": False},
+    "rank_against": "",
+    "delta_to": "the reference GCN",
+    "rank_limits": [],
+    "device": "cpu",
+    "origins": {"grb_max_drop": "command line"},
 }
 
 
@@ -94,7 +135,7 @@ def entry(
             "result": "pass" if passed else "fail",
             "message": "" if passed else verdict.message,
             "verdict": asdict(verdict),
-            "outcome": made.to_dict(),
+            "outcome": msgspec.to_builtins(OutcomeRecord.of(made)),
         }
         if not passed:
             found["evidence"] = {
@@ -112,50 +153,67 @@ def measured(case: Case, drop: float, model: str = "gcn", clean: float = 0.8) ->
 
 
 def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
-    """A record of these cases; `changes` go last."""
-    ledger = Ledger()
-    for each in cases:
-        if each["outcome"] is not None:
-            about = {**each, "case": each["outcome"]["case"]}
-            ledger.enter(each["node_id"], about, each["result"], each["message"])
+    """Return the fields of a record of these cases, as in its file; `changes` go last."""
     labels = dict.fromkeys(each["outcome"]["model"] for each in cases if each["outcome"]) or ["gcn"]
+    settings = SETTINGS | {
+        "models": [{"label": each, "target": f"mypkg:{each}", "args": "{}"} for each in labels]
+    }
+    made = record_of(
+        msgspec.convert(_encodable(settings), RunSettings),
+        rows_of([msgspec.convert(_encodable(each), CaseRecord) for each in cases]),
+        missing=changes.get("missing", ()),
+        plan=Plan(),
+        ranks=Ranks(),
+        verdicts=(),
+        baseline=None,
+        environment=ENVIRONMENT,
+    )
+    fields: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(made)))
+    return {**fields, "cases": list(cases), **changes}
+
+
+def typed(fields: Mapping[str, Any]) -> RunRecord:
+    """Return the record of these fields, consistent or not."""
+    return msgspec.convert(_encodable(dict(fields)), RunRecord)
+
+
+def run_record(fields: Mapping[str, Any]) -> RunRecord:
+    """Return the record of these fields, which has to be consistent."""
+    made = typed(fields)
+    check(made, "the record of a test")
+    return made
+
+
+def view(fields: Mapping[str, Any], name: str = "") -> Digest:
+    """Return what reports show of a record of these fields."""
+    return digest(run_record(fields), name)
+
+
+def file_of(fields: Mapping[str, Any]) -> str:
+    """Return the text of the file of these fields, with their digest."""
+    return encode(run_record(fields))
+
+
+def baseline(**changes: Any) -> dict[str, Any]:
+    """Return the baseline of a record; `changes` go last."""
     return {
-        "format": 2,
-        "grb_check": "0.1.0",
-        "environment": {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0"},
-        "settings": {
-            "models": [{"label": each, "target": f"mypkg:{each}", "args": "{}"} for each in labels],
-            "suite": "smoke",
-            "datasets": ["synthetic-cora"],
-            "repeats": 3,
-            "gate": {
-                "thresholds": [],
-                "max_drop": 0.3,
-                "min_clean": None,
-                "strict_diagnostics": False,
-            },
-            "delta_to": "the reference GCN",
-            "rank_limits": [],
-            "origins": {"grb_max_drop": "command line"},
-        },
-        "cases": list(cases),
-        "missing": [],
-        "lowest": [],
-        "delta": [],
-        "curves": [asdict(each) for each in curves(ledger.rows)],
-        "ranks": {
-            "attacks": {
-                f"{model}@{group}" if model else group: _order(ranked)
-                for (model, group), ranked in by_effect(ledger.rows).items()
-            },
-            "models": [],
-            "standings": [],
-            "comparisons": [],
-            "verdicts": [],
-            "notes": [],
-        },
+        "path": "robustness.json",
+        "margin": 2.0,
+        "alpha": 0.05,
+        "tests": 15,
+        "digest": "0" * 16,
+        "written": False,
+        "asked": False,
+        "unused": [],
+        "together": [],
+        "notes": [],
         **changes,
     }
+
+
+def joint(dataset: str, result: str, **changes: Any) -> dict[str, Any]:
+    """Return the verdict of a baseline on all cases of a dataset together."""
+    return {"model": "", "dataset": dataset, "comparison": asdict(compared(result, **changes))}
 
 
 def rich() -> dict[str, Any]:
@@ -194,18 +252,11 @@ def rich() -> dict[str, Any]:
     return record(
         entries,
         missing=[gone["node_id"], "tests/test_own.py::test_mine[hard]"],
-        baseline={
-            "path": "robustness.json",
-            "margin": 2.0,
-            "alpha": 0.05,
-            "tests": 15,
-            "written": False,
-            "asked": False,
-            "unused": ["synthetic-cora/full/injection/rnd"],
-            "together": [{"name": "synthetic-cora", **asdict(compared("fail", loss=3.1, low=2.2))}],
-            "notes": ["the baseline was made with torch 2.12.0"],
-        },
-        shard=None,
+        baseline=baseline(
+            unused=["synthetic-cora/full/injection/rnd"],
+            together=[joint("synthetic-cora", "fail", loss=3.1, low=2.2)],
+            notes=["the baseline was made with torch 2.12.0"],
+        ),
         planned=[{"id": each["id"], "node_id": each["node_id"]} for each in [*entries, gone]],
         ranks=record(entries)["ranks"] | _ranks(),
     )
@@ -231,8 +282,7 @@ def many(count: int = 400) -> dict[str, Any]:
 
 
 def _ranks() -> dict[str, Any]:
-    place = {
-        "model": "gcn",
+    standing = {
         "dataset": "synthetic-cora",
         "difficulty": "easy",
         "board": "zoo",
@@ -245,9 +295,11 @@ def _ranks() -> dict[str, Any]:
         "attacks": 5,
         "missing": ["injection/tdgia"],
     }
-    none = {"model": "gcn", "dataset": "synthetic-cora", "difficulty": "hard", "rank": None}
     return {
-        "standings": [place, none | {"reason": "1 of 5 cases has no figures"}],
+        "standings": [
+            place("easy", standing=standing),
+            place("hard", reason="1 of 5 cases has no figures"),
+        ],
         "verdicts": [
             {
                 "group": "synthetic-cora/easy",
@@ -261,5 +313,13 @@ def _ranks() -> dict[str, Any]:
     }
 
 
-def _order(ranked: Sequence[Ranked]) -> list[dict[str, Any]]:
-    return [{"rank": each.rank, "name": each.name, "drop": each.figure} for each in ranked]
+def place(difficulty: str, standing: Any = None, reason: str = "") -> dict[str, Any]:
+    """Return the place of a model on a leaderboard."""
+    return {
+        "group": f"synthetic-cora/{difficulty}",
+        "model": "gcn",
+        "dataset": "synthetic-cora",
+        "difficulty": difficulty,
+        "standing": standing,
+        "reason": reason,
+    }

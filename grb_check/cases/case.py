@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
@@ -152,6 +152,34 @@ def expand(
         for difficulty in difficulties
         for scenario, attack in attacks
     ]
+
+
+def select(
+    models: Sequence[str],
+    datasets: Mapping[str, bool],
+    difficulties: Sequence[str],
+    attacks: Sequence[Pair],
+    patterns: Sequence[str],
+) -> list[Case]:
+    """Return the cases of a run in order; of sets of graphs those that such a set can have.
+
+    Args:
+        models: labels.
+        datasets: name -> whether it is a set of graphs.
+        difficulties: of single graphs.
+        attacks: scenario and name of each.
+        patterns: of case ids to keep; all if there is none.
+
+    Raises:
+        UsageError: a pattern matches none of the cases.
+    """
+    every: list[Case] = []
+    for model in models:
+        for name, of_graphs in datasets.items():
+            levels = (WHOLE,) if of_graphs else difficulties
+            possible = list(filter(on_graphs, attacks)) if of_graphs else attacks
+            every += expand([model], [name], levels, possible)
+    return keep_matching(every, patterns)
 
 
 def keep_matching(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:

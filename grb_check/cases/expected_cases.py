@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -67,13 +68,10 @@ class Ledger:
         return sorted(self.expected - self.reported)
 
     @property
-    def torn(self) -> list[str]:
-        """Datasets of which different cases saw different graphs."""
-        seen: dict[str, set[str]] = {}
-        for row in self.rows:
-            if row.outcome is not None:
-                seen.setdefault(row.case.dataset, set()).add(row.outcome.dataset)
-        return sorted(name for name, graphs in seen.items() if len(graphs) > 1)
+    def inconsistent(self) -> list[str]:
+        """Datasets that were different graphs in different cases."""
+        seen = [(row.case.dataset, row.outcome.dataset) for row in self.rows if row.outcome]
+        return inconsistent(seen)
 
     def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> None:
         """Book a case from the builtin types that travelled with its report."""
@@ -87,3 +85,13 @@ class Ledger:
             message=message,
             evidence=record.get("evidence"),
         )
+
+
+def inconsistent(graphs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the names that stand for several graphs, in order.
+
+    Args:
+        graphs: name and fingerprint of the dataset of each case.
+    """
+    names = Counter(name for name, _ in set(graphs))
+    return sorted(name for name, count in names.items() if count > 1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from grb_check.attacks.names import split_budget
 from grb_check.cases.case import Case
@@ -170,44 +171,11 @@ class Outcome:
         return sum(repeat.seconds for repeat in self.repeats)
 
     def to_dict(self) -> dict[str, Any]:
-        """Builtin types, ready for JSON; `from_dict` is the inverse."""
-        record = asdict(self)
-        record["id"] = self.case.id
-        for repeat in record["repeats"]:
-            for side in ("victim", "reference"):
-                for name in ("right_before", "right_after"):
-                    repeat[side][name] = base64.b64encode(repeat[side][name]).decode()
-        record["repeats"] = list(record["repeats"])
-        figures = ("clean", "attacked", "drop", "drop_deviation", "per_target", "budget")
-        references = ("reference_clean", "reference_drop", "seconds")
-        record |= {name: getattr(self, name) for name in (*figures, *references)}
-        return record
+        """Return builtin types, ready for JSON; bytes are base64."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Outcome:
-        """Rebuild what `to_dict` wrote."""
-        return cls(
-            case=Case(**record["case"]),
-            model=record["model"],
-            targets=record["targets"],
-            dataset=record["dataset"],
-            origin=record["origin"],
-            repeats=tuple(_measurement(each) for each in record["repeats"]),
-            warnings=tuple(record["warnings"]),
-            attack=record.get("attack", ""),
-            threat=record.get("threat", ""),
-        )
-
-
-def _measurement(record: Mapping[str, Any]) -> Measurement:
-    sides = {side: _scores(record[side]) for side in ("victim", "reference")}
-    rest = {key: value for key, value in record.items() if key not in sides}
-    findings = tuple(Finding(**each) for each in record.get("diagnostics", ()))
-    return Measurement(
-        **{**rest, **sides, "notes": tuple(record["notes"]), "diagnostics": findings},
-    )
-
-
-def _scores(record: Mapping[str, Any]) -> Scores:
-    bits = {name: base64.b64decode(record[name]) for name in ("right_before", "right_after")}
-    return Scores(clean=record["clean"], attacked=record["attacked"], **bits)
+    def from_dict(cls, fields: Mapping[str, Any]) -> Outcome:
+        """Return the outcome that `to_dict` was called on."""
+        return msgspec.convert(fields, cls)

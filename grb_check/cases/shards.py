@@ -9,7 +9,6 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
@@ -44,12 +43,6 @@ class Plan:
     shard: Shard | None = None
     digest: str = ""
     deselected: tuple[str, ...] = ()
-
-    def shard_record(self) -> dict[str, Any] | None:
-        """Builtin types; None where the run is not cut."""
-        if self.shard is None:
-            return None
-        return {"index": self.shard.index, "count": self.shard.count, "plan": self.digest}
 
 
 def parse_shard(text: str) -> Shard:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from grb_check.cases.case import is_node_id
-from grb_check.cases.expected_cases import Ledger, Row
-from grb_check.cli import shard_records as parts_
-from grb_check.cli.restoring import settings_of
+from grb_check.cases.case import Case, is_node_id, select
+from grb_check.cases.expected_cases import Row, inconsistent
+from grb_check.cli import shard_records as shards
 from grb_check.cli.shard_records import Part
-from grb_check.errors import UsageError, one_line
+from grb_check.datasets import Places, Source
+from grb_check.datasets.formats.grb_files import GRB_FILES
+from grb_check.datasets.formats.tu_dataset import TU_DATASET
+from grb_check.errors import UsageError
 from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
-from grb_check.ranking.rank_plan import RankPlan, RankVerdict, prepare
-from grb_check.ranking.run_ranks import Ranks
-from grb_check.reports import json_report
-from grb_check.settings.rank_request import rank_request
-from grb_check.settings.settings import Settings
+from grb_check.gate.rank_limits import Group
+from grb_check.ranking.comparison_models import read_comparison_models
+from grb_check.ranking.rank_plan import RankPlan, RankRequest, RankVerdict, prepare
+from grb_check.reports.record import RunRecord, RunSettings
+from grb_check.reports.recording import record_of
+from grb_check.settings.rank_request import is_optional
+from grb_check.settings.raw_values import split_at_commas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,105 +31,117 @@ class Whole:
     """A run that was put together.
 
     Attributes:
-        settings: of it, see `restoring`.
-        rows: the cases that came back.
-        missing: node ids of those that got no verdict.
-        absent: the parts that were not given, as `3/4`.
-        torn: datasets of which parts saw different graphs.
-        ranks: over all.
-        verdicts: what the limits on ranks say.
-        baseline: what the baseline says; None where there is none.
-        record: of the whole run, see `json_report.record`.
+        record: of the whole run.
+        rows: its cases.
+        verdicts: on limits on ranks.
+        baseline: the comparison with it; None if the run has none.
+        absent: parts that were not given, as `3/4`.
     """
 
-    settings: Settings
+    record: RunRecord
     rows: Sequence[Row]
-    missing: Sequence[str]
-    absent: Sequence[str]
-    torn: Sequence[str]
-    ranks: Ranks
     verdicts: Sequence[RankVerdict]
     baseline: BaselineResult | None
-    record: Mapping[str, Any]
+    absent: Sequence[str]
 
 
 def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool = False) -> Whole:
     """Judge once, over all cases, what the parts could not judge alone.
 
     Args:
-        parts: records of the parts of one run, of a version that writes `planned`.
-        baseline: the baseline's file, where it is not the one that the parts name.
+        parts: of one run.
+        baseline: file of the baseline, if it is not the one that the parts name.
         update: whether to write it.
 
     Raises:
-        UsageError: they are no parts of one run, a case is in two of them, or a leaderboard or
-            the baseline is not there or another one.
+        UsageError: the parts are not of one run, a case is in two of them, or a leaderboard or
+            the baseline is missing or another one.
         DataError: a leaderboard cannot be read.
     """
-    for part in parts:
-        parts_.check_fit(part)
-    parts_.check_alike(parts)
-    rows = parts_.joined_rows(parts)
-    plan = parts_.joined_plan(parts, rows)
-    missing = parts_.joined_missing(parts, rows, plan)
-    settings = _settings(parts[0])
+    shards.check_alike(parts)
+    rows = shards.joined_rows(parts)
+    plan = shards.joined_plan(parts, rows)
+    missing = shards.joined_missing(parts, rows, plan)
+    settings = parts[0].record.settings
     kept = _baseline(parts, baseline, update=update)
-    torn = Ledger(entries={row.node_id: row for row in rows}).torn
-    rank_plan = prepare(rank_request(settings), plan.cases)
-    _check_boards(rank_plan, rows, torn)
+    rank_plan = prepare(_rank_request(settings), plan.cases)
+    _check_boards(rank_plan, rows)
     expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
     ranks = rank_plan.ranks(rows, expected)
     verdicts = rank_plan.verdicts(ranks, stopped=False)
     end = None
     if kept is not None:
         end = baseline_result(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
-    record = json_report.record(settings, rows, missing, ranks, verdicts, plan)
-    record["settings"] = parts[0].record["settings"]
-    record["environment"] = parts_.joined_environment(parts)
-    record["baseline"] = None if end is None else end.record()
-    return Whole(
-        settings=replace(settings, baseline=kept),
-        rows=rows,
+    record = record_of(
+        settings,
+        rows,
         missing=missing,
-        absent=parts_.absent(parts),
-        torn=torn,
+        plan=plan,
         ranks=ranks,
         verdicts=verdicts,
         baseline=end,
-        record=record,
+        environment=shards.joined_environment(parts),
+    )
+    return Whole(
+        record=record, rows=rows, verdicts=verdicts, baseline=end, absent=shards.absent(parts)
     )
 
 
-def _settings(part: Part) -> Settings:
-    try:
-        return settings_of(part.record["settings"])
-    except (KeyError, TypeError, ValueError, SyntaxError) as error:
-        raise UsageError(
-            f"{part.name} is damaged: its settings cannot be read ({type(error).__name__}: "
-            f"{one_line(error)}); give a file that --grb-json wrote"
-        ) from None
+def _rank_request(settings: RunSettings) -> RankRequest:
+    """The ranks that the settings ask for, on the leaderboards of this machine."""
+    several = len(settings.models) > 1
+    cases = select(
+        [each.label for each in settings.models] if several else [""],
+        {name: name in settings.graph_sets for name in settings.datasets},
+        settings.difficulties,
+        [_pair(each) for each in settings.attacks],
+        settings.patterns,
+    )
+    planned: dict[Group, list[Case]] = {}
+    for case in cases:
+        label = case.model if several else settings.models[0].label if settings.models else ""
+        group = Group(label, case.dataset, case.difficulty, several=several)
+        planned.setdefault(group, []).append(case)
+    words = split_at_commas([settings.rank_against])
+    return RankRequest(
+        models=read_comparison_models(words, Path),
+        limits=settings.rank_limits,
+        optional=is_optional(settings.origins),
+        planned=planned,
+        sources=[
+            Source(name, TU_DATASET if name in settings.graph_sets else GRB_FILES, Path(name))
+            for name in settings.datasets
+        ],
+        places=Places(split=settings.split, training=settings.training, features=settings.features),
+        gate=settings.gate,
+    )
+
+
+def _pair(attack: str) -> tuple[str, str]:
+    scenario, _, name = attack.partition("/")
+    return scenario, name
 
 
 def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Baseline | None:
-    """The one that the parts were compared with, or the one to write."""
-    before = parts[0].record.get("baseline")
+    """The baseline that the parts were compared with, or the one to write."""
+    before = parts[0].record.baseline
     if path is None and update:
         raise UsageError("--update-baseline needs the file to write; add --baseline FILE")
     if before is None:
         return None if path is None else _new_baseline(path, update=update)
-    file = path or Path(before["path"])
+    file = path or Path(before.path)
     if not file.exists() and not update:
         raise UsageError(
             f"the baseline {str(file)!r} that the parts were compared with is not here; name it "
             f"with --baseline FILE"
         )
-    kept = open_baseline(file, before["margin"], update=update)
-    if not update and len(kept.entries) != before["tests"]:
+    kept = open_baseline(file, before.margin, update=update)
+    if not update and len(kept.entries) != before.tests:
         raise UsageError(
             f"the baseline {str(file)!r} has {len(kept.entries)} entries, and the parts were "
-            f"compared with one of {before['tests']}; give the same file"
+            f"compared with one of {before.tests}; give the same file"
         )
-    if not update and before.get("digest", kept.digest) != kept.digest:
+    if not update and before.digest != kept.digest:
         raise UsageError(
             f"the baseline {str(file)!r} has other figures than the one that the parts were "
             f"compared with; give the same file"
@@ -137,16 +152,17 @@ def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Base
 def _new_baseline(path: Path, *, update: bool) -> Baseline:
     if path.exists() and not update:
         raise UsageError(
-            f"the parts were compared with no baseline; run them with --grb-baseline={path}, or "
+            f"the parts were not compared with a baseline; run them with --grb-baseline={path}, or "
             f"add --update-baseline to write the file"
         )
     check_writable("--baseline", path)
     return open_baseline(path, LOSS_MARGIN, update=update)
 
 
-def _check_boards(rank_plan: RankPlan, rows: Sequence[Row], torn: Sequence[str]) -> None:
-    """Leaderboards have to be of the data that the parts saw."""
-    seen = {row.case.dataset: row.outcome.dataset for row in rows if row.outcome is not None}
-    for dataset, fingerprint in seen.items():
-        if dataset not in torn:
+def _check_boards(rank_plan: RankPlan, rows: Sequence[Row]) -> None:
+    """Check that leaderboards are of the data that the parts saw."""
+    seen = {(row.case.dataset, row.outcome.dataset) for row in rows if row.outcome is not None}
+    several = inconsistent(seen)
+    for dataset, fingerprint in sorted(seen):
+        if dataset not in several:
             rank_plan.check_data(dataset, fingerprint)

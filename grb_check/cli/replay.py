@@ -1,12 +1,12 @@
-"""Put a kept perturbation in front of a model again.
+"""Apply the recorded perturbations of a failed case to a model again.
 
-Ends with 0 where the model keeps the recorded limits, with 1 where it still breaks them, with 4
-where the command is wrong or the file is no evidence, and with 125 where nothing can be said: the
-model cannot be had, or the data are not those of the failure. `git bisect run` takes 125 for a
-commit to pass over.
+The exit code is 0 if the model keeps the recorded limits, 1 if it still breaks them, 4 if the
+command is wrong or the file is not evidence, and 125 if nothing can be said, because the model
+cannot be built or the data differ from those of the failure. At 125 `git bisect run` skips a
+commit.
 
-A file names the model and, where a function makes it, the dataset; what it names is imported and
-called. Replay the files of people whose code you would run.
+A file names the model, and the dataset if a function makes it; both are imported and called. Replay
+files only of people whose code you would run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CANNOT_TELL: Final = 125
 
 @dataclass(frozen=True)
 class _Measured:
-    """How a repeat went now."""
+    """The result of a repeat now, beside the recorded one."""
 
     recorded: KeptRepeat
     clean: float
@@ -60,9 +60,11 @@ class _Measured:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("artifact", metavar="ARTIFACT", help="the file that a failed case named")
+    parser.add_argument(
+        "artifact", metavar="ARTIFACT", help="file that the message of a failed case names"
+    )
     parser.add_argument(
         "--grb-model",
         metavar="PKG.MODULE:ATTR",
@@ -74,16 +76,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--grb-dataset",
         metavar="DATASET",
-        help="where the dataset is now, if elsewhere; it has to be the same one",
+        help="the dataset, if it has moved; it must have the same content",
     )
     parser.add_argument(
         "--grb-data",
         metavar="DIR",
         action="append",
         default=[],
-        help="folder that holds datasets; repeatable (default: those of the failed case)",
+        help="folder of datasets; repeatable (default: those of the failed case)",
     )
-    parser.add_argument("--grb-download", action="store_true", help="a dataset may be downloaded")
+    parser.add_argument("--grb-download", action="store_true", help="allow downloads of datasets")
     parser.add_argument(
         "--grb-shrink",
         action="store_true",
@@ -95,10 +97,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replay, and return the exit code, see above."""
+    """Replay the file and return the exit code."""
     try:
         return _replay(options)
-    except Exception:  # Python's own exit code for it is that of a case that fails
+    except Exception:  # Python would exit with 1, as for a case that fails
         traceback.print_exc()
         return CANNOT_TELL
 
@@ -122,7 +124,7 @@ def _replay(options: argparse.Namespace) -> int:
             measured.append(_measure(evaluator, subject, source, kept, repeat))
             _say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
     except BudgetError as error:
-        msg = f"evidence {str(path)!r} holds what no attack may do: {error}"
+        msg = f"evidence {str(path)!r} has a perturbation that its threat forbids: {error}"
         return _complain(UsageError(msg), WRONG_INPUT)
     except GrbCheckError as error:
         return _complain(error, CANNOT_TELL)
@@ -134,17 +136,17 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _model(options: argparse.Namespace, kept: Evidence) -> KeptModel:
-    """The model to test: the one that is named, else the recorded one.
+    """Return the model to test: the named one, else the recorded one.
 
     Raises:
-        UsageError: neither is there, or its form is wrong.
+        UsageError: there is neither, or its form is wrong.
     """
     args = [] if options.grb_model_args is None else [options.grb_model_args]
     given = options.grb_model or kept.model.target
     if not given:
         raise UsageError(
-            "the failed test had its model from a fixture, which cannot be recorded; name a "
-            "function that makes it with --grb-model pkg.module:attr"
+            "the failed test got its model from a fixture, which cannot be recorded; name a "
+            "factory of it with --grb-model pkg.module:attr"
         )
     spec = read_models([given], args)[0]
     as_recorded = spec.target == kept.model.target and not args
@@ -157,7 +159,7 @@ def _model(options: argparse.Namespace, kept: Evidence) -> KeptModel:
 
 
 def _source(options: argparse.Namespace, kept: Evidence) -> Source:
-    """The dataset, which may have moved with the folder of the run.
+    """Return the dataset, which may have moved with the folder of the run.
 
     Raises:
         UsageError: it cannot be found.
@@ -166,7 +168,7 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
     folders = [expanded(folder) for folder in options.grb_data]
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"--grb-data: {str(folder)!r} is no folder")
+            raise UsageError(f"--grb-data: {str(folder)!r} is not a directory; give one")
     recorded = [Path(_moved(folder, data.base)) for folder in data.folders]
     places = Places(
         folders=tuple(folders or [folder for folder in recorded if folder.is_dir()]),
@@ -182,7 +184,7 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
 
 
 def _moved(path: str, base: str) -> str:
-    """A path below the folder of the run, below the working folder where it is gone."""
+    """Replace the folder of the run in a path by the working folder, if the path is gone."""
     below = Path(path).is_absolute() and Path(path).is_relative_to(base)
     if not below or os.path.exists(path):
         return path
@@ -190,31 +192,31 @@ def _moved(path: str, base: str) -> str:
 
 
 def _import_folders(kept: Evidence) -> list[str]:
-    """Those from which the run imported, as far as they are there."""
+    """Folders from which the run imported, if they exist."""
     folders = (_moved(each, kept.data.base) for each in kept.model.folders)
     return [each for each in folders if Path(each).is_dir()]
 
 
 def _evaluator(device: str) -> Evaluator:
-    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.evaluation.evaluator import Evaluator  # imports torch
     from grb_check.evaluation.store import Store
 
     return Evaluator(store=Store(None), device=device)
 
 
 def _subject(model: KeptModel) -> Subject:
-    from grb_check.victims.subject import as_subject
+    from grb_check.victims.subject import as_subject  # imports torch
 
     return as_subject(model.target, model.args, model.name)
 
 
 def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
-    """Refuse another dataset than the recorded one.
+    """Check that the dataset is the recorded one.
 
     Raises:
         DataError: it is another one, or cannot be read.
     """
-    from grb_check.failures.replay import sizes
+    from grb_check.failures.replay import sizes  # imports torch
 
     dataset = evaluator.dataset(source)
     if dataset.fingerprint() == kept.data.fingerprint:
@@ -238,7 +240,7 @@ def _check_data(evaluator: Evaluator, source: Source, kept: Evidence) -> None:
 def _measure(
     evaluator: Evaluator, subject: Subject, source: Source, kept: Evidence, repeat: KeptRepeat
 ) -> _Measured:
-    from grb_check.attacks.threat import verify
+    from grb_check.attacks.threat import verify  # imports torch
     from grb_check.failures.replay import replaying
 
     with replaying(evaluator, subject, source, kept.case, repeat.seed) as replay:
@@ -276,7 +278,7 @@ def _line(name: str, measured: _Measured) -> str:
 
 
 def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
-    """Say how it went on the whole, and return what is wrong; empty where nothing is."""
+    """Write the result over all repeats, and return what is wrong; empty if nothing is."""
     clean = statistics.fmean(each.clean for each in measured)
     attacked = statistics.fmean(each.attacked for each in measured)
     drop = statistics.fmean(each.now.drop for each in measured)
@@ -310,6 +312,7 @@ def _of_victim(repeat: KeptRepeat) -> bool:
 def _shrink(
     path: Path, now: Evidence, evaluator: Evaluator, subject: Subject, source: Source
 ) -> None:
+    # Imports torch, which a wrong command line does not need.
     from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
 
     try:

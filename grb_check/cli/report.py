@@ -1,31 +1,30 @@
-"""Reports of run records, made again: HTML, Markdown, and the leaderboard as JUnit XML."""
+"""Make reports of run records again: HTML, Markdown, and the leaderboard as JUnit XML."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from grb_check.errors import UsageError, one_line
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.records import read
+from grb_check.reports.record import read
 from grb_check.reports.written import write_views
-from grb_check.settings.report_paths import Outputs, check_all
+from grb_check.settings.report_paths import check_all
 
 USAGE_ERROR: Final = 4  # as pytest's
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "runs",
         nargs="+",
         metavar="RUN.json",
-        help="what --grb-json wrote; several are reported one after the other and not judged "
+        help="file that --grb-json wrote; several are reported one after the other and not judged "
         "together, see the command merge for that",
     )
     parser.add_argument(
@@ -35,66 +34,38 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--markdown",
         metavar="PATH",
-        help="a summary as for a comment on a merge request; without any of the three options it "
+        help="a summary for a comment on a merge request; without any of the three options it "
         "goes to the standard output",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run it and return the exit code: 0, or 4 where a record or a path is wrong."""
+    """Write the reports and return 0, or 4 if a record or a path is wrong."""
     try:
-        outputs = _outputs(options)
+        given = {name: getattr(options, name) for name in ("junit", "html", "markdown")}
+        paths = {name: Path(text) for name, text in given.items() if text is not None}
+        check_all("--", paths)
         digests = _digests(options.runs)
-        with _damage(options.runs):
-            written = write_views(outputs, digests)
-            text = "".join(f"{path}\n" for path in written) or markdown_text(digests)
     except UsageError as error:
         sys.stderr.write(f"grb_check: {one_line(error)}\n")
         return USAGE_ERROR
+    written = write_views(paths, digests)
+    text = "".join(f"{path}\n" for path in written) or markdown_text(digests)
     sys.stdout.buffer.write(text.encode())
     return 0
 
 
-@contextmanager
-def _damage(runs: list[str]) -> Iterator[None]:
-    """A record that lacks figures deep inside is wrong input, not a fault of the reports."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(
-            f"run record {', '.join(runs)}: a report cannot be made of it ({type(error).__name__}: "
-            f"{one_line(error)}); it is damaged, or was changed by hand"
-        ) from None
-
-
-def _outputs(options: argparse.Namespace) -> Outputs:
-    """Where each report goes.
+def _digests(runs: Sequence[str]) -> list[Digest]:
+    """The records, named after their files if there are several.
 
     Raises:
-        UsageError: one cannot be written.
-    """
-    paths = {}
-    for name in ("junit", "html", "markdown"):
-        text = getattr(options, name)
-        if text is not None:
-            paths[name] = Path(text)
-    check_all("--", paths)
-    return Outputs(**paths)
-
-
-def _digests(runs: list[str]) -> list[Digest]:
-    """The records, named after their files where there are several.
-
-    Raises:
-        UsageError: one is no run record, or is given twice.
+        UsageError: a file is not a run record, or is given twice.
     """
     if len(set(runs)) < len(runs):
         raise UsageError(f"a run record is given twice: {', '.join(runs)}; give each once")
-    several = len(runs) > 1
     stems = [Path(each).stem for each in runs]
-    unique = len(set(stems)) == len(stems)
-    names = stems if unique else runs
+    names = stems if len(set(stems)) == len(stems) else runs
     return [
-        digest(read(Path(path)), name if several else "")
+        digest(read(Path(path)), name if len(runs) > 1 else "")
         for path, name in zip(runs, names, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""The parts of one run: their records, and whether they belong together. No torch."""
+"""The records of the parts of one run: whether they belong together, and what they add up to."""
 
 from __future__ import annotations
 
@@ -7,53 +7,27 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
 
+import msgspec
+
 from grb_check.cases.case import case_of, is_node_id
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Plan
-from grb_check.errors import UsageError, one_line
-from grb_check.reports.records import rows_of
+from grb_check.errors import UsageError
+from grb_check.reports.plain import count
+from grb_check.reports.record import RunRecord, rows_of
 from grb_check.settings.raw_values import split_at_commas
 
-_COMPARED: Final = ("margin", "alpha", "tests", "digest")  # with what, and how
-# Where it ran, which may differ from machine to machine.
-ELSEWHERE: Final = ("device", "data", "download", "origins")
+# Settings of the machine, which may differ from part to part.
+OF_THE_MACHINE: Final = ("device", "data", "download", "origins")
+_COMPARED: Final = ("margin", "alpha", "tests", "digest")  # of the baseline
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The record of a part, and the file that it is from."""
+    """The record of a part, and the name of its file."""
 
     name: str
-    record: Mapping[str, Any]
-
-    @property
-    def rows(self) -> list[Row]:
-        """The cases that came back."""
-        return rows_of(self.record)
-
-
-def check_fit(part: Part) -> None:
-    """Refuse a record that does not say what was planned.
-
-    Raises:
-        UsageError: names the file and what it lacks.
-    """
-    try:
-        shard = part.record["shard"] or {"index": 1, "count": 1, "plan": ""}
-        fit = (
-            all(case_of(each["node_id"]) and each["id"] for each in part.record["planned"])
-            and {*map(type, part.record["deselected"])} <= {str}
-            and 1 <= shard["index"] <= shard["count"]
-            and isinstance(shard["plan"], str)
-        )
-        why = "" if fit else "its plan is none"
-    except (KeyError, TypeError, AttributeError) as error:
-        why = f"{type(error).__name__}: {one_line(error)}"
-    if why:
-        raise UsageError(
-            f"{part.name} does not tell which cases the whole run has ({why}): it is damaged or of "
-            f"an earlier version of grb_check; run that part again"
-        )
+    record: RunRecord
 
 
 def check_alike(parts: Sequence[Part]) -> None:
@@ -64,26 +38,26 @@ def check_alike(parts: Sequence[Part]) -> None:
     """
     first = parts[0]
     for other in parts[1:]:
-        ours, theirs = _told(first.record), _told(other.record)
-        for what in (*ours, *(each for each in theirs if each not in ours)):
-            if ours.get(what) != theirs.get(what):
+        ours, theirs = _shared(first.record), _shared(other.record)
+        for what in ours:
+            if ours[what] != theirs[what]:
                 raise UsageError(
-                    f"{first.name} and {other.name} are no parts of one run: {what} is "
-                    f"{ours.get(what)!r} and {theirs.get(what)!r}; run all parts with the same "
-                    f"settings and the same version of grb_check"
+                    f"{first.name} and {other.name} are not parts of one run: {what} is "
+                    f"{ours[what]!r} and {theirs[what]!r}; run all parts with the same settings "
+                    f"and the same version of grb_check"
                 )
         _check_cut(first, other)
 
 
 def joined_rows(parts: Sequence[Part]) -> list[Row]:
-    """The rows of all parts in the order of reports.
+    """Return the cases of all parts in the order of reports.
 
     Raises:
         UsageError: a case is in two parts.
     """
     rows: dict[str, tuple[str, Row]] = {}
     for part in parts:
-        for row in part.rows:
+        for row in rows_of(part.record.cases):
             if row.node_id in rows:
                 what = "case" if is_node_id(row.node_id) else "test of the repository's own"
                 cure = "" if is_node_id(row.node_id) else "run the parts with --grb-only, and "
@@ -97,63 +71,70 @@ def joined_rows(parts: Sequence[Part]) -> list[Row]:
 
 
 def joined_plan(parts: Sequence[Part], rows: Sequence[Row]) -> Plan:
-    """The plan of the whole run; a case that one part left out and another has counts as run."""
-    back = {row.case.id for row in rows}
-    left_out = {each for part in parts for each in part.record["deselected"]} - back
-    named = (case_of(each["node_id"]) for each in parts[0].record["planned"])
-    planned = [case for case in named if case is not None]
+    """Return the plan of the whole run.
+
+    A case that one part left out and another one ran counts as run.
+    """
+    reported = {row.case.id for row in rows}
+    left_out = {each for part in parts for each in part.record.deselected} - reported
+    named = (case_of(each.node_id) for each in parts[0].record.planned)
+    planned = tuple(case for case in named if case is not None)
     return Plan(
-        cases=tuple(planned),
-        own=tuple(planned),
+        cases=planned,
+        own=planned,
         deselected=tuple(case.id for case in planned if case.id in left_out),
     )
 
 
 def joined_missing(parts: Sequence[Part], rows: Sequence[Row], plan: Plan) -> list[str]:
-    """Node ids of the cases that no part has a verdict on."""
-    lost = {each for part in parts for each in part.record["missing"]}
+    """Return node ids of the cases on which no part has a verdict."""
+    lost = {each for part in parts for each in part.record.missing}
     known = {row.case.id for row in rows} | set(plan.deselected)
-    never = (each for each in parts[0].record["planned"] if each["id"] not in known)
-    return sorted(lost | {each["node_id"] for each in never})
+    never = (each.node_id for each in parts[0].record.planned if each.id not in known)
+    return sorted(lost | set(never))
 
 
 def absent(parts: Sequence[Part]) -> list[str]:
-    """The parts that were not given, as `3/4`."""
-    shards = [part.record["shard"] for part in parts if part.record["shard"] is not None]
+    """Return the parts that were not given, as `3/4`."""
+    shards = [part.record.shard for part in parts if part.record.shard is not None]
     if not shards:
         return []
-    count, here = shards[0]["count"], {each["index"] for each in shards}
-    return [f"{index}/{count}" for index in range(1, count + 1) if index not in here]
+    number, here = shards[0].count, {each.index for each in shards}
+    return [f"{index}/{number}" for index in range(1, number + 1) if index not in here]
 
 
 def joined_environment(parts: Sequence[Part]) -> dict[str, str]:
-    """The versions; where parts differ, all of them."""
+    """Return the versions; all of them if parts differ."""
     seen: dict[str, dict[str, None]] = {}
     for part in parts:
-        for name, version in part.record["environment"].items():
-            seen.setdefault(name, {})[str(version)] = None
+        for name, version in part.record.environment.items():
+            seen.setdefault(name, {})[version] = None
     return {name: " and ".join(versions) for name, versions in seen.items()}
 
 
-def _told(record: Mapping[str, Any]) -> dict[str, Any]:
+def _shared(record: RunRecord) -> Mapping[str, Any]:
     """What must be the same in all parts, by its name in messages."""
-    settings = {key: value for key, value in record["settings"].items() if key not in ELSEWHERE}
-    boards = split_at_commas([settings["rank_against"]])
+    settings: dict[str, Any] = msgspec.to_builtins(record.settings)
+    for each in OF_THE_MACHINE:
+        del settings[each]
+    boards = split_at_commas([record.settings.rank_against])
     settings["rank_against"] = [PurePath(each.replace("\\", "/")).name for each in boards]
-    kept = record.get("baseline") or {}
-    told = {"grb_check": record["grb_check"], "format": record["format"], **settings}
-    return told | {f"baseline {key}": kept.get(key) for key in _COMPARED}
+    kept = record.baseline
+    compared = {f"baseline {name}": kept and getattr(kept, name) for name in _COMPARED}
+    return {"grb_check": record.release, **settings, **compared}
 
 
 def _check_cut(first: Part, other: Part) -> None:
-    """The same cases, cut in the same way."""
-    cuts = [(each.record["shard"] or {}) for each in (first, other)]
-    plans = [(each.get("count"), each.get("plan")) for each in cuts]
-    ids = [[each["id"] for each in part.record["planned"]] for part in (first, other)]
-    if plans[0] != plans[1] or ids[0] != ids[1]:
+    """Refuse parts of other cases, or cut in another way."""
+    cuts = [
+        (each.record.shard.count, each.record.shard.plan) if each.record.shard else (1, "")
+        for each in (first, other)
+    ]
+    ids = [[each.id for each in part.record.planned] for part in (first, other)]
+    if cuts[0] != cuts[1] or ids[0] != ids[1]:
         ours, theirs = (
-            f"{len(named)} cases in {count or 1} part{'' if (count or 1) == 1 else 's'}"
-            for named, (count, _) in zip(ids, plans, strict=True)
+            f"{count(len(named), 'case')} in {count(number, 'part')}"
+            for named, (number, _) in zip(ids, cuts, strict=True)
         )
         raise UsageError(
             f"{first.name} and {other.name} were cut differently ({ours}, and {theirs}), so that "

@@ -1,63 +1,118 @@
-"""The smallest counter-example of a failed case in words, made from its record; needs no torch."""
+"""The smallest counter-example of a failed case, as data and in words. Loads no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-MOST_LINES: Final = 20  # for each kind of change
+import msgspec
+
+MOST_LINES: Final = 20  # of a kind
 
 
-def summary(record: Mapping[str, Any]) -> str:
-    """Summarise a record of `counter_examples.to_record` in one line.
+class InjectedNode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An injected node and the existing or injected nodes that it is linked to."""
 
-    >>> record = dict(units_before=9, units_after=2, added_edges=[[0, 1], [2, 3]], removed_edges=[])
-    >>> record |= dict(injected=[], modified_nodes=[], drop=0.4, limit=0.3, minimal=True)
-    >>> summary(record)
+    node: int
+    links: tuple[int, ...]
+
+
+class Flip(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A target whose prediction changes from its true class to another one."""
+
+    target: int
+    label: int = msgspec.field(name="class")
+    before: int
+    after: int
+
+
+class CounterExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The smallest part of a perturbation that was found to break a limit.
+
+    Attributes:
+        repeat: number of the repeat, from 0.
+        units_before: changes of the whole perturbation.
+        units_after: changes of the smallest part.
+        clean: accuracy on the clean graph.
+        attacked: accuracy under the smallest part.
+        drop: relative drop of the accuracy.
+        limit: that the drop breaks.
+        minimal: whether leaving out any one change is known to keep the limit.
+        tests: candidates that were tried on the victim.
+        added_edges: pairs of nodes.
+        removed_edges: pairs of nodes.
+        injected: injected nodes with their links.
+        modified_nodes: nodes whose features change.
+        flipped: predictions that change.
+        artifact: path of the file that holds it; empty if it was not kept.
+    """
+
+    repeat: int
+    units_before: int
+    units_after: int
+    clean: float
+    attacked: float
+    drop: float
+    limit: float
+    minimal: bool
+    tests: int
+    added_edges: tuple[tuple[int, int], ...] = ()
+    removed_edges: tuple[tuple[int, int], ...] = ()
+    injected: tuple[InjectedNode, ...] = ()
+    modified_nodes: tuple[int, ...] = ()
+    flipped: tuple[Flip, ...] = ()
+    artifact: str = ""
+
+
+def summary(found: CounterExample) -> str:
+    """Return one line on the counter-example.
+
+    >>> about = dict(repeat=0, clean=0.8, attacked=0.5, limit=0.3, minimal=True, tests=84)
+    >>> about |= dict(units_before=9, units_after=2, added_edges=((0, 1), (2, 3)), drop=0.4)
+    >>> summary(CounterExample(**about))
     'smallest counter-example: 2 of 9 changes (2 edges added): drop 40.0% > 30.0%'
     """
-    if not record["units_after"]:
+    if not found.units_after:
         return (
-            f"smallest counter-example: none; without any change the drop of {record['drop']:.1%} "
-            f"is over {record['limit']:.1%}"
+            f"smallest counter-example: none; without any change the drop of {found.drop:.1%} "
+            f"is over {found.limit:.1%}"
         )
-    rest = "" if record["minimal"] else "; the search was stopped early, there may be a smaller one"
+    rest = "" if found.minimal else "; the search was stopped early, there may be a smaller one"
     return (
-        f"smallest counter-example: {record['units_after']:,} of {record['units_before']:,} "
-        f"changes ({', '.join(_parts(record))}): drop {record['drop']:.1%} > "
-        f"{record['limit']:.1%}{rest}"
+        f"smallest counter-example: {found.units_after:,} of {found.units_before:,} "
+        f"changes ({', '.join(_parts(found))}): drop {found.drop:.1%} > {found.limit:.1%}{rest}"
     )
 
 
-def lines(record: Mapping[str, Any], what: str = "node") -> list[str]:
-    """List its edges, injected nodes, modified nodes and changed predictions.
+def lines(found: CounterExample, what: str = "node") -> list[str]:
+    """Return all of it: edges, injected nodes, and the predictions that change.
 
     Args:
-        record: as `counter_examples.to_record` makes it.
+        found: the counter-example.
         what: kind of the targets, `node` or `graph`.
     """
     return [
-        f"repeat {record['repeat'] + 1}: {record['units_after']:,} of {record['units_before']:,} "
-        f"changes, {'1-minimal' if record['minimal'] else 'not known to be minimal'} after "
-        f"{record['tests']:,} trials",
-        f"clean {record['clean']:.1%} -> attacked {record['attacked']:.1%}, drop "
-        f"{record['drop']:.1%} > {record['limit']:.1%}",
-        *_few("edges added", [f"{a} - {b}" for a, b in record["added_edges"]]),
-        *_few("edges removed", [f"{a} - {b}" for a, b in record["removed_edges"]]),
-        *_few("nodes injected", list(map(_injected, record["injected"]))),
-        *_few("nodes with modified features", list(map(str, record["modified_nodes"]))),
-        *_few("changed predictions", [_flip(each, what) for each in record["flipped"]]),
+        f"repeat {found.repeat + 1}: {found.units_after:,} of {found.units_before:,} "
+        f"changes, {'1-minimal' if found.minimal else 'not known to be minimal'} after "
+        f"{found.tests:,} trials",
+        f"clean {found.clean:.1%} -> attacked {found.attacked:.1%}, drop "
+        f"{found.drop:.1%} > {found.limit:.1%}",
+        *_few("edges added", [f"{a} - {b}" for a, b in found.added_edges]),
+        *_few("edges removed", [f"{a} - {b}" for a, b in found.removed_edges]),
+        *_few("nodes injected", list(map(_injected, found.injected))),
+        *_few("nodes with modified features", list(map(str, found.modified_nodes))),
+        *_few("changed predictions", [_flip(each, what) for each in found.flipped]),
     ]
 
 
-def _parts(record: Mapping[str, Any]) -> Iterator[str]:
-    links = sum(len(each["links"]) for each in record["injected"])
+def _parts(found: CounterExample) -> Iterator[str]:
+    links = sum(len(each.links) for each in found.injected)
     sizes = (
-        (len(record["added_edges"]), "edge", " added"),
-        (len(record["removed_edges"]), "edge", " removed"),
-        (len(record["injected"]), "injected node", ""),
+        (len(found.added_edges), "edge", " added"),
+        (len(found.removed_edges), "edge", " removed"),
+        (len(found.injected), "injected node", ""),
         (links, "link", ""),
-        (len(record["modified_nodes"]), "node", " with modified features"),
+        (len(found.modified_nodes), "node", " with modified features"),
     )
     for size, noun, rest in sizes:
         if size:
@@ -74,12 +129,12 @@ def _few(title: str, entries: Sequence[str]) -> list[str]:
     return [f"{title}: {len(entries):,}", *shown]
 
 
-def _injected(node: Mapping[str, Any]) -> str:
-    links = list(map(str, node["links"]))
+def _injected(injected: InjectedNode) -> str:
+    links = list(map(str, injected.links))
     more = len(links) - MOST_LINES
     shown = ", ".join(links[:MOST_LINES]) + (f" and {more:,} more" if more > 0 else "")
-    return f"injected node {node['node']}: linked to {shown or 'nothing'}"
+    return f"injected node {injected.node}: linked to {shown or 'nothing'}"
 
 
-def _flip(flip: Mapping[str, int], what: str) -> str:
-    return f"{what} {flip['target']} (class {flip['class']}): {flip['before']} -> {flip['after']}"
+def _flip(flip: Flip, what: str) -> str:
+    return f"{what} {flip.target} (class {flip.label}): {flip.before} -> {flip.after}"

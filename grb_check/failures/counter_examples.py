@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.datasets import Source
 from grb_check.errors import ModelError
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.failures.counter_example_text import summary
+from grb_check.failures.counter_example_text import CounterExample, Flip, InjectedNode, summary
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Evidence, Limits, write
 from grb_check.failures.replay import Replay, replaying
@@ -126,7 +126,7 @@ def smallest(
 
 def save_smallest(
     path: Path, found: Evidence, evaluator: Evaluator, subject: Subject, source: Source
-) -> dict[str, Any] | None:
+) -> CounterExample | None:
     """Find the smallest counter-example of an evidence and write it to a file beside it.
 
     The perturbation of the repeat that breaks the limits by most is shrunk.
@@ -139,7 +139,7 @@ def save_smallest(
         source: of the dataset.
 
     Returns:
-        See `to_record`; None if no repeat alone breaks the limits.
+        The counter-example; None if no repeat alone breaks the limits.
 
     Raises:
         ModelError: the victim fails on one of the graphs.
@@ -152,7 +152,7 @@ def save_smallest(
         weights, num_nodes = replay.model.weights, replay.graph.num_nodes
     if small is None:
         return None
-    record = to_record(small, num_nodes)
+    shown = counter_example(small, num_nodes)
     part = replace(
         repeat,
         clean=small.clean,
@@ -165,11 +165,11 @@ def save_smallest(
         replace(
             found,
             limits=replace(found.limits, clean=None),
-            message=summary(record),
+            message=summary(shown),
             repeats=(part,),
         ),
     )
-    return record
+    return shown
 
 
 def small_path(path: Path) -> Path:
@@ -187,27 +187,44 @@ def hardest(figures: Sequence[tuple[float, float]], limits: Limits) -> int:
     return max(range(len(figures)), key=lambda place: excess(*figures[place]))
 
 
-def to_record(found: Smallest, num_nodes: int) -> dict[str, Any]:
-    """Convert to builtin types, for reports.
+def counter_example(found: Smallest, num_nodes: int) -> CounterExample:
+    """Return what reports show.
 
     Nodes are numbered as in the attacked graph: injected ones follow the `num_nodes` of the clean
-    graph. A link between two of them is listed at the first.
+    graph. A link between two injected nodes is listed at the first.
     """
     part = found.perturbation
-    first = {"repeat": found.seed}
-    figures = ("units_before", "units_after", "clean", "attacked", "drop", "limit", "minimal")
-    record = first | {name: getattr(found, name) for name in (*figures, "tests")}
     links = part.injected_edges.T.tolist()
-    record["added_edges"] = part.added_edges.T.tolist()
-    record["removed_edges"] = part.removed_edges.T.tolist()
-    record["injected"] = [
-        {"node": num_nodes + node, "links": sorted(end for new, end in links if new == node)}
-        for node in range(part.injected_x.shape[0])
-    ]
-    record["modified_nodes"] = part.modified_nodes.tolist()
-    names = ("target", "class", "before", "after")
-    record["flipped"] = [dict(zip(names, each, strict=True)) for each in found.flipped]
-    return record
+    return CounterExample(
+        repeat=found.seed,
+        units_before=found.units_before,
+        units_after=found.units_after,
+        clean=found.clean,
+        attacked=found.attacked,
+        drop=found.drop,
+        limit=found.limit,
+        minimal=found.minimal,
+        tests=found.tests,
+        added_edges=_pairs(part.added_edges),
+        removed_edges=_pairs(part.removed_edges),
+        injected=tuple(
+            InjectedNode(
+                node=num_nodes + node,
+                links=tuple(sorted(end for new, end in links if new == node)),
+            )
+            for node in range(part.injected_x.shape[0])
+        ),
+        modified_nodes=tuple(part.modified_nodes.tolist()),
+        flipped=tuple(
+            Flip(target=target, label=label, before=before, after=after)
+            for target, label, before, after in found.flipped
+        ),
+    )
+
+
+def _pairs(edges: Tensor) -> tuple[tuple[int, int], ...]:
+    """Edges [2, e] as pairs."""
+    return tuple((first, second) for first, second in edges.T.tolist())
 
 
 def _units(replay: Replay, whole: Perturbation) -> list[Unit]:

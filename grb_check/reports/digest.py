@@ -1,24 +1,29 @@
-"""What all reports that people read tell of a run, taken from its record alone."""
+"""A run as its reports show it: terminal, HTML, Markdown and JUnit. Made from the record alone."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from grb_check.cases.case import is_node_id
-from grb_check.cases.expected_cases import Ledger, Row
-from grb_check.ranking.boards.published import PUBLISHED
-from grb_check.ranking.standing import Neighbour, Standing
+from grb_check.cases.case import case_of, is_node_id
+from grb_check.cases.expected_cases import inconsistent
+from grb_check.failures.counter_example_text import CounterExample
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.ranking.budget_curves import Curve
 from grb_check.reports.plain import count, fit
-from grb_check.reports.rank_words import sentence
-from grb_check.reports.records import Record, lost_rows, rows_of
+from grb_check.reports.record import (
+    BaselineRecord,
+    CaseRecord,
+    RunRecord,
+    ShardRecord,
+)
 
 Status: TypeAlias = Literal["fail", "error", "missing", "inconclusive", "skip", "pass"]
 
-# In the order in which people want to hear of them.
+# In the order of interest to people.
 STATUSES: Final[tuple[Status, ...]] = ("fail", "error", "missing", "inconclusive", "skip", "pass")
 WORDS: Final[Mapping[Status, str]] = {
     "fail": "failed",
@@ -29,7 +34,9 @@ WORDS: Final[Mapping[Status, str]] = {
     "pass": "passed",
 }
 BAD: Final[frozenset[Status]] = frozenset(("fail", "error", "missing"))
-FAIL: Final = "fail"  # of a comparison with the baseline
+LOST: Final = (
+    "never came back: its worker died, its report could not travel, or the run was stopped"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,17 +44,17 @@ class Line:
     """One case in the reports.
 
     Attributes:
-        number: from 0 on, in the order of the reports.
-        row: what came back.
-        model: its name, for people.
-        status: the verdict; `inconclusive` passed, and its repeats cannot tell whether it is worse
-            than the baseline.
-        first: why, in one line; empty where all is well.
+        number: place in the reports, from 0.
+        row: its record.
+        model: name of the model.
+        status: the verdict; `inconclusive` passed, but too few repeats can tell whether it is
+            worse than the baseline.
+        first: the reason in one line; empty for a case that passed.
         text: the whole message.
     """
 
     number: int
-    row: Row
+    row: CaseRecord
     model: str
     status: Status
     first: str
@@ -66,34 +73,35 @@ class Line:
     @property
     def limit(self) -> float | None:
         """The largest drop that passes."""
-        return self.row.verdict["limit"] if self.row.verdict else None
+        return self.row.verdict.limit if self.row.verdict is not None else None
 
     @property
     def excess(self) -> float:
-        """How far the drop is beyond its limit; 0 where that is not why the case failed."""
+        """How far the drop exceeds its limit; 0 if the case failed for another reason."""
         if self.row.outcome is None or self.limit is None or self.row.below_floor:
             return 0.0
         return max(0.0, self.row.outcome.drop - self.limit)
 
     @property
     def severity(self) -> float:
-        """By which failures are ordered: the excess, else the accuracy lost to the baseline."""
-        return self.excess or ((self.comparison or {}).get("loss") or 0.0) / 100
+        """Order of failures: the excess, else the accuracy lost to the baseline."""
+        lost = self.comparison.loss if self.comparison is not None else None
+        return self.excess or (lost or 0.0) / 100
 
     @property
-    def comparison(self) -> Mapping[str, Any] | None:
-        """With the baseline."""
-        return (self.row.verdict or {}).get("comparison")
+    def comparison(self) -> Comparison | None:
+        """The verdict of the baseline."""
+        return self.row.comparison
 
     @property
     def replay(self) -> str:
-        """The command that shows the same figures again; empty where nothing was kept."""
-        return (self.row.evidence or {}).get("replay") or ""
+        """The command that repeats the case; empty if nothing was kept."""
+        return self.row.evidence.replay if self.row.evidence is not None else ""
 
     @property
-    def smallest(self) -> Mapping[str, Any] | None:
+    def smallest(self) -> CounterExample | None:
         """The smallest counter-example."""
-        return (self.row.evidence or {}).get("smallest")
+        return self.row.evidence.smallest if self.row.evidence is not None else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +110,24 @@ class Digest:
 
     Attributes:
         record: of the run.
-        rows: the cases that came back.
-        lines: these, and those that did not.
-        unknown: node ids that never came back and that name no case, as of users' own tests.
-        name: of the record, where a report is about several; else empty.
+        lines: cases that came back, and those that did not.
+        unknown: missing node ids that name no case, as those of users' own tests.
+        name: of the record, for reports about several; else empty.
     """
 
-    record: Record
-    rows: tuple[Row, ...]
+    record: RunRecord
     lines: tuple[Line, ...]
     unknown: tuple[str, ...]
     name: str = ""
 
+    @property
+    def rows(self) -> tuple[CaseRecord, ...]:
+        """The cases that came back."""
+        return self.record.cases
+
     @cached_property
     def counts(self) -> dict[Status, int]:
-        """How many cases of each kind, zeros included."""
+        """Number of cases of each status, zeros included."""
         found = Counter(line.status for line in self.lines)
         found["missing"] += len(self.unknown)
         return {status: found[status] for status in STATUSES}
@@ -131,62 +142,59 @@ class Digest:
 
     @cached_property
     def bad(self) -> list[Line]:
-        """What keeps the run from being green, the farthest beyond its limit first."""
+        """Cases that keep the run from being green, those farthest beyond their limit first."""
         found = [line for line in self.lines if line.status in BAD]
         return sorted(found, key=lambda line: (STATUSES.index(line.status), -line.severity))
 
     @property
     def trouble(self) -> str:
-        """Title of what wants to be looked at first."""
+        """Title of the cases to look at first."""
         return "What broke" if self.bad or self.unknown else "What cannot be told"
 
     @property
     def several_models(self) -> bool:
-        """Whether names of models are needed."""
+        """Whether reports have to name the model."""
         return len({model for model, _ in self.groups}) > 1
 
     @property
-    def baseline(self) -> Mapping[str, Any] | None:
-        """What the run was compared with."""
-        return self.record.get("baseline")
+    def baseline(self) -> BaselineRecord | None:
+        """The baseline that the run was compared with."""
+        return self.record.baseline
 
     @property
-    def shard(self) -> Mapping[str, Any] | None:
-        """Which part of a run this is."""
-        return self.record.get("shard")
+    def shard(self) -> ShardRecord | None:
+        """The part of a run that this is; None for a whole run."""
+        return self.record.shard
 
     @property
     def unasked(self) -> str:
-        """That a baseline was written because there was none, which a person has to commit."""
-        about = self.baseline or {}
-        if not about.get("written") or about.get("asked"):
+        """Note on a baseline that was written because there was none; else empty."""
+        if self.baseline is None or not self.baseline.written or self.baseline.asked:
             return ""
         return (
-            f"there was no baseline; it was written to {about.get('path')}: look at it, commit it"
+            f"there was no baseline; it was written to {self.baseline.path}: look at it, commit it"
         )
 
     @cached_property
-    def torn(self) -> dict[str, str]:
-        """Datasets that were another graph in some cases -> what is to be said of it."""
+    def inconsistent(self) -> dict[str, str]:
+        """Datasets that were different graphs in different cases -> a note on it."""
         told = "its cases saw different graphs and cannot be compared; seed the function that makes"
-        entries = {row.node_id: row for row in self.rows}
-        return {name: f"dataset {name}: {told} it" for name in Ledger(entries=entries).torn}
+        return {name: f"dataset {name}: {told} it" for name in inconsistent(graphs(self.rows))}
 
     @cached_property
     def further(self) -> list[str]:
-        """What else failed: limits on ranks, all cases together against the baseline, data."""
-        ranks = self.record["ranks"].get("verdicts", ())
-        found = [str(each["message"]) for each in ranks if each["passed"] is False]
-        for each in (self.baseline or {}).get("together", ()):
-            if each["result"] == FAIL:
-                found.append(f"all cases of {each['name']} together: {each['text']}")
+        """Failures besides those of cases: ranks, the joint comparison with the baseline, data."""
+        found = [each.message for each in self.record.ranks.verdicts if each.passed is False]
+        for each in self.baseline.together if self.baseline is not None else ():
+            if each.comparison.result == "fail":
+                found.append(f"all cases of {each.name} together: {each.comparison.text}")
         found += [self.unasked] if self.unasked else []
-        found += self.torn.values()
+        found += self.inconsistent.values()
         return [fit(text) for text in found]
 
     @property
     def green(self) -> bool:
-        """Whether nothing failed and something ran."""
+        """Whether cases ran and nothing failed."""
         return bool(self.lines) and not self.bad and not self.unknown and not self.further
 
     @property
@@ -202,20 +210,29 @@ class Digest:
             head = f"All {total} cases passed"
         return "; ".join([head, ", ".join(rest)] if rest else [head])
 
+    @property
+    def named_curves(self) -> list[tuple[str, Curve]]:
+        """The drops by budget with their names: ids, after `model@` in a run of several models."""
+        several = len({row.outcome.model for row in self.rows if row.outcome is not None}) > 1
+        return [
+            (f"{each.model}@{each.id}" if several else each.id, each) for each in self.record.curves
+        ]
+
     def name_of(self, line: Line) -> str:
-        """Its id, with the model where the run has several."""
+        """Return the id of a case, with the model in a run of several."""
         case = line.row.case
         return case.id if case.model or not self.several_models else f"{line.model}@{case.id}"
 
     def title_of(self, group: tuple[str, str]) -> str:
-        """`dataset`, or `model on dataset` where the run has several models."""
+        """Return `dataset`, or `model on dataset` in a run of several models."""
         model, dataset = group
         return fit(f"{model} on {dataset}" if self.several_models else dataset)
 
     def ids_of(self, group: tuple[str, str]) -> set[str]:
-        """What stands before the difficulty in ids of the group, with its model and without.
+        """Return what precedes the difficulty in ids of the group, with its model and without.
 
-        Without, it is the group of the built-in cases, where users' own tests have other models.
+        Without it, ids name the group of the built-in cases, beside which users' own tests may
+        have other models.
         """
         model, dataset = group
         labels = {line.row.case.model for line in self.groups.get(group, ())} | {model}
@@ -228,26 +245,29 @@ class Digest:
         return plain | {f"{label}@{dataset}" for label in labels if label}
 
 
-def digest(record: Record, name: str = "") -> Digest:
-    """Read a record that `records.check` let pass, or that the run has just made.
+def digest(record: RunRecord, name: str = "") -> Digest:
+    """Return the view of a record.
 
     Args:
         record: of the run.
-        name: of the record, where a report is about several.
+        name: of the record, for reports about several.
     """
-    rows, lost = rows_of(record), lost_rows(record)
-    models = record["settings"].get("models") or []
-    alone = str(models[0]["label"]) if len(models) == 1 else ""
-    names = {(row.case.model, row.case.dataset): row.outcome.model for row in rows if row.outcome}
-    missing, back = set(record["missing"]), {row.node_id for row in rows}
-    every = [(row, row.node_id in missing) for row in rows]  # a dead worker's case has a row
-    every += [(row, True) for row in lost if row.node_id not in back]
-    every.sort(key=lambda entry: (entry[0].case.order, entry[0].node_id))
+    models = record.settings.models
+    alone = models[0].label if len(models) == 1 else ""
+    names = {
+        (row.case.model, row.case.dataset): row.outcome.model
+        for row in record.cases
+        if row.outcome is not None
+    }
+    missing, back = set(record.missing), {row.node_id for row in record.cases}
+    rows = [*record.cases, *(row for row in _lost(record.missing) if row.node_id not in back)]
+    rows.sort(key=lambda row: (row.case.order, row.node_id))
     lines = []
-    for number, (row, is_lost) in enumerate(every):
+    for number, row in enumerate(rows):
         model = row.outcome.model if row.outcome is not None else ""
         model = model or names.get((row.case.model, row.case.dataset)) or row.case.model or alone
-        status: Status = "missing" if is_lost else _status(row)
+        # The case of a dead worker has a row and is missing.
+        status: Status = "missing" if row.node_id in missing else _status(row)
         lines.append(
             Line(
                 number=number,
@@ -258,83 +278,86 @@ def digest(record: Record, name: str = "") -> Digest:
                 text=fit(row.message),
             )
         )
-    known = {row.node_id for row in lost}
-    unknown = tuple(fit(each) for each in record["missing"] if each not in known)
-    return Digest(record=record, rows=tuple(rows), lines=tuple(lines), unknown=unknown, name=name)
+    known = {row.node_id for row in rows}
+    unknown = tuple(fit(each) for each in record.missing if each not in known)
+    return Digest(record=record, lines=tuple(lines), unknown=unknown, name=name)
 
 
-def standing(record: Mapping[str, Any]) -> Standing:
-    """A place on a leaderboard, from its record.
-
-    Raises:
-        KeyError: it is one of no place.
-    """
-    values = {each.name: record[each.name] for each in fields(Standing)}
-    for side in ("better", "worse"):
-        values[side] = None if record[side] is None else Neighbour(**record[side])
-    return Standing(**{**values, "missing": tuple(record["missing"])})
+def graphs(rows: Iterable[CaseRecord]) -> list[tuple[str, str]]:
+    """Return the dataset of each case and the fingerprint of the graph that it saw."""
+    return [(row.case.dataset, row.outcome.dataset) for row in rows if row.outcome is not None]
 
 
-def place_line(record: Mapping[str, Any], several: bool) -> str:
-    """Where a model stands on a dataset at a difficulty, in words, or why it stands nowhere."""
-    where, name = f"{record['dataset']}/{record['difficulty']}", str(record["model"])
-    of = f" of {name}" if several else ""
-    if record.get("rank") is None:
-        return fit(f"no rank{of} on {where}: {record.get('reason', '')}")
-    place = standing(record)
-    told = "where it would stand" if place.board == PUBLISHED else "rank"
-    return fit(f"{told}{of} on {where}: {sentence(place)}")
-
-
-def gate_lines(record: Record) -> list[tuple[str, str]]:
-    """The limits in force, and where each came from."""
-    settings, kept = record["settings"], record.get("baseline") or {}
-    gate, origins = settings.get("gate") or {}, settings.get("origins") or {}
+def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
+    """Return the limits in force, each with its origin."""
+    gate, kept, origins = record.settings.gate, record.baseline, record.settings.origins
     rows = [
-        (f"drop at most {each['limit']:.1%} for {each['pattern']}", origins.get("grb_threshold"))
-        for each in gate.get("thresholds") or ()
+        (f"drop at most {each.limit:.1%} for {each.pattern}", origins.get("grb_threshold", ""))
+        for each in gate.thresholds
     ]
-    if gate.get("max_drop") is not None:
-        rows.append((f"drop at most {gate['max_drop']:.1%}", origins.get("grb_max_drop")))
+    if gate.max_drop is not None:
+        rows.append((f"drop at most {gate.max_drop:.1%}", origins.get("grb_max_drop", "")))
     else:
-        judged = ", where no baseline judges" if kept else ""
-        told = f"drop of the reference GCN, a margin and the interval{judged}"
-        rows.append((told, "default"))
-    if gate.get("min_clean") is not None:
-        least = f"clean accuracy at least {gate['min_clean']:.1%}"
-        rows.append((least, origins.get("grb_min_clean")))
-    if kept.get("margin") is not None and not kept.get("written"):
-        least = f"loss of at most {kept['margin']:g} points, where the baseline has the case"
-        rows.append((least, origins.get("grb_margin")))
-    for each in settings.get("rank_limits") or ():
-        limit = f"rank at most {each['rank']} for {each['pattern']}"
-        rows.append((limit, origins.get("grb_min_rank")))
-    if gate.get("strict_diagnostics"):
-        rows.append(("no finding of a diagnostic", origins.get("grb_strict_diagnostics")))
-    return [(fit(text), fit(origin or "")) for text, origin in rows]
+        judged = ", where no baseline judges" if kept is not None else ""
+        rows.append((f"drop of the reference GCN, a margin and the interval{judged}", "default"))
+    if gate.min_clean is not None:
+        least = f"clean accuracy at least {gate.min_clean:.1%}"
+        rows.append((least, origins.get("grb_min_clean", "")))
+    if kept is not None and not kept.written:
+        least = f"loss of at most {kept.margin:g} points, where the baseline has the case"
+        rows.append((least, origins.get("grb_margin", "")))
+    for each in record.settings.rank_limits:
+        limit = f"rank at most {each.rank} for {each.pattern}"
+        rows.append((limit, origins.get("grb_min_rank", "")))
+    if gate.strict_diagnostics:
+        strict = origins.get("grb_strict_diagnostics", "")
+        rows.append(("no finding of a diagnostic", strict))
+    return [(fit(text), fit(origin)) for text, origin in rows]
 
 
 def compared(digest: Digest) -> list[Line]:
-    """The cases that were compared with the baseline, what wants to be seen first."""
+    """Return the cases that were compared with the baseline, the worst results first."""
     order = ("fail", "inconclusive", "incomparable", "new", "pass", "equal")
-    found = [line for line in digest.lines if line.comparison]
-    return sorted(found, key=lambda line: order.index((line.comparison or {})["result"]))
+    found = [(line, line.comparison) for line in digest.lines]
+    known = [(order.index(each.result), line) for line, each in found if each is not None]
+    return [line for _, line in sorted(known, key=lambda entry: entry[0])]
 
 
-def _status(row: Row) -> Status:
-    comparison = (row.verdict or {}).get("comparison") or {}
-    if row.result == "pass" and comparison.get("result") == "inconclusive":
-        return "inconclusive"
-    return row.result
+def _lost(missing: Iterable[str]) -> list[CaseRecord]:
+    """Records of the missing cases whose ids name them."""
+    cases = ((node_id, case_of(node_id)) for node_id in missing)
+    return [
+        CaseRecord(
+            id=case.id,
+            node_id=node_id,
+            result="error",
+            message=LOST,
+            verdict=None,
+            outcome=None,
+            evidence=None,
+            standings=(),
+        )
+        for node_id, case in cases
+        if case is not None
+    ]
 
 
-def _first(row: Row) -> str:
-    """The line that says why: the gate's, or an assertion's, or the first that there is."""
-    verdict = row.verdict or {}
-    comparison = verdict.get("comparison") or {}
-    told = verdict.get("message") if not verdict.get("passed", True) else ""
-    if not told and row.result == "pass" and comparison.get("result") == "inconclusive":
-        told = comparison.get("text")
+def _status(row: CaseRecord) -> Status:
+    return "inconclusive" if _is_inconclusive(row) else row.result
+
+
+def _is_inconclusive(row: CaseRecord) -> bool:
+    compared = row.comparison
+    return row.result == "pass" and compared is not None and compared.result == "inconclusive"
+
+
+def _first(row: CaseRecord) -> str:
+    """The line that gives the reason: the gate's, an assertion's, or the first of the message."""
+    told = ""
+    if row.verdict is not None and not row.verdict.passed:
+        told = row.verdict.message
+    elif row.comparison is not None and _is_inconclusive(row):
+        told = row.comparison.text
     text = [line.strip() for line in (told or row.message).splitlines() if line.strip()]
     raised = [line[1:].strip() for line in text if line.startswith("E ")]
     return next(iter((not told and raised) or text), "")

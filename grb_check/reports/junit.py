@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from grb_check.cases.expected_cases import Row
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Verdict
-from grb_check.ranking.budget_curves import named_curves
-from grb_check.ranking.lowest import deltas, lowest
-from grb_check.ranking.orders import Ranked, by_effect, by_robustness
-from grb_check.ranking.run_ranks import Ranks
+from grb_check.ranking.budget_curves import Curve
 from grb_check.reports import lowest_words, rank_words
-from grb_check.settings.settings import Settings
+from grb_check.reports.digest import Digest
+from grb_check.reports.record import RankedDrop
 
 Property = tuple[str, float | int | str]
 
 
 def case_properties(outcome: Outcome) -> list[Property]:
-    """The figures of one case, under `grb.*`."""
+    """Return the figures of one case, under `grb.*`."""
     properties: list[Property] = [
         ("grb.case", outcome.case.id),
         ("grb.model", outcome.model),
@@ -55,7 +52,7 @@ def case_properties(outcome: Outcome) -> list[Property]:
 
 
 def verdict_properties(verdict: Verdict) -> list[Property]:
-    """What the gate said of one case, and everything that it rests on."""
+    """Return the verdict of the gate on one case, with the figures behind it."""
     properties: list[Property] = [
         ("grb.clean_floor", round(verdict.floor, 6)),
         ("grb.rule", verdict.rule),
@@ -74,7 +71,7 @@ def verdict_properties(verdict: Verdict) -> list[Property]:
 
 
 def comparison_properties(comparison: Comparison) -> list[Property]:
-    """What a baseline said, under `grb.baseline.*`; what was not computed is left out."""
+    """Return the comparison with the baseline, under `grb.baseline.*`, without empty figures."""
     figures = asdict(comparison)
     return [
         (f"grb.baseline.{name}", round(value, 6) if isinstance(value, float) else value)
@@ -83,26 +80,29 @@ def comparison_properties(comparison: Comparison) -> list[Property]:
     ]
 
 
-def suite_properties(settings: Settings, rows: Sequence[Row], ranks: Ranks) -> dict[str, str]:
-    """What holds for the whole run: model, settings, ranks of attacks and of models."""
+def suite_properties(digest: Digest) -> dict[str, str]:
+    """Return the properties of the whole run: models, settings, orders, ranks and curves."""
+    record, ranks = digest.record, digest.record.ranks
     properties = {
-        "grb.models": ", ".join(f"{each.label}={each.target}" for each in settings.models),
-        "grb.suite": settings.suite,
-        "grb.repeats": str(settings.repeats),
+        "grb.models": ", ".join(f"{each.label}={each.target}" for each in record.settings.models),
+        "grb.suite": record.settings.suite,
+        "grb.repeats": str(record.settings.repeats),
     }
-    for (model, group), attacks in by_effect(rows).items():
-        name = f"grb.attack_rank.{f'{model}@' if model else ''}{group}"
-        properties[name] = _ranked(attacks)
-    for name, curve in named_curves(rows):
-        properties[f"grb.curve.{name}"] = ", ".join(
-            f"{point.budget:g} {point.drop:.4f}" for point in curve.points
-        )
-    properties |= lowest_words.suite_properties(lowest(rows), deltas(rows, settings.delta_to))
-    models = by_robustness(rows)
-    if len(models) > 1:
-        properties["grb.model_rank"] = _ranked(models)
-    return properties | rank_words.suite_properties(ranks.groups, ranks.rankings)
+    for group, attacks in ranks.attacks.items():
+        properties[f"grb.attack_rank.{group}"] = ranked(attacks)
+    for name, curve in digest.named_curves:
+        properties[f"grb.curve.{name}"] = curve_points(curve)
+    properties |= lowest_words.suite_properties(record.lowest, record.delta)
+    if len(ranks.models) > 1:
+        properties["grb.model_rank"] = ranked(ranks.models)
+    return properties | rank_words.suite_properties(ranks)
 
 
-def _ranked(entries: Sequence[Ranked]) -> str:
-    return ", ".join(f"{each.rank} {each.name} {each.figure:.4f}" for each in entries)
+def ranked(order: Sequence[RankedDrop]) -> str:
+    """Return `1 injection/pgd 0.4200, 2 injection/rnd 0.0500`."""
+    return ", ".join(f"{each.rank} {each.name} {each.drop:.4f}" for each in order)
+
+
+def curve_points(curve: Curve) -> str:
+    """Return `0.01 0.1000, 0.05 0.4200`: each budget with its drop."""
+    return ", ".join(f"{point.budget:g} {point.drop:.4f}" for point in curve.points)

@@ -1,8 +1,8 @@
-"""The leaderboard of a run as JUnit XML: a suite for each model and dataset, its cells as cases.
+"""The leaderboard of a run as JUnit XML: a suite for each model and dataset.
 
-pytest's `--junitxml` is the report of the run. This one has the ranks and averages as properties
-of suites, and no properties of cases, which strict readers refuse. What junit-xml writes beyond
-their schema is taken out again: `disabled`, and times with an exponent.
+pytest's `--junitxml` is the report of the run. This one has ranks and averages as properties of
+suites, and no properties of cases, which strict readers refuse. Output of junit-xml that violates
+their schema is removed: `disabled`, and times with an exponent.
 """
 
 from __future__ import annotations
@@ -16,21 +16,19 @@ import junit_xml
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import is_node_id
 from grb_check.cases.metrics import Figure
-from grb_check.cases.outcomes import Outcome
-from grb_check.ranking.averages import Averages, averages
-from grb_check.ranking.budget_curves import curves
-from grb_check.ranking.lowest import deltas, lowest
-from grb_check.reports import rank_words
-from grb_check.reports.columns import columns
-from grb_check.reports.digest import WORDS, Digest, Line, gate_lines, standing
+from grb_check.ranking.averages import Averages
+from grb_check.reports.digest import WORDS, Digest, Line, gate_lines
+from grb_check.reports.junit import curve_points, ranked
 from grb_check.reports.lowest_words import suite_properties
-from grb_check.reports.plain import fit
+from grb_check.reports.plain import columns, fit
+from grb_check.reports.rank_words import rank_of, sentence
+from grb_check.reports.record import OutcomeRecord
 
 PREFIX = "grb"
 
 
 def junit_text(digests: Sequence[Digest]) -> str:
-    """The document. Times are seconds."""
+    """Return the document. Times are in seconds."""
     root = ET.Element("testsuites", {"name": "grb leaderboard"})
     seconds, totals = 0.0, dict.fromkeys(("tests", "failures", "errors"), 0)
     for made in digests:
@@ -71,7 +69,7 @@ def _cases(made: Digest, lines: Iterable[Line], group: tuple[str, str]) -> list[
 
 def _case(line: Line, class_name: str) -> Any:
     outcome, case = line.row.outcome, line.row.case
-    # Several tests may have the same case: those of the user are told apart by their own ids.
+    # Several tests may have the same case: those of the user are distinguished by their ids.
     own = "" if is_node_id(line.row.node_id) else f" [{line.row.node_id}]"
     found = junit_xml.TestCase(
         fit(f"{case.cell}{own}"),
@@ -89,8 +87,8 @@ def _case(line: Line, class_name: str) -> Any:
     return found
 
 
-def _table(line: Line, outcome: Outcome) -> str:
-    """The figures of a case, as text: of all repeats, then of each."""
+def _table(line: Line, outcome: OutcomeRecord) -> str:
+    """The figures of a case as text: means, then each repeat."""
     head = ("seed", "clean", "attacked", "drop", "reference drop", "method", "seconds")
     rows = [
         (
@@ -104,41 +102,41 @@ def _table(line: Line, outcome: Outcome) -> str:
         )
         for repeat in outcome.repeats
     ]
-    verdict = line.row.verdict or {}
+    verdict = line.row.verdict
     lines = [
         f"clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}, drop {outcome.drop:.1%} "
         f"+- {100 * outcome.drop_deviation:.1f} ({WORDS[line.status]})"
     ]
-    if verdict:
-        limit = f"limit {verdict['limit']:.1%}: " if verdict["limit"] is not None else "judged by: "
-        lines.append(f"{limit}{verdict['rule']}")
-    if line.comparison:
-        lines.append(f"baseline: {line.comparison['result']}: {line.comparison['text']}")
+    if verdict is not None:
+        limit = f"limit {verdict.limit:.1%}: " if verdict.limit is not None else "judged by: "
+        lines.append(f"{limit}{verdict.rule}")
+    if line.comparison is not None:
+        lines.append(f"baseline: {line.comparison.result}: {line.comparison.text}")
     if line.replay:
         lines.append(f"replay: {line.replay}")
-    for each in line.row.outcome.findings if line.row.outcome else ():
+    for each in outcome.findings:
         lines.append(f"diagnostic {each.name}: {each.text}")
     lines += columns([head, *rows], right=(0, 1, 2, 3, 4, 6))
     return "\n".join(lines)
 
 
 def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
-    """What was judged beside the cells: limits on ranks, all cases against the baseline."""
+    """Verdicts on several cases: limits on ranks, the joint comparison with the baseline, data."""
     ids, found = made.ids_of(group), []
-    for each in made.record["ranks"].get("verdicts", ()):
-        about = each["group"].rpartition("/")[0]
+    for each in made.record.ranks.verdicts:
+        about, _, difficulty = each.group.rpartition("/")
         if about in ids:
-            name = f"rank [{each['group'].rpartition('/')[2]}]"
-            skipped = "it could not be held against anything" if each["passed"] is None else ""
-            found.append(_judged(made, group, name, bool(each["passed"]), each["message"], skipped))
-    for each in (made.baseline or {}).get("together", ()):
-        if each["name"] in ids:
-            passed, told = each["result"] != "fail", each["text"]
+            name = f"rank [{difficulty}]"
+            skipped = "it could not be judged" if each.passed is None else ""
+            found.append(_judged(made, group, name, bool(each.passed), each.message, skipped))
+    for joint in made.baseline.together if made.baseline is not None else ():
+        if joint.name in ids:
+            passed, told = joint.comparison.result != "fail", joint.comparison.text
             found.append(_judged(made, group, "baseline", passed, told))
     if made.unasked:
         found.append(_judged(made, group, "baseline", False, made.unasked))
-    if group[1] in made.torn:
-        found.append(_judged(made, group, "dataset", False, made.torn[group[1]]))
+    if group[1] in made.inconsistent:
+        found.append(_judged(made, group, "dataset", False, made.inconsistent[group[1]]))
     return found
 
 
@@ -154,7 +152,7 @@ def _judged(
 
 
 def _lost(made: Digest) -> list[Any]:
-    """Tests that never came back and whose dataset is not known."""
+    """Missing tests of unknown datasets."""
     found = []
     for node_id in made.unknown:
         class_name = fit(f"{PREFIX}.{made.name}" if made.name else PREFIX)
@@ -172,41 +170,31 @@ def _class_name(made: Digest, group: tuple[str, str]) -> str:
 
 def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> dict[str, object]:
     model, dataset = group
-    record, rows = made.record, [line.row for line in lines]
-    outcome = next((row.outcome for row in rows if row.outcome is not None), None)
-    settings = record["settings"]
+    record, settings = made.record, made.record.settings
+    outcome = next((row.outcome for line in lines if (row := line.row).outcome is not None), None)
     found: dict[str, object] = {
         "grb.model": model,
         "grb.dataset": dataset,
-        "grb.version": record["grb_check"],
-        "grb.suite": settings.get("suite", ""),
-        "grb.repeats": settings.get("repeats", ""),
+        "grb.version": record.release,
+        "grb.suite": settings.suite,
+        "grb.repeats": settings.repeats,
     }
     if outcome is not None:
         found |= {"grb.dataset_origin": outcome.origin, "grb.dataset_fingerprint": outcome.dataset}
-    found |= {f"grb.environment.{name}": text for name, text in record["environment"].items()}
-    for name, value in _gate(record):
-        found[f"grb.gate.{name}"] = value
-    for each in averages(rows):
-        found |= _average_properties(each)
+    found |= {f"grb.environment.{name}": text for name, text in record.environment.items()}
+    for number, (text, origin) in enumerate(gate_lines(record), 1):
+        found[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
+    for each in record.averages:
+        if (fit(each.model), each.dataset) == group:
+            found |= _average_properties(each)
     found |= _rank_properties(made, group)
-    for curve in curves(rows):
-        name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
-        found[f"grb.curve.{name}"] = ", ".join(
-            f"{point.budget:g} {point.drop:.4f}" for point in curve.points
-        )
-    mine = [each for each in lowest(made.rows) if (each.model, each.dataset) == group]
-    to = settings.get("delta_to", "")
-    rivals = deltas(made.rows, to if any(to == row.case.model for row in made.rows) else "")
-    return found | suite_properties(mine, [each for each in rivals if each.model == model])
-
-
-def _gate(record: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each limit in force with its origin."""
-    return [
-        (str(number), f"{text} ({origin})" if origin else text)
-        for number, (text, origin) in enumerate(gate_lines(record), 1)
-    ]
+    for curve in record.curves:
+        if (fit(curve.model), curve.dataset) == group:
+            name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
+            found[f"grb.curve.{name}"] = curve_points(curve)
+    lows = [each for each in record.lowest if (fit(each.model), each.dataset) == group]
+    deltas = [each for each in record.delta if fit(each.model) == model]
+    return found | suite_properties(lows, deltas)
 
 
 def _average_properties(each: Averages) -> dict[str, str]:
@@ -220,27 +208,24 @@ def _average_properties(each: Averages) -> dict[str, str]:
 
 
 def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
-    """Ranks on leaderboards, of the run's models among each other, and of the attacks."""
+    """Ranks on leaderboards, of the models of the run among each other, and of the attacks."""
     model, dataset = group
-    ranks, found = made.record["ranks"], {}
-    for each in ranks.get("standings", ()):
-        if (each["model"], each["dataset"]) == group and each.get("rank") is not None:
-            place = standing(each)
-            name = f"grb.rank.{place.board}.{place.difficulty}"
-            found[name] = f"{rank_words.rank_of(place)}: {rank_words.sentence(place)}"
-    for each in ranks.get("comparisons", ()):
-        name = f"{each['group']}/{each['attack']}" if each["attack"] else each["group"]
-        for own in each["models"]:
-            if own["name"] == model and name.startswith(f"{dataset}/"):
-                rank = f"{own['rank']} of {len(each['models'])}, {own['accuracy']:.4f}"
+    ranks, found = made.record.ranks, {}
+    for place in ranks.standings:
+        if (fit(place.model), place.dataset) == group and place.standing is not None:
+            name = f"grb.rank.{place.standing.board}.{place.difficulty}"
+            found[name] = f"{rank_of(place.standing)}: {sentence(place.standing)}"
+    for each in ranks.comparisons:
+        name = f"{each.group}/{each.attack}" if each.attack else each.group
+        for own in each.models:
+            if fit(own.name) == model and name.startswith(f"{dataset}/"):
+                rank = f"{own.rank} of {len(each.models)}, {own.accuracy:.4f}"
                 found[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
     ids = made.ids_of(group)
-    for name, order in ranks.get("attacks", {}).items():
+    for name, order in ranks.attacks.items():
         about, _, difficulty = name.rpartition("/")
         if about in ids:
-            found[f"grb.attack_rank.{difficulty}"] = ", ".join(
-                f"{each['rank']} {each['name']} {each['drop']:.4f}" for each in order
-            )
+            found[f"grb.attack_rank.{difficulty}"] = ranked(order)
     return found
 
 

@@ -1,12 +1,13 @@
 """The summary for a step of CI or a comment on a merge request.
 
-Text of others stands in code alone, where neither GitHub nor GitLab reads names, numbers, markup
-or HTML.
+Foreign text appears only as code, in which neither GitHub nor GitLab interprets names, numbers,
+markup or HTML.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,14 +16,13 @@ from typing import Final
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.failures import counter_example_text
-from grb_check.ranking.averages import averages
-from grb_check.ranking.lowest import deltas
-from grb_check.reports.digest import BAD, WORDS, Digest, Line, compared, gate_lines, place_line
+from grb_check.reports.digest import BAD, WORDS, Digest, Line, compared, gate_lines
 from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.plain import clipped, count, fit, percent
+from grb_check.reports.rank_words import comparison_line, place_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
-KEPT_BACK: Final = 80  # bytes, for a line that says what was cut
+KEPT_BACK: Final = 80  # bytes, for a line on what was cut
 FAILED: Final = 15  # cases shown with their message
 MESSAGE: Final = 500  # characters of it
 
@@ -38,13 +38,13 @@ SIGNS: Final = {
 
 @dataclass(frozen=True)
 class Part:
-    """Lines that belong together; of `rows`, those that there is room for.
+    """Lines that belong together, of which `rows` may be cut.
 
     Attributes:
         before: lines.
-        rows: each stands for something that the reader misses where it is cut.
+        rows: of which the last are left out if there is no room.
         after: lines.
-        what: a row is, for people.
+        what: name of a row, for the note on those left out.
     """
 
     before: tuple[str, ...]
@@ -54,7 +54,7 @@ class Part:
 
 
 def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
-    """The summary, at most `limit` bytes of UTF-8; what does not fit is named and left out."""
+    """Return the summary, at most `limit` bytes of UTF-8; parts that do not fit are counted."""
     parts = [part for each in digests for part in _parts(each)]
     lines: list[str] = []
     left = limit - KEPT_BACK
@@ -75,7 +75,7 @@ def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
 
 
 def span(text: str) -> str:
-    """Text as code inside a line or a cell: no mention, no reference, no markup."""
+    """Return text as code inside a line: no mention, no reference, no markup."""
     flat = " ".join(fit(text).split())
     if not flat:
         return ""
@@ -85,12 +85,12 @@ def span(text: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Text as code in a cell of a table, which a bar would end even there."""
+    """Return text as code in a cell of a table, which a bar would end even in code."""
     return span(text.replace("|", "\N{BROKEN BAR}"))
 
 
 def block(text: str) -> list[str]:
-    """Lines as they are."""
+    """Return text as a code block."""
     fence = "`" * max(3, _longest_run(text) + 1)
     return [f"{fence}text", *fit(text).splitlines(), fence]
 
@@ -112,8 +112,8 @@ def _head(digest: Digest) -> Part:
     lines = [f"## {state} Graph robustness: {digest.headline}", ""]
     if digest.name:
         lines += [f"Run: {span(digest.name)}", ""]
-    if digest.shard:
-        lines += [f"Part {digest.shard.get('index')} of {digest.shard.get('count')} of a run.", ""]
+    if digest.shard is not None:
+        lines += [f"Part {digest.shard.index} of {digest.shard.count} of a run.", ""]
     if models:
         lines += [f"Model{'s' * (len(models) > 1)}: {', '.join(map(span, models))}", ""]
     over = next((line for line in digest.bad if line.excess), None)
@@ -180,50 +180,36 @@ def _figure(line: Line | None) -> str:
 
 
 def _baseline(digest: Digest) -> Part:
-    lines = compared(digest)
-    about = digest.baseline or {}
-    if not lines and not about:
-        return Part(())
-    found = [line.comparison["result"] for line in lines if line.comparison]
-    results = dict.fromkeys(found)
-    told = ", ".join(f"{found.count(result)} {_RESULTS[result]}" for result in results)
+    lines, about = compared(digest), digest.baseline
+    found = [(line, line.comparison) for line in lines]
+    results = Counter(each.result for _, each in found if each is not None)
+    told = ", ".join(f"{number} {_RESULTS[result]}" for result, number in results.items())
     entries = []
-    if about.get("path"):
-        word = "Written to" if about.get("written") else "Compared with"
-        entries.append(f"- {word} {span(str(about['path']))}{f': {told}' if told else ''}")
+    if about is not None:
+        word = "Written to" if about.written else "Compared with"
+        entries.append(f"- {word} {span(about.path)}{f': {told}' if told else ''}")
+        for joint in about.together:
+            entries.append(
+                f"- {span(joint.name)}, all cases together: {_RESULTS[joint.comparison.result]} "
+                f"({span(joint.comparison.text)})"
+            )
+        entries += [f"- {span(note)}" for note in about.notes]
     elif told:
         entries.append(f"- {told}")
-    for each in about.get("together") or ():
-        entries.append(
-            f"- {span(each['name'])}, all cases together: {_RESULTS[each['result']]} "
-            f"({span(each['text'])})"
-        )
-    entries += [f"- {span(note)}" for note in about.get("notes") or ()]
-    for line in lines:
-        comparison = line.comparison or {}
-        if comparison["result"] in ("fail", "inconclusive", "incomparable"):
-            text = clipped(comparison["text"], MESSAGE)
-            name = span(digest.name_of(line))
-            entries.append(f"- {name}: {_RESULTS[comparison['result']]} ({span(text)})")
-    return Part(("### Baseline", ""), tuple(entries), ("",))
+    for line, each in found:
+        if each is not None and each.result in ("fail", "inconclusive", "incomparable"):
+            text = span(clipped(each.text, MESSAGE))
+            entries.append(f"- {span(digest.name_of(line))}: {_RESULTS[each.result]} ({text})")
+    return Part(("### Baseline", ""), tuple(entries), ("",)) if entries else Part(())
 
 
 def _ranks(digest: Digest) -> Part:
-    ranks = digest.record["ranks"]
-    lines = [place_line(each, digest.several_models) for each in ranks.get("standings", ())]
-    for each in ranks.get("comparisons", ()):
-        if not each["attack"]:
-            order = ", ".join(
-                f"{own['rank']}. {own['name']} {percent(own['accuracy'])}" for own in each["models"]
-            )
-            lines.append(f"models on {each['group']} by weighted accuracy: {order}")
-    to = digest.record["settings"].get("delta_to", "")
-    labels = {line.row.case.model for line in digest.lines}
-    lines += delta_lines(deltas(digest.rows, to if to in labels else ""))
-    lines += ranks.get("notes", ())
+    ranks = digest.record.ranks
+    lines = [place_line(each, digest.several_models) for each in ranks.standings]
+    lines += [comparison_line(each) for each in ranks.comparisons if not each.attack]
+    lines += [*delta_lines(digest.record.delta), *ranks.notes]
     rows = [f"- {span(line)}" for line in lines]
-    means = averages([line.row for line in digest.lines])
-    for mean in means:
+    for mean in digest.record.averages:
         where = span(f"{mean.dataset}/{with_budget(mean.difficulty, mean.budget)}")
         of = f" of {span(mean.model)}" if digest.several_models else ""
         rows.append(
@@ -237,21 +223,17 @@ def _ranks(digest: Digest) -> Part:
 
 
 def _settings(digest: Digest) -> Part:
-    record = digest.record
-    settings = record["settings"]
-    models: Iterable[str] = (
-        f"{each.get('label')}={each.get('target')}" for each in settings.get("models") or ()
-    )
-    versions = [f"grb_check {record['grb_check']}"]
-    versions += [f"{name} {text}" for name, text in record["environment"].items()]
+    record, settings = digest.record, digest.record.settings
+    models = ", ".join(f"{each.label}={each.target}" for each in settings.models)
+    versions = ", ".join(f"{name} {text}" for name, text in record.environment.items())
     rows = [
-        f"- models: {span(', '.join(models))}",
-        f"- suite: {span(str(settings.get('suite', '')))}, repeats: {settings.get('repeats', '')}",
+        f"- models: {span(models)}",
+        f"- suite: {span(settings.suite)}, repeats: {settings.repeats}",
         *(
             f"- limit: {span(f'{text} ({origin})' if origin else text)}"
             for text, origin in gate_lines(record)
         ),
-        f"- {span(', '.join(versions))}",
+        f"- {span(versions)}",
     ]
     opened = ("<details>", "<summary>Settings and versions</summary>", "")
     return Part(opened, tuple(rows), ("", "</details>"))

@@ -1,19 +1,21 @@
-"""What models, data, attacks, diagnostics and the gate want said below the table, each once."""
+"""Notes below the table: remarks of models, data, attacks, diagnostics and the gate, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final
 
-from grb_check.cases.expected_cases import Row
 from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.evaluation.diagnostics import anchor
+from grb_check.reports.plain import count
+from grb_check.reports.record import CaseRecord
 
-WIDE = 0.15  # half-width of an interval that leaves the default gate toothless
-SHOWN = 2  # cases named where a note concerns more
+WIDE: Final = 0.15  # half-width of an interval that makes the default limit nearly meaningless
+SHOWN: Final = 2  # cases named if a note concerns more
 
 
-def notes(rows: Sequence[Row]) -> list[str]:
-    """Notes, in the order of the alphabet; those of attacks name the cases that they concern."""
+def notes(rows: Sequence[CaseRecord]) -> list[str]:
+    """Return notes in alphabetical order; those of attacks name the cases that they concern."""
     outcomes = _outcomes(rows)
     said = {text for outcome in outcomes for text in outcome.warnings}
     concerned: dict[str, list[str]] = {}
@@ -27,20 +29,22 @@ def notes(rows: Sequence[Row]) -> list[str]:
                 f"worst case per target: {outcome.per_target:.1%} of the targets stay right under "
                 f"every one of these attacks ({_name(outcome, outcomes)})"
             )
-    widths = [(row.verdict["width"], row.case.id) for row in rows if row.verdict]
-    wide = [entry for entry in widths if entry[0] > WIDE]
+    wide = [
+        (row.verdict.width, row.id)
+        for row in rows
+        if row.verdict is not None and row.verdict.width > WIDE
+    ]
     if wide:
         width, case = max(wide)
-        cases = f"{len(wide)} case{'' if len(wide) == 1 else 's'}"
         said.add(
-            f"the repeats of {cases} vary so much that the default limit says "
+            f"the repeats of {count(len(wide), 'case')} vary so much that the default limit says "
             f"little (most in {case}: +- {width:.1%}); more --grb-repeats narrow it"
         )
     return sorted(said)
 
 
-def diagnostic_notes(rows: Sequence[Row]) -> list[str]:
-    """One line for each diagnostic that found something, with its farthest figure."""
+def diagnostic_notes(rows: Sequence[CaseRecord]) -> list[str]:
+    """Return one line for each diagnostic with a finding, with its most extreme figure."""
     outcomes = _outcomes(rows)
     found: dict[str, list[tuple[Finding, str]]] = {}
     for outcome in outcomes:
@@ -54,12 +58,12 @@ def diagnostic_notes(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _outcomes(rows: Iterable[Row]) -> list[Outcome]:
-    return [row.outcome for row in rows if row.outcome is not None]
+def _outcomes(rows: Sequence[CaseRecord]) -> list[Outcome]:
+    return [row.outcome.outcome for row in rows if row.outcome is not None]
 
 
 def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:
-    """Its id, with the model where a run has several."""
+    """Its id, with the model in a run of several."""
     alone = len({each.model for each in others}) == 1 or outcome.case.model
     return outcome.case.id if alone else f"{outcome.model}@{outcome.case.id}"
 

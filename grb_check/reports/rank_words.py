@@ -1,47 +1,34 @@
-"""Ranks in words: lines for people, properties for JUnit, records for JSON."""
+"""Ranks in words: lines for people, properties for JUnit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from grb_check.ranking.boards.published import PUBLISHED
 from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
-from grb_check.ranking.run_ranks import GroupStandings, Ranking
 from grb_check.ranking.standing import Neighbour, Standing
+from grb_check.reports.plain import count, fit
+from grb_check.reports.record import ModelComparison, PlaceRecord, RanksRecord
 
 Property = tuple[str, float | int | str]
 PREFIX = "grb.rank"
 
 
 def ordinal(number: int) -> str:
-    """Return `1st`, `2nd`, `3rd`, `4th`, ... `11th`, ... `21st`."""
+    """`1st`, `2nd`, `3rd`, `4th`, ... `11th`, ... `21st`."""
     last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
 def rank_of(standing: Standing) -> str:
-    """Return the rank as in tables: `3 of 17`."""
+    """`3 of 17`, as in tables."""
     return f"{standing.rank} of {standing.competitors}"
 
 
-def standing_lines(groups: Sequence[GroupStandings]) -> list[str]:
-    """Return a line for each model, dataset, difficulty and leaderboard, or why there is none."""
-    lines = []
-    for each in groups:
-        where = f"{each.group.dataset}/{each.group.difficulty}"
-        name = each.name if each.group.several else ""
-        if each.unranked and each.seen:
-            lines.append(f"no rank{f' of {name}' if name else ''} on {where}: {each.unranked}")
-        lines += [_line(standing, where, name) for standing in each.standings]
-    return lines
-
-
 def sentence(standing: Standing) -> str:
-    """Return `3rd of 17 (zoo), between SGCN+LN 81.2% and ... (weighted accuracy 80.9%)`."""
+    """`3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)`."""
     ours = "; settings GRB's, perturbations ours" if standing.board == PUBLISHED else ""
     all_attacks = standing.attacks + len(standing.missing)
     over = f" over {standing.attacks} of {all_attacks} attacks" if standing.missing else ""
@@ -53,14 +40,30 @@ def sentence(standing: Standing) -> str:
     )
 
 
-def ranking_lines(rankings: Sequence[Ranking]) -> list[str]:
-    """Return a line for each dataset and difficulty: the models by weighted accuracy."""
-    return [
-        f"models on {each.group} by weighted accuracy over {_attacks(each.attacks)}: "
-        f"{listed(each.models)}"
-        for each in rankings
-        if not each.attack
-    ]
+def place_line(place: PlaceRecord, several: bool) -> str:
+    """Return the rank of a model on a dataset at a difficulty, or why it is not ranked.
+
+    Args:
+        place: of the model.
+        several: whether to name the model.
+    """
+    where = f"{place.dataset}/{place.difficulty}"
+    of = f" of {place.model}" if several else ""
+    if place.standing is None:
+        return fit(f"no rank{of} on {where}: {place.reason}")
+    if place.standing.board == PUBLISHED:
+        model = place.model if several else "this"
+        return fit(f"where {model} would stand on {where}: {sentence(place.standing)}")
+    return fit(f"rank{of} on {where}: {sentence(place.standing)}")
+
+
+def comparison_line(comparison: ModelComparison) -> str:
+    """Return the models of the run by weighted accuracy, the best first."""
+    models = [f"{each.rank}. {each.name} {each.accuracy:.1%}" for each in comparison.models]
+    return (
+        f"models on {comparison.group} by weighted accuracy over "
+        f"{count(comparison.attacks, 'attack')}: {', '.join(models)}"
+    )
 
 
 def verdict_message(verdict: RankVerdict) -> str:
@@ -78,12 +81,12 @@ def verdict_message(verdict: RankVerdict) -> str:
 
 
 def listed(models: Iterable[Ranked]) -> str:
-    """Return `1. name 80.0%, 2. name 70.0%`."""
+    """`1. name 80.0%, 2. name 70.0%`."""
     return ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in models)
 
 
 def case_properties(standings: Sequence[Standing]) -> list[Property]:
-    """Return the ranks under one attack; names of properties contain further leaderboards."""
+    """Return the rank under one attack; further leaderboards are named in the properties' names."""
     properties: list[Property] = []
     for number, standing in enumerate(standings):
         board = f".{standing.board}" if number else ""
@@ -99,76 +102,19 @@ def case_properties(standings: Sequence[Standing]) -> list[Property]:
     return properties
 
 
-def suite_properties(
-    groups: Sequence[GroupStandings], rankings: Sequence[Ranking]
-) -> dict[str, str]:
+def suite_properties(ranks: RanksRecord) -> dict[str, str]:
     """Return ranks by weighted accuracy, and those of the run's models under each attack."""
     properties = {
-        f"{PREFIX}.{standing.board}.{each.group.id}": _in_figures(standing)
-        for each in groups
-        for standing in each.standings
+        f"{PREFIX}.{place.standing.board}.{place.group}": _in_figures(place.standing)
+        for place in ranks.standings
+        if place.standing is not None
     }
-    for ranking in rankings:
-        name = f"{ranking.group}/{ranking.attack}" if ranking.attack else ranking.group
+    for each in ranks.comparisons:
+        name = f"{each.group}/{each.attack}" if each.attack else each.group
         properties[f"{PREFIX}.{RUN}.{name}"] = ", ".join(
-            f"{model.rank} {model.name} {model.figure:.4f}" for model in ranking.models
+            f"{model.rank} {model.name} {model.accuracy:.4f}" for model in each.models
         )
     return properties
-
-
-def group_records(groups: Sequence[GroupStandings]) -> list[dict[str, Any]]:
-    """Return a record for each leaderboard, or one that says why there is no rank."""
-    records = []
-    for each in groups:
-        about = {
-            "model": each.name,
-            "dataset": each.group.dataset,
-            "difficulty": each.group.difficulty,
-        }
-        if each.unranked:
-            records.append({**about, "rank": None, "reason": each.unranked})
-        records += [{**about, **standing_record(standing)} for standing in each.standings]
-    return records
-
-
-def verdict_record(verdict: RankVerdict) -> dict[str, Any]:
-    """Return builtin types."""
-    return {
-        "group": verdict.group.id,
-        "limit": verdict.limit.rank,
-        "passed": verdict.passed,
-        "message": verdict_message(verdict),
-        "rank": verdict.rank,
-    }
-
-
-def standing_record(standing: Standing) -> dict[str, Any]:
-    """Return builtin types."""
-    record = asdict(standing)
-    record["missing"] = list(standing.missing)
-    return record
-
-
-def ranking_records(rankings: Sequence[Ranking]) -> list[dict[str, Any]]:
-    """Return the run's models in order, for each dataset, difficulty and attack."""
-    return [
-        {
-            "group": each.group,
-            "attack": each.attack,
-            "attacks": each.attacks,
-            "models": [
-                {"rank": model.rank, "name": model.name, "accuracy": model.figure}
-                for model in each.models
-            ],
-        }
-        for each in rankings
-    ]
-
-
-def _line(standing: Standing, where: str, name: str) -> str:
-    if standing.board == PUBLISHED:
-        return f"where {name or 'this'} would stand on {where}: {sentence(standing)}"
-    return f"rank{f' of {name}' if name else ''} on {where}: {sentence(standing)}"
 
 
 def _between(standing: Standing) -> str:
@@ -197,7 +143,3 @@ def _in_figures(standing: Standing) -> str:
     if standing.missing:
         parts.append(f"over {standing.attacks} of {standing.attacks + len(standing.missing)}")
     return ", ".join(parts)
-
-
-def _attacks(count: int) -> str:
-    return f"{count} attack{'' if count == 1 else 's'}"

@@ -2,82 +2,70 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from grb_check.files.whole import write_whole
-from grb_check.settings.report_paths import Outputs
-
-if TYPE_CHECKING:
-    from grb_check.reports.digest import Digest
+from grb_check.reports.digest import Digest
+from grb_check.reports.junit_view import junit_text
+from grb_check.reports.markdown import markdown_text
+from grb_check.reports.record import encode
 
 ACTIONS: Final = "GITHUB_ACTIONS"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 class ReportWarning(UserWarning):
-    """A report that nobody asked for by name could not be written."""
+    """A report that no option asks for could not be written."""
 
 
-def write(outputs: Outputs, record: Mapping[str, Any]) -> None:
-    """Write the reports that are wanted; under GitHub Actions the step's summary besides.
+def write_run(paths: Mapping[str, Path], digest: Digest) -> None:
+    """Write the reports of a run, and add the Markdown to a GitHub step's summary.
 
     Args:
-        outputs: where each goes.
-        record: of the run, see `json_report.record`.
+        paths: of the reports that are wanted, by kind.
+        digest: of the run.
     """
-    if outputs.json is not None:
-        write_whole(outputs.json, json.dumps(record, indent=1).encode() + b"\n")
-    summary = _summary(record)
-    if summary is None and not (outputs.junit or outputs.html or outputs.markdown):
-        return
-    from grb_check.reports.digest import digest
-    from grb_check.reports.markdown import markdown_text
-
-    made = [digest(record)]
-    write_views(outputs, made)
-    if summary is not None:
-        _append(summary, markdown_text(made))
+    if "json" in paths:
+        write_whole(paths["json"], encode(digest.record).encode())
+    write_views(paths, [digest])
+    summary = os.environ.get(SUMMARY)
+    if summary and os.environ.get(ACTIONS) == "true" and (digest.lines or digest.unknown):
+        _append(Path(summary), markdown_text([digest]))
 
 
-def write_views(outputs: Outputs, digests: list[Digest]) -> list[Path]:
-    """Write the reports for people and their tools, about one run or several.
+def write_views(paths: Mapping[str, Path], digests: Sequence[Digest]) -> list[Path]:
+    """Write the reports that are made of the record, about one run or several.
+
+    Args:
+        paths: by kind.
+        digests: of the runs.
 
     Returns:
-        What was written.
+        The paths that were written.
     """
-    written = []
-    if outputs.junit is not None:
-        from grb_check.reports.junit_view import junit_text
-
-        write_whole(outputs.junit, junit_text(digests).encode())
-        written.append(outputs.junit)
-    if outputs.html is not None:
-        from grb_check.reports.html.page import page_text
-
-        write_whole(outputs.html, page_text(digests).encode())
-        written.append(outputs.html)
-    if outputs.markdown is not None:
-        from grb_check.reports.markdown import markdown_text
-
-        write_whole(outputs.markdown, markdown_text(digests).encode())
-        written.append(outputs.markdown)
-    return written
+    kinds: Mapping[str, Callable[[Sequence[Digest]], str]] = {
+        "junit": junit_text,
+        "html": _page_text,
+        "markdown": markdown_text,
+    }
+    wanted = [(paths[kind], text) for kind, text in kinds.items() if kind in paths]
+    for path, text in wanted:
+        write_whole(path, text(digests).encode())
+    return [path for path, _ in wanted]
 
 
-def _summary(record: Mapping[str, Any]) -> Path | None:
-    """The file that GitHub shows beside the step; None elsewhere, and where no case was to run."""
-    name = os.environ.get(SUMMARY)
-    there = name and os.environ.get(ACTIONS) == "true"
-    return Path(name) if name and there and (record["cases"] or record["missing"]) else None
+def _page_text(digests: Sequence[Digest]) -> str:
+    from grb_check.reports.html.page import page_text  # imports jinja2
+
+    return page_text(digests)
 
 
 def _append(path: Path, text: str) -> None:
-    """Add to what other tools wrote there; nobody's run fails for a summary."""
+    """Add to what other tools wrote; a summary that cannot be written fails no run."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")

@@ -1,4 +1,4 @@
-"""Adds the built-in cases to pytest's collection, and reads printed node ids back.
+"""Add the built-in cases to pytest's collection, and read printed node ids back.
 
 One module node for each model and dataset stands over the bundled suite: a dataset is prepared
 once, `--dist loadscope` keeps it on one worker, and fixtures and their overrides work as usual. Its
@@ -38,10 +38,10 @@ MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats
 
 
 def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
-    """Take ids of built-in cases out of pytest's arguments, which would look for files.
+    """Take ids of built-in cases out of pytest's arguments, which are paths of files.
 
     Raises:
-        UsageError: one has another form, or is the id of a verdict on a rank.
+        UsageError: an id has another form, or is that of a verdict on several cases.
     """
     ids = tuple(_case_id(argument) for argument in config.args if is_node_id(argument))
     if ids:
@@ -50,7 +50,7 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
 
 
 def is_verdict_id(node_id: str) -> bool:
-    """Whether it is the id of a verdict on several cases, which stands beside their own."""
+    """Whether it is the id of a verdict on several cases."""
     formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(f"::{BASELINE_TEST}")
     return is_node_id(node_id) and formed
 
@@ -59,22 +59,22 @@ def _case_id(argument: str) -> NodeId:
     path, found, rest = argument.partition(f"::{BASELINE_TEST}")
     if found and not rest:
         raise UsageError(
-            f"{argument!r} is the verdict on all cases of {path} together, which is no test that "
-            f"could run; give {path} instead"
+            f"{argument!r} is the verdict on all cases of {path} together, which cannot run "
+            f"as a test; give {path} instead"
         )
     path, found, rest = argument.partition(f"::{RANK_TEST}")
     if found and rest[:1] in ("", "["):
         level = rest.strip("[]") or "*"
         raise UsageError(
-            f"{argument!r} is the verdict on a rank, which is no test that could run: it is formed "
-            f"from all cases of {path}, as the last of a run; give {path} instead, and "
-            f"--grb-difficulty={level} or --grb-case='*/{level}/*' to leave others out"
+            f"{argument!r} is the verdict on a rank, which cannot run as a test: it is formed from "
+            f"all cases of {path} at the end of a run; give {path} instead, and "
+            f"--grb-difficulty={level} or --grb-case='*/{level}/*' to select cases"
         )
     return parse_node_id(argument)
 
 
 def names_files_only(config: pytest.Config) -> bool:
-    """Whether the command line names single test files or tests, and no folder."""
+    """Whether the command line names single test files or tests only."""
     if config.args_source is not pytest.Config.ArgsSource.ARGS or not config.args:
         return False
     here = config.invocation_params.dir
@@ -82,9 +82,9 @@ def names_files_only(config: pytest.Config) -> bool:
 
 
 def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytest.Item]:
-    """The test items of the cases, in their order.
+    """Return the test items of the cases, in their order.
 
-    They stand below the session itself, where fixtures of the root conftest.py are seen; pytest
+    Their parent is the session itself, where fixtures of the root conftest.py are visible; pytest
     9.1 shows those below the root's `Dir` only (pytest#14683), which not every run has.
     """
     suite = importlib.import_module("grb_check.builtin_tests")
@@ -101,7 +101,7 @@ def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytes
 
 
 def parametrize(metafunc: pytest.Metafunc, name_of: Callable[[str], str], roster: Roster) -> None:
-    """Give a test of the built-in suite its cases, and a marked test of the user's its own."""
+    """Parametrize a test with its cases: those of its module, or those of its marker."""
     module = metafunc.definition.getparent(pytest.Module)
     cases = module.stash.get(CASES, None) if module is not None else None
     if cases is not None:
@@ -120,18 +120,18 @@ def parametrize(metafunc: pytest.Metafunc, name_of: Callable[[str], str], roster
 def cases_of_marker(
     marker: pytest.Mark, name_of: Callable[[str], str], roster: Roster
 ) -> list[Case]:
-    """The cases that `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)` stands for.
+    """Return the cases of `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)`.
 
-    Each argument is a string or a list of strings; `attack` is `scenario/name`, a name that one
-    scenario alone has, or `pkg.module:attr`, each with or without modifiers.
+    Each argument is a string or a list of strings; `attack` is `scenario/name`, a name of a single
+    scenario, or `pkg.module:attr`, each with or without modifiers.
 
     Args:
         marker: as the user wrote it.
-        name_of: the name in case ids of what the user calls a dataset, which may be a folder.
-        roster: knows what names of attacks stand for.
+        name_of: returns the name in case ids of a dataset, which may be given as a folder.
+        roster: of attacks.
 
     Raises:
-        UsageError: an unknown argument or value.
+        UsageError: an argument or value is unknown.
     """
     unknown = sorted(set(marker.kwargs) - set(MARK_ARGUMENTS))
     if marker.args or unknown:
@@ -165,5 +165,8 @@ def _listed(name: str, value: object) -> list[str]:
         or not values
         or not all(isinstance(each, str) for each in values)
     ):
-        raise UsageError(f"@pytest.mark.grb: {name}={value!r} is no string and no list of strings")
+        raise UsageError(
+            f"@pytest.mark.grb: {name}={value!r} is neither a string nor a list of "
+            f"strings; give one of these"
+        )
     return list(values)

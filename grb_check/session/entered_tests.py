@@ -1,4 +1,4 @@
-"""Tests of pytest's that were no items: verdicts formed when all cases are back."""
+"""Tests that were not items: verdicts on several cases, formed when all cases are back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,70 @@ from typing import Any, Literal
 
 import pytest
 
-from grb_check.reports.rank_words import Property
+from grb_check.cases.case import Case, node_path
+from grb_check.cases.expected_cases import Row
+from grb_check.gate.baselines.baseline import JointComparison
+from grb_check.gate.baselines.result import BaselineResult
+from grb_check.ranking.rank_plan import RankVerdict
+from grb_check.reports.junit import comparison_properties
+from grb_check.reports.rank_words import PREFIX, Property, verdict_message
+from grb_check.session.collection import BASELINE_TEST, RANK_TEST
+
+
+def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
+    """Return the reports of `grb::[model::]dataset::test_rank[difficulty]`."""
+    group = verdict.group
+    properties: list[Property] = [
+        ("grb.model", group.model),
+        ("grb.dataset", group.dataset),
+        ("grb.difficulty", group.difficulty),
+        ("grb.rank_limit", verdict.limit.rank),
+        ("grb.verdict", "pass" if verdict.passed else "fail"),
+    ]
+    if verdict.rank is not None:
+        properties.append((PREFIX, verdict.rank))
+    return entered_test(
+        _path(group.model if group.several else "", group.dataset),
+        f"{RANK_TEST}[{group.difficulty}]",
+        failure=None if verdict.passed else verdict_message(verdict),
+        properties=properties,
+        shown=None if verdict.rank is None else f"rank {verdict.rank}",
+    )
+
+
+def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
+    """Return the reports of each `grb::[model::]dataset::test_baseline`.
+
+    Args:
+        found: the comparison with the baseline.
+        rows: of the run, for a baseline that was written because there was none.
+    """
+    if not found.unrequested:
+        return [_joint_test(each) for each in found.joint]
+    groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
+    message = (
+        f"there was no baseline {found.where}: it was written from this run, {found.written} "
+        f"cases; look at it and commit it, and the next run compares with it"
+    )
+    return [
+        entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown="written")
+        for group in groups
+    ]
+
+
+def _joint_test(each: JointComparison) -> list[pytest.TestReport]:
+    compared = each.comparison
+    return entered_test(
+        _path(each.model, each.dataset),
+        BASELINE_TEST,
+        failure=f"{compared.text}. {each.name}, all cases" if compared.result == "fail" else None,
+        properties=[
+            ("grb.dataset", each.dataset),
+            ("grb.verdict", compared.result),
+            *comparison_properties(compared),
+        ],
+        shown=compared.result,
+    )
 
 
 def entered_test(
@@ -16,16 +79,16 @@ def entered_test(
     *,
     failure: str | None,
     properties: Sequence[Property],
-    record: dict[str, Any],
+    shown: str | None,
 ) -> list[pytest.TestReport]:
-    """Setup, call and teardown of the test `path::name`.
+    """Return setup, call and teardown of the test `path::name`.
 
     Args:
-        path: id of the module node that it stands below.
+        path: id of the module node above it.
         name: of the test.
-        failure: the message of a failed one; None where it passed.
+        failure: the message of a failed test; None if it passed.
         properties: for the JUnit report.
-        record: what its call report carries for the plugin's own hooks.
+        shown: beside its result; None for nothing.
     """
 
     def report(when: Literal["setup", "call", "teardown"], longrepr: Any) -> pytest.TestReport:
@@ -40,5 +103,9 @@ def entered_test(
         )
 
     call = report("call", failure)
-    call.grb = record  # type: ignore[attr-defined]
+    call.grb = {"shown": shown}  # type: ignore[attr-defined]
     return [report("setup", None), call, report("teardown", None)]
+
+
+def _path(model: str, dataset: str) -> str:
+    return node_path(Case(dataset, "full", "", "", model))

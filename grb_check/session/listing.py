@@ -1,30 +1,35 @@
-"""What `--grb-list` prints: what a run can name."""
+"""The lists of `--grb-list`: models, attacks, datasets and leaderboards that a run can name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
+from grb_check.attacks.registry import attack_names, load_attack
+from grb_check.cases.case import SCENARIOS
 from grb_check.datasets import Places
+from grb_check.datasets.listing import entries
+from grb_check.datasets.published import SIZES
 from grb_check.errors import DataError, choose
-from grb_check.reports.columns import columns
+from grb_check.models.zoo import CONTRASTIVE, ZOO
+from grb_check.ranking.boards.board import Board, not_measured
+from grb_check.ranking.boards.files import FOLDER, read_board
+from grb_check.ranking.boards.published import published_board, published_datasets
+from grb_check.reports.plain import columns
 from grb_check.settings.options import LIST_FLAG
-
-if TYPE_CHECKING:
-    from grb_check.ranking.boards.board import Board
 
 
 def listing(what: str, places: Callable[[], Places]) -> list[str]:
-    """The lines of one list.
+    """Return the lines of one list.
 
     Args:
         what: `models`, `attacks`, `datasets` or `leaderboards`.
-        places: tells where datasets and leaderboards are kept, for the last two.
+        places: returns where datasets and leaderboards are, for the last two.
 
     Raises:
-        UsageError: there is no such list, or a folder is wrong.
+        UsageError: there is no such list, or a folder is not a directory.
     """
     lists: dict[str, Callable[[], list[str]]] = {
         "models": model_lines,
@@ -36,9 +41,7 @@ def listing(what: str, places: Callable[[], Places]) -> list[str]:
 
 
 def model_lines() -> list[str]:
-    """The reference models: name, title in the papers' tables, what each is."""
-    from grb_check.models.zoo import CONTRASTIVE, ZOO
-
+    """Return the reference models: name, title in the papers' tables, description."""
     rows = [
         ("name", "title", ""),
         *((each.name, each.title, each.about) for each in (*ZOO.values(), *CONTRASTIVE)),
@@ -47,14 +50,10 @@ def model_lines() -> list[str]:
 
 
 def attack_lines() -> list[str]:
-    """The built-in attacks with their settings, and the modifiers that attacks share.
+    """Return the built-in attacks with their settings, and the modifiers that attacks share.
 
-    Loads the attacks, and torch with them: their classes alone know their settings.
+    Loads the attacks, and torch with them, because settings are fields of their classes.
     """
-    from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
-    from grb_check.attacks.registry import attack_names, load_attack
-    from grb_check.cases.case import SCENARIOS
-
     rows = [("attack", "knowledge", "")]
     settings = [("settings", "")]
     for scenario, name in attack_names():
@@ -81,10 +80,7 @@ def attack_lines() -> list[str]:
 
 
 def dataset_lines(places: Places) -> list[str]:
-    """The known datasets, how large they are, and where they are or would come from."""
-    from grb_check.datasets.listing import entries
-    from grb_check.datasets.published import SIZES
-
+    """Return the known datasets with their sizes, and where they are or would come from."""
     rows = [
         (each.name, *(getattr(each, figure) for figure in SIZES), each.state)
         for each in entries(places)
@@ -97,10 +93,7 @@ def dataset_lines(places: Places) -> list[str]:
 
 
 def leaderboard_lines(places: Places) -> list[str]:
-    """The published leaderboards, the shipped ones and those in the data home."""
-    from grb_check.ranking.boards.files import FOLDER
-    from grb_check.ranking.boards.published import published_board, published_datasets
-
+    """Return the published leaderboards, the shipped ones and those in the data home."""
     rows: list[tuple[str, ...]] = [
         ("rank against", "dataset", "defences", "repeats", "attacks", "about")
     ]
@@ -114,12 +107,12 @@ def leaderboard_lines(places: Places) -> list[str]:
     with as_file(files("grb_check").joinpath("ranking/boards/shipped")) as folder:
         for path in _json_files(folder):
             shipped.add(path.stem)
-            board = _read(path)
+            board = read_board(path)
             rows.append(_board_row("zoo", board))
             lacking += _lacking(board)
     for path in _json_files(places.home / FOLDER):
         try:
-            board = _read(path)
+            board = read_board(path)
         except DataError as error:
             wrong.append(str(error))
             continue
@@ -137,8 +130,6 @@ def leaderboard_lines(places: Places) -> list[str]:
 
 
 def _lacking(board: Board) -> list[str]:
-    from grb_check.ranking.boards.board import not_measured
-
     titles = ", ".join(not_measured(board))
     return [f"not measured on zoo of {board.dataset}: {titles}"] if titles else []
 
@@ -153,12 +144,6 @@ def _board_row(name: str, board: Board) -> tuple[str, ...]:
         ", ".join(board.attacks),
         board.about[0] if board.about else "",
     )
-
-
-def _read(path: Path) -> Board:
-    from grb_check.ranking.boards.files import read_board
-
-    return read_board(path)
 
 
 def _json_files(folder: Path) -> Iterator[Path]:

@@ -1,4 +1,4 @@
-"""Shows on a terminal what a long case is doing, on a line of its own below pytest's."""
+"""Show the current step of a long case on a terminal, on a line below pytest's."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-FIRST: Final = 1.0  # seconds before anything is shown: short steps stay quiet
+FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 EVERY: Final = 0.5
 
 
 class Ticker:
-    """Writes `text (12 s)` below the current line and goes back to where the cursor was.
+    """Writes `text (12 s)` below the current line and restores the position of the cursor.
 
     Args:
-        descriptor: of the terminal itself; pytest captures the usual one during tests. The
-            ticker owns it.
-        column: where the cursor stands in pytest's current line.
+        descriptor: of the terminal itself, because pytest captures the usual one during tests.
+            The ticker closes it.
+        column: returns the position of the cursor in pytest's current line.
         width: columns of the terminal.
     """
 
@@ -30,7 +30,7 @@ class Ticker:
 
     @contextmanager
     def __call__(self, text: str) -> Iterator[None]:
-        """Show the text and its age until the context ends."""
+        """Show the text and its duration until the context ends."""
         done = threading.Event()
         thread = threading.Thread(target=self._tick, args=(text, done), daemon=True)
         thread.start()

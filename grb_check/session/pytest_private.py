@@ -1,10 +1,10 @@
-"""What depends on private names of pytest, in one place.
+"""Private names of pytest, each looked up where it is used: a missing one breaks one feature.
 
 `xml_key`: `record_testsuite_property` does nothing under xdist (pytest#7767); adding to the
-controller's report object works with and without workers. To be deleted when that is mended.
+controller's report object works with and without workers. To be deleted when that is fixed.
 
-`create_terminal_writer`: what `--markers` writes with before a run is configured. It needs an
-option of the terminal plugin, which `-p no:terminal` takes away.
+`create_terminal_writer`: the writer of `--markers`, which works before a run is configured. It
+needs an option of the terminal plugin, which `-p no:terminal` takes away.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import pytest
+from _pytest import _io, junitxml
+from _pytest import config as _config
 
 
 def add_suite_property(config: pytest.Config, name: str, value: str) -> None:
     """Add a property of the whole suite to the JUnit report, if one is written."""
-    from _pytest.junitxml import xml_key
-
-    report = config.stash.get(xml_key, None)
+    report = config.stash.get(junitxml.xml_key, None)
     if report is not None:
         report.add_global_property(name, value)
 
@@ -35,18 +35,19 @@ def is_controller(config: pytest.Config) -> bool:
 
 
 def say(config: pytest.Config, lines: Iterable[str]) -> None:
-    """Write lines where there is no run, and no reporter yet."""
-    from _pytest._io import TerminalWriter
-    from _pytest.config import create_terminal_writer
-
+    """Write lines before there is a run and a reporter."""
     plain = not config.pluginmanager.hasplugin("terminal")
-    writer = TerminalWriter(sys.stdout) if plain else create_terminal_writer(config, sys.stdout)
+    writer = (
+        _io.TerminalWriter(sys.stdout)
+        if plain
+        else _config.create_terminal_writer(config, sys.stdout)
+    )
     for line in lines:
         writer.line(line)
 
 
 def add_tests(session: pytest.Session, tests: Sequence[Sequence[pytest.TestReport]]) -> None:
-    """Enter tests that were no items, after all others, as if they had just run.
+    """Enter tests that were not items, after all others, as if they had just run.
 
     They are counted, shown and written like others; a failed one fails the session.
 
@@ -60,7 +61,7 @@ def add_tests(session: pytest.Session, tests: Sequence[Sequence[pytest.TestRepor
         reporter.ensure_newline()  # the last line ends with the progress of the items
         if session.config.get_terminal_writer().width_of_current_line:
             reporter.line("")
-    session.testscollected += len(tests)  # or the progress is beyond 100 %
+    session.testscollected += len(tests)  # or the progress exceeds 100 %
     for reports in tests:
         about = {"nodeid": reports[0].nodeid, "location": reports[0].location}
         hook.pytest_runtest_logstart(**about)

@@ -23,24 +23,24 @@ _SECONDS: Final = 20  # for nvidia-smi
 
 
 class WorkerWarning(UserWarning):
-    """A worker could not be given what is its own."""
+    """A worker could not be given a GPU of its own."""
 
 
 def folder_of_run(config: pytest.Config) -> Path | None:
-    """The folder that the workers of this run share; None in other processes, or elsewhere."""
+    """Return the folder that the workers of this run share; None in other processes."""
     told: Mapping[str, Any] = getattr(config, "workerinput", {})
     folder = told.get(FOLDER)
     return Path(folder) if folder is not None and Path(folder).is_dir() else None
 
 
 def take_gpu(config: pytest.Config) -> str | None:
-    """Let a worker see one GPU alone, before anything of CUDA is loaded.
+    """Make a single GPU visible to a worker, before anything of CUDA is loaded.
 
     Args:
-        config: as early as there is one, before the user's conftest.py is imported.
+        config: pytest's, before the user's conftest.py is imported.
 
     Returns:
-        Why it sees them all, where that has to be said.
+        The reason why the worker sees all GPUs, if users should know it; else None.
     """
     worker = os.environ.get(_WORKER)
     if worker is None or device_asked(config) not in SHARED_OUT:
@@ -52,15 +52,15 @@ def take_gpu(config: pytest.Config) -> str | None:
     if torch is not None and torch.cuda.is_initialized():
         return (
             f"worker {worker} should see GPU {chosen} alone, but CUDA was in use before pytest "
-            f"loaded grb_check, so that workers may share a GPU; see which plugin or .pth file "
-            f"does that, or give --grb-device=cuda:N"
+            f"loaded grb_check, so that workers may share a GPU; find the plugin or .pth file "
+            f"that does it, or give --grb-device=cuda:N"
         )
     os.environ[VISIBLE] = chosen
     return None
 
 
 def device_asked(config: pytest.Config) -> str | None:
-    """The value of `--grb-device` before options are parsed; None where the plugin has no work."""
+    """Return `--grb-device` before options are parsed; None if the plugin is not in use."""
     given = vars(config.known_args_namespace)
     named = any(given.get(each.dest) not in (None, False) for each in OPTIONS)
     flags = any(given.get(flag) for flag in ("grb_only", "grb_update_baseline"))
@@ -71,7 +71,7 @@ def device_asked(config: pytest.Config) -> str | None:
 
 
 def gpu_of(worker: str, gpus: Sequence[str]) -> str | None:
-    """The GPU of worker gwK: entry K of the list, from the beginning again at its end."""
+    """Return the GPU of worker gwK: entry K of the list, which is repeated as needed."""
     number = re.fullmatch(r"gw(\d+)", worker)
     return gpus[int(number[1]) % len(gpus)] if number and gpus else None
 
@@ -79,17 +79,17 @@ def gpu_of(worker: str, gpus: Sequence[str]) -> str | None:
 def visible_gpus(
     environ: Mapping[str, str] = os.environ, found: Callable[[], list[str]] | None = None
 ) -> list[str]:
-    """What CUDA would show this process, in words for `CUDA_VISIBLE_DEVICES`.
+    """Return the GPUs that this process may use, as entries of `CUDA_VISIBLE_DEVICES`.
 
     Args:
-        environ: whose own list is taken where it has one, of numbers or of UUIDs.
-        found: names all GPUs of the machine, without starting CUDA.
+        environ: environment variables, whose own list of numbers or UUIDs takes precedence.
+        found: returns all GPUs of the machine without starting CUDA.
     """
     if VISIBLE not in environ:
         return (found or all_gpus)()
     gpus: list[str] = []
     for entry in map(str.strip, environ[VISIBLE].split(",")):
-        # CUDA reads as far as the first entry that is none.
+        # CUDA stops reading at the first invalid entry.
         if not re.fullmatch(r"\d+|(GPU|MIG)-.+", entry):
             break
         gpus.append(entry)
@@ -97,7 +97,7 @@ def visible_gpus(
 
 
 def all_gpus() -> list[str]:
-    """All GPUs of this machine that NVIDIA's driver tells of; slices (MIG) where one has any."""
+    """Return all GPUs that NVIDIA's driver lists; the slices of a GPU that has some (MIG)."""
     try:
         listed = subprocess.run(
             ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_SECONDS, check=True
@@ -108,7 +108,7 @@ def all_gpus() -> list[str]:
 
 
 def parse_listed(text: str) -> list[str]:
-    """UUIDs in what `nvidia-smi -L` prints; of a GPU that is in slices, those of the slices."""
+    """Return the UUIDs in the output of `nvidia-smi -L`; of a sliced GPU, those of the slices."""
     gpus: list[str] = []
     for match in re.finditer(r"UUID: ((GPU|MIG)-[^)\s]+)\)", text):
         if match[2] == "MIG" and gpus and gpus[-1].startswith("GPU-"):
@@ -118,7 +118,7 @@ def parse_listed(text: str) -> list[str]:
 
 
 def gpu_lines(gpus: Sequence[str]) -> list[str]:
-    """For pytest's header, how the workers share GPUs; nothing where there is one."""
+    """Return the line of pytest's header on how workers share GPUs; none for a single GPU."""
     if len(gpus) < 2:
         return []
     return [f"grb GPUs: one for each worker in turn, of {', '.join(gpus)}"]

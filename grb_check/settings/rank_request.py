@@ -43,19 +43,23 @@ def rank_request(settings: Settings) -> RankRequest:
         group = Group(label, case.dataset, case.difficulty, several=bool(case.model))
         planned.setdefault(group, []).append(case)
     _check_limits(settings, list(planned))
-    origins = settings.origins
-    asked = {origins["grb_rank_against"], origins["grb_min_rank"]}
-    selected_now = any(origins[each] == COMMAND_LINE for each in SELECTING)
     return RankRequest(
         models=settings.comparison_models,
         limits=settings.rank_limits,
-        optional=COMMAND_LINE not in asked and selected_now,
+        optional=is_optional(settings.origins),
         planned=planned,
         sources=settings.datasets,
         places=settings.places,
         gate=settings.gate,
         shard=settings.shard,
     )
+
+
+def is_optional(origins: Mapping[str, str]) -> bool:
+    """Whether the ini file asks for ranks, and the command line for cases that it may not know."""
+    asked = {origins.get("grb_rank_against"), origins.get("grb_min_rank")}
+    selected_now = any(origins.get(each) == COMMAND_LINE for each in SELECTING)
+    return COMMAND_LINE not in asked and selected_now
 
 
 def _check_limits(settings: Settings, groups: Sequence[Group]) -> None:

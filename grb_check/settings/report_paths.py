@@ -26,8 +26,13 @@ class Outputs:
         Raises:
             UsageError: a path is a folder, its folder cannot be written to, or two are the same.
         """
-        paths = {each.name: getattr(self, each.name) for each in fields(self)}
-        check_all("--grb-", {name: path for name, path in paths.items() if path is not None})
+        check_all("--grb-", self.paths)
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The paths of the reports that are wanted, by kind."""
+        every = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: path for name, path in every.items() if path is not None}
 
     def refuse(self, kept: Path, prefix: str) -> None:
         """Keep the reports off the baseline.

@@ -16,16 +16,14 @@ from grb_check.cases.attack_registry import Roster
 from grb_check.cases.case import (
     DIFFICULTIES,
     SCENARIOS,
-    WHOLE,
     Case,
     NodeId,
     at_budgets,
     attack_order,
     check_repeats,
     expand,
-    keep_matching,
     known_attacks,
-    on_graphs,
+    select,
 )
 from grb_check.cases.shards import Shard, parse_shard
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite, check_graph_sets
@@ -82,14 +80,8 @@ class Settings:
 
     def cases(self) -> list[Case]:
         """The selected cases in order; of sets of graphs those that such a set can have."""
-        every: list[Case] = []
-        for label in self.labels:
-            for source in self.datasets:
-                levels, attacks = self.difficulties, self.attacks
-                if source.of_graphs:
-                    levels, attacks = (WHOLE,), tuple(filter(on_graphs, attacks))
-                every += expand([label], [source.name], levels, attacks)
-        return keep_matching(every, self.patterns)
+        datasets = {source.name: source.of_graphs for source in self.datasets}
+        return select(self.labels, datasets, self.difficulties, self.attacks, self.patterns)
 
     def source(self, dataset: str) -> Source:
         """Where the dataset of that name comes from; unselected ones are looked up."""

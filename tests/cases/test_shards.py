@@ -75,13 +75,13 @@ def test_a_plan_has_the_parts_cases_in_order_and_a_digest_of_the_cut() -> None:
     assert [each.attack for each in parts[1].own] == ["a3", "a1"]
     assert parts[0].digest == parts[1].digest
     assert parts[0].cases == tuple(cases)
-    assert parts[0].shard_record() == {"index": 1, "count": 2, "plan": parts[1].digest}
+    assert parts[0].shard == Shard(1, 2)
     seconds = {case.id: 1.0 for case in cases} | {cases[0].id: 9.0}
     assert plan(cases, Shard(1, 2), seconds).digest != parts[0].digest
     assert plan(cases, Shard(1, 3), {}).digest != parts[0].digest
     whole = plan(cases, None, {})
     assert whole.own == whole.cases
-    assert whole.shard_record() is None
+    assert (whole.shard, whole.digest) == (None, "")
 
 
 def test_the_cut_does_not_depend_on_the_hash_seed() -> None:

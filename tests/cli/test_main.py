@@ -152,10 +152,10 @@ def test_the_advised_command_works(
     ("arguments", "message"),
     [
         (["info", "http://127.0.0.1/x.zip"], "a URL is not a dataset"),
-        (["info", "planetoid-cora", "--data=~nobody/x"], "is no folder"),
+        (["info", "planetoid-cora", "--data=~nobody/x"], "is not a directory"),
         (["info", "grb-coar"], "did you mean grb-cora?"),
         (["info", "grb-cora"], "python -m grb_check fetch grb-cora"),
-        (["info", "synthetic-cora", "--data", "nowhere"], "--data: 'nowhere' is no folder"),
+        (["info", "synthetic-cora", "--data", "nowhere"], "--data: 'nowhere' is not a directory"),
         (["fetch", "grb-cora", "--source", "ftp://x/y.zip"], "source 'ftp://x/y.zip'"),
         (["fetch", "grb-cora", "--source", "http://127.0.0.1:9/x.zip"], "127.0.0.1"),
     ],

@@ -290,7 +290,7 @@ def test_shrinking_says_and_keeps_what_is_left(home: Path, replay) -> None:
         (["kept.npz", "--grb-model", "replayed_models"], 4, "has not the form"),
         (["kept.npz", "--grb-model-args", "neighbours"], 4, "is not name=value"),
         (["kept.npz", "--grb-dataset", "no-such"], 4, "no such name"),
-        (["kept.npz", "--grb-data", "no-such"], 4, "is no folder"),
+        (["kept.npz", "--grb-data", "no-such"], 4, "is not a directory"),
         (["kept.npz", "--grb-device", "cuda:99"], 4, "cannot be used here"),
         (["kept.npz", "--grb-model", "replayed_models:gone"], 125, "has no attribute 'gone'"),
         (["kept.npz", "--grb-model", "gone:build"], 125, "there is no module gone"),
@@ -335,7 +335,7 @@ def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
     write(home / "fixture.npz", replace(kept, model=replace(kept.model, target="", name="Net")))
     code, lines = replay("fixture.npz")
     assert code == 4
-    assert "name a function that makes it with --grb-model" in lines[-1]
+    assert "name a factory of it with --grb-model" in lines[-1]
     assert replay("fixture.npz", "--grb-model", "replayed_models:build")[0] == 1
 
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from grb_check.failures.counter_example_text import lines, summary
+import msgspec
+from msgspec.structs import replace
 
-RECORD = {
-    "repeat": 1,
-    "units_before": 1200,
-    "units_after": 27,
-    "clean": 0.8,
-    "attacked": 0.5,
-    "drop": 0.375,
-    "limit": 0.3,
-    "minimal": True,
-    "tests": 40,
-    "added_edges": [[0, 9]],
-    "removed_edges": [[1, 2], [1, 3]],
-    "injected": [{"node": 0, "links": list(range(22))}, {"node": 1, "links": []}],
-    "modified_nodes": [7],
-    "flipped": [{"target": each, "class": 1, "before": 1, "after": 0} for each in range(21)],
-}
+from grb_check.failures.counter_example_text import CounterExample, lines, summary
+
+FOUND = msgspec.convert(
+    {
+        "repeat": 1,
+        "units_before": 1200,
+        "units_after": 27,
+        "clean": 0.8,
+        "attacked": 0.5,
+        "drop": 0.375,
+        "limit": 0.3,
+        "minimal": True,
+        "tests": 40,
+        "added_edges": [[0, 9]],
+        "removed_edges": [[1, 2], [1, 3]],
+        "injected": [{"node": 0, "links": list(range(22))}, {"node": 1, "links": []}],
+        "modified_nodes": [7],
+        "flipped": [{"target": each, "class": 1, "before": 1, "after": 0} for each in range(21)],
+    },
+    CounterExample,
+)
 
 
 def test_one_line_counts_every_part() -> None:
@@ -28,11 +34,11 @@ def test_one_line_counts_every_part() -> None:
         "1 edge added, 2 edges removed, 2 injected nodes, 22 links, 1 node with modified features"
     )
     line = f"smallest counter-example: 27 of 1,200 changes ({counts}): drop 37.5% > 30.0%"
-    assert summary(RECORD) == line
-    assert summary({**RECORD, "minimal": False}) == (
+    assert summary(FOUND) == line
+    assert summary(replace(FOUND, minimal=False)) == (
         f"{line}; the search was stopped early, there may be a smaller one"
     )
-    assert summary({**RECORD, "units_after": 0, "drop": 0.0, "limit": -0.1}) == (
+    assert summary(replace(FOUND, units_after=0, drop=0.0, limit=-0.1)) == (
         "smallest counter-example: none; without any change the drop of 0.0% is over -10.0%"
     )
 
@@ -40,7 +46,7 @@ def test_one_line_counts_every_part() -> None:
 def test_all_of_it_is_shown_but_for_what_is_too_long() -> None:
     """Twenty of a kind, and the number of the others."""
     links = ", ".join(map(str, range(20)))
-    assert lines(RECORD) == [
+    assert lines(FOUND) == [
         "repeat 2: 27 of 1,200 changes, 1-minimal after 40 trials",
         "clean 80.0% -> attacked 50.0%, drop 37.5% > 30.0%",
         "edges added: 1",
@@ -57,4 +63,4 @@ def test_all_of_it_is_shown_but_for_what_is_too_long() -> None:
         *(f"  node {each} (class 1): 1 -> 0" for each in range(20)),
         "  ... and 1 more",
     ]
-    assert "  graph 0 (class 1): 1 -> 0" in lines(RECORD, "graph")
+    assert "  graph 0 (class 1): 1 -> 0" in lines(FOUND, "graph")

@@ -23,9 +23,9 @@ from grb_check.failures.counter_examples import (
     Smallest,
     _linked,
     _part,
+    counter_example,
     hardest,
     smallest,
-    to_record,
 )
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Limits
@@ -327,17 +327,17 @@ def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
     assert hardest(figures, Limits()) == 1
 
 
-def test_a_record_is_of_builtin_types_and_holds_all_of_it() -> None:
+def test_the_counter_example_in_reports_is_complete() -> None:
     """Injected nodes are numbered as in the attacked graph and have all their links."""
     found = checked(replay(), injection(), 0.1)
-    record = to_record(found, NODES)
+    shown = counter_example(found, NODES)
     part = found.perturbation
     numbers = [NODES + place for place in range(part.injected_x.shape[0])]
-    assert [each["node"] for each in record["injected"]] == numbers
-    links = sum(len(each["links"]) for each in record["injected"])
-    assert links == part.injected_edges.shape[1] == record["units_after"]
-    lost = [each for each in record["flipped"] if each["before"] == each["class"]]
-    assert record["flipped"][: len(lost)] == lost
-    net = len(lost) - sum(each["after"] == each["class"] for each in record["flipped"])
+    assert [each.node for each in shown.injected] == numbers
+    links = sum(len(each.links) for each in shown.injected)
+    assert links == part.injected_edges.shape[1] == shown.units_after
+    lost = [each for each in shown.flipped if each.before == each.label]
+    assert list(shown.flipped[: len(lost)]) == lost
+    net = len(lost) - sum(each.after == each.label for each in shown.flipped)
     assert net == round((found.clean - found.attacked) * TARGETS.numel())
-    assert type(record["drop"]) is float
+    assert type(shown.drop) is float

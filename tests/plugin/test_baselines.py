@@ -94,7 +94,7 @@ def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) ->
         assert f'name="grb.baseline.{name}"' in written
     record = json.loads((project.path / "out.json").read_text())
     assert record["baseline"]["tests"] == 2
-    assert record["baseline"]["together"][0]["name"] == "tiny"
+    assert record["baseline"]["together"][0]["dataset"] == "tiny"
     compared = record["cases"][0]["verdict"]["comparison"]
     assert compared["unit"] == "repeats"
     assert compared["alpha"] == pytest.approx(0.05 * 0.2 / 2)

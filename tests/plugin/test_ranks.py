@@ -82,7 +82,8 @@ def test_the_standing_on_a_leaderboard_is_in_every_report(ranked: pytest.Pyteste
         assert own["grb.rank_after"] == "GAT+LN 1.0000"
         assert own["grb.rank_before"] == "R-GCN 0.0000"
     record = json.loads((ranked.path / "out.json").read_text())
-    (standing,) = record["ranks"]["standings"]
+    (place,) = record["ranks"]["standings"]
+    standing = place["standing"]
     assert (standing["rank"], standing["competitors"], standing["attack"]) == (2, 3, "")
     assert standing["missing"] == ["injection/pgd"]
     assert [case["standings"][0]["rank"] for case in record["cases"]] == [2, 2]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from outcome_factory import CASE
-from record_factory import entry, measured, record
+from record_factory import entry, measured, record, run_record
 
 from grb_check.cases.case import Case
 from grb_check.ranking.averages import averages
-from grb_check.reports.records import rows_of
+from grb_check.reports.record import rows_of
 
 CASES = [replace(CASE, attack=name) for name in ("rnd", "fgsm", "pgd")]
 DROPS = (0.1, 0.4, 0.5)
@@ -22,7 +22,7 @@ def entries(cases: list[Case] = CASES) -> list[dict[str, object]]:
 
 def test_the_accuracy_without_attack_is_part_of_them() -> None:
     """Clean 80 %, attacked 72, 48 and 40 %: by hand."""
-    (found,) = averages(rows_of(record(entries())))
+    (found,) = averages(rows_of(run_record(record(entries())).cases))
     assert (found.dataset, found.difficulty, found.budget) == ("synthetic-cora", "easy", None)
     assert found.attacks == 3
     assert found.clean.mean == pytest.approx(0.8)
@@ -36,19 +36,19 @@ def test_the_accuracy_without_attack_is_part_of_them() -> None:
 def test_a_case_without_figures_leaves_no_average() -> None:
     """It may be the strongest attack."""
     broken = entry(replace(CASE, attack="tdgia"), None)
-    assert averages(rows_of(record([*entries(), broken]))) == []
+    assert averages(rows_of(run_record(record([*entries(), broken])).cases)) == []
 
 
 def test_a_skipped_case_and_a_test_of_the_user_are_left_out() -> None:
     """A skipped case was not requested; a user's test may measure something else."""
     skipped = entry(replace(CASE, attack="tdgia"), None, result="skip")
     own = entry(CASE, measured(CASE, 0.9), node_id="tests/test_own.py::test_mine")
-    (found,) = averages(rows_of(record([*entries(), skipped, own])))
+    (found,) = averages(rows_of(run_record(record([*entries(), skipped, own])).cases))
     assert found.attacks == 3
 
 
 def test_budgets_are_separate_and_worst_is_not_an_attack() -> None:
     """Attacks with different budgets cannot be compared; `worst` is made of the others."""
     cases = [replace(CASE, attack=name) for name in ("pgd+budget=0.02", "pgd+budget=0.05", "worst")]
-    found = averages(rows_of(record(entries(cases))))
+    found = averages(rows_of(run_record(record(entries(cases))).cases))
     assert [(each.budget, each.attacks) for each in found] == [(0.02, 1), (0.05, 1)]

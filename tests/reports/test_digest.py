@@ -7,23 +7,36 @@ from typing import Any
 
 import pytest
 from junit_files import suites
+from msgspec.structs import replace as replace_fields
 from outcome_factory import CASE
-from record_factory import HOSTILE, compared, entry, measured, record, rich
+from record_factory import (
+    HOSTILE,
+    baseline,
+    compared,
+    entry,
+    joint,
+    measured,
+    record,
+    rich,
+    run_record,
+    view,
+)
 
-from grb_check.reports.digest import Digest, digest, gate_lines, place_line
+from grb_check.reports.digest import Digest, gate_lines
 from grb_check.reports.html.page import page_text
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.plain import SHOWN
+from grb_check.reports.rank_words import place_line
 
 
 def of(*cases: dict[str, Any], **changes: Any) -> Digest:
-    return digest(record(cases, **changes))
+    return view(record(cases, **changes))
 
 
 def test_the_headline_counts_every_case_once() -> None:
     """Failed, in error, lost (of the user's own tests too), inconclusive, skipped, passed."""
-    found = digest(rich())
+    found = view(rich())
     assert found.headline == (
         "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 inconclusive, "
         "1 skipped"
@@ -49,13 +62,13 @@ def test_no_case_is_not_green() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"together": [{"name": "d", "result": "fail", "text": "worse"}]}, "all cases of d"),
+        ({"together": [joint("d", "fail")]}, "all cases of d"),
         ({"written": True, "asked": False, "path": "base.json"}, "there was no baseline"),
     ],
 )
 def test_what_fails_beside_the_cases_is_told(changes: dict[str, Any], words: str) -> None:
     """All cases together against the baseline; a baseline that was just written."""
-    found = of(entry(CASE, measured(CASE, 0.1)), baseline={"together": [], **changes})
+    found = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
     assert [words in text for text in found.further] == [True]
     assert not found.green
 
@@ -86,7 +99,7 @@ def test_what_is_open_has_not_broken() -> None:
 def test_a_verdict_on_all_cases_stands_in_one_suite() -> None:
     """That of the built-in cases, where a test of the user's has another model."""
     mine = entry(CASE, measured(CASE, 0.1, model="mine"), node_id="tests/test_own.py::test_mine")
-    together = {"together": [{"name": CASE.dataset, "result": "pass", "text": "fine"}]}
+    together = baseline(together=[joint(CASE.dataset, "pass")])
     found = of(entry(CASE, measured(CASE, 0.1)), mine, baseline=together)
     counts = {each.name: each.tests for each in suites(junit_text([found]))}
     assert counts == {f"gcn on {CASE.dataset}": 2, f"mine on {CASE.dataset}": 1}
@@ -94,13 +107,13 @@ def test_a_verdict_on_all_cases_stands_in_one_suite() -> None:
 
 def test_a_baseline_that_was_to_be_written_is_fine() -> None:
     """`--grb-update-baseline` asked for it."""
-    written = {"together": [], "written": True, "asked": True, "path": "base.json"}
+    written = baseline(written=True, asked=True)
     assert of(entry(CASE, measured(CASE, 0.1)), baseline=written).green
 
 
 def test_the_farthest_beyond_its_limit_comes_first() -> None:
     """Then errors, then what was lost."""
-    found = digest(rich()).bad
+    found = view(rich()).bad
     severity = [line.severity for line in found if line.status == "fail"]
     assert severity == sorted(severity, reverse=True)
     assert found[0].excess > 0
@@ -109,7 +122,7 @@ def test_the_farthest_beyond_its_limit_comes_first() -> None:
 
 def test_the_first_line_says_why() -> None:
     """The gate's words, an exception's, the baseline's; nothing where all is well."""
-    lines = {line.row.case.id: line for line in digest(rich()).lines}
+    lines = {line.row.case.id: line for line in view(rich()).lines}
     start = "synthetic-cora/"
     assert lines[f"{start}easy/injection/fgsm"].first.startswith("drop 42.1% > limit 30.0%")
     assert lines[f"{start}hard/modification/prbcd"].first == "RuntimeError: the model's own fault"
@@ -144,17 +157,19 @@ def test_no_text_can_break_a_report() -> None:
 
 def test_places_and_limits_in_words() -> None:
     """As below the table on the terminal."""
-    made = rich()
-    first, second = made["ranks"]["standings"]
+    made = run_record(rich())
+    first, second = made.ranks.standings
     assert place_line(first, several=False).startswith("rank on synthetic-cora/easy: 22nd of 27")
     assert place_line(second, several=True) == (
         "no rank of gcn on synthetic-cora/hard: 1 of 5 cases has no figures"
     )
     limits = [("drop at most 30.0%", "command line")]
-    assert gate_lines({**made, "baseline": None}) == limits
+    assert gate_lines(replace_fields(made, baseline=None)) == limits
     held = ("loss of at most 2 points, where the baseline has the case", "")
     assert gate_lines(made) == [*limits, held]
-    assert gate_lines({**made, "baseline": {"margin": 2.0, "written": True}}) == limits
+    assert made.baseline is not None
+    written = replace_fields(made, baseline=replace_fields(made.baseline, written=True))
+    assert gate_lines(written) == limits
 
 
 def test_a_case_whose_worker_died_is_lost_once() -> None:

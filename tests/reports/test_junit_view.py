@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from junit_files import complaints, properties, results, suites
 from outcome_factory import CASE
-from record_factory import HOSTILE, entry, many, measured, record, rich
+from record_factory import HOSTILE, baseline, entry, many, measured, record, rich, view
 
 from grb_check.cases.case import Case
-from grb_check.reports.digest import digest
 from grb_check.reports.junit_view import junit_text
 
 
 def text(made: dict[str, Any]) -> str:
-    return junit_text([digest(made)])
+    return junit_text([view(made)])
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +107,7 @@ def test_models_and_datasets_have_suites_of_their_own() -> None:
 
 def test_a_baseline_that_was_written_unasked_is_a_failure() -> None:
     """As in the run, so that a person commits it."""
-    about = {"path": "base.json", "written": True, "asked": False, "together": []}
+    about = baseline(written=True)
     found = results(suites(text(record([entry(CASE, measured(CASE, 0.1))], baseline=about)))[0])
     assert found["grb.synthetic-cora", "baseline"] == ["Failure"]
 
@@ -126,7 +125,7 @@ def test_several_tests_of_one_case_have_several_names() -> None:
 def test_several_runs_stand_beside_each_other() -> None:
     """Named after their files, so that no case hides another."""
     made = rich()
-    document = junit_text([digest(made, "one"), digest(made, "two")])
+    document = junit_text([view(made, "one"), view(made, "two")])
     assert complaints(document) == []
     assert [each.name for each in suites(document)] == [
         "one: synthetic-cora",

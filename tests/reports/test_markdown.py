@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome_factory import CASE
-from record_factory import HOSTILE, compared, entry, many, measured, record, rich
+from record_factory import HOSTILE, compared, entry, many, measured, record, rich, view
 
 from grb_check.cases.case import Case
-from grb_check.reports.digest import digest
 from grb_check.reports.markdown import LIMIT, block, markdown_text, span
 
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
@@ -26,7 +25,7 @@ def test_a_run_that_passed_is_short() -> None:
         [entry(case, measured(case, drop)) for case, drop in zip(cases, (0.1, 0.25), strict=True)]
     )
     assert (
-        markdown_text([digest(made)])
+        markdown_text([view(made)])
         == """\
 ## ✅ Graph robustness: All 2 cases passed
 
@@ -53,7 +52,7 @@ Model: `gcn`
 - models: `gcn=mypkg:gcn`
 - suite: `smoke`, repeats: 3
 - limit: `drop at most 30.0% (command line)`
-- `grb_check 0.1.0, python 3.11.7, platform Linux, torch 2.13.0`
+- `grb_check 0.1.0, python 3.11.7, torch 2.13.0, pytest 9.2.0, platform Linux`
 
 </details>
 """  # noqa: E501
@@ -62,7 +61,7 @@ Model: `gcn`
 
 def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
     """Message, counter-example and replay in a block; then tables and the baseline."""
-    text = markdown_text([digest(rich())])
+    text = markdown_text([view(rich())])
     assert text.startswith("## ❌ Graph robustness: 4 of 16 cases passed; 7 failed")
     assert text.index("What broke") < text.index("Drops on") < text.index("### Baseline")
     assert (
@@ -79,7 +78,7 @@ def test_a_long_run_fits_into_a_comment_and_says_what_was_cut() -> None:
     cases = [Case("d", "easy", "injection", f"attack-{number}") for number in range(400)]
     long = compared("inconclusive", text="x" * 400)
     made = record([entry(case, measured(case, 0.5), comparison=long) for case in cases])
-    text = markdown_text([digest(made)])
+    text = markdown_text([view(made)])
     assert LIMIT - 2_000 < len(text.encode()) <= LIMIT < COMMENT
     assert re.search(r"\*\d+ (lines|attacks) more did not fit here\.\*", text)
 
@@ -87,14 +86,14 @@ def test_a_long_run_fits_into_a_comment_and_says_what_was_cut() -> None:
 @pytest.mark.parametrize("limit", [300, 1_000, 3_000, 10_000])
 def test_whatever_the_limit_it_is_kept(limit: int) -> None:
     """And what is cut is named."""
-    text = markdown_text([digest(rich())], limit)
+    text = markdown_text([view(rich())], limit)
     assert len(text.encode()) <= limit
     assert ("did not fit here" in text) == (limit < 10_000)
 
 
 def test_several_datasets_fold_their_tables() -> None:
     """Each with how many cases failed."""
-    text = markdown_text([digest(many())])
+    text = markdown_text([view(many())])
     assert text.count("<summary>80 cases, ") == 5
     assert text.count("<details>") == text.count("</details>")
     assert len(text.encode()) <= LIMIT
@@ -109,7 +108,7 @@ def test_names_and_messages_of_others_stand_in_code_alone() -> None:
             entry(CASE, None, message=f"{HOSTILE}\n```\n@someone"),
         ]
     )
-    lines = markdown_text([digest(made)]).splitlines()
+    lines = markdown_text([view(made)]).splitlines()
     fence = ""
     for line in lines:
         if fence or line.startswith("```"):

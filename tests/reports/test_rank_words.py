@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -10,20 +9,18 @@ import pytest
 from grb_check.gate.rank_limits import Group, RankLimit
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
-from grb_check.ranking.run_ranks import GroupStandings, Ranking
+from grb_check.ranking.run_ranks import GroupStandings, Ranking, Ranks
 from grb_check.ranking.standing import Neighbour, Standing
 from grb_check.reports.rank_words import (
     case_properties,
-    group_records,
+    comparison_line,
     ordinal,
-    ranking_lines,
-    ranking_records,
+    place_line,
     sentence,
-    standing_lines,
     suite_properties,
     verdict_message,
-    verdict_record,
 )
+from grb_check.reports.recording import ranks_record
 
 STANDING = Standing(
     board="zoo",
@@ -49,6 +46,12 @@ RANKING = Ranking(
 )
 
 
+def lines(group: GroupStandings) -> list[str]:
+    """The standings of a group in words."""
+    record = ranks_record([], Ranks(groups=(group,)), [])
+    return [place_line(each, group.group.several) for each in record.standings]
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (12, "12th"), (21, "21st"), (111, "111th")],
@@ -59,18 +62,17 @@ def test_ordinals(number: int, text: str) -> None:
 
 
 def test_a_line_says_rank_neighbours_and_figure() -> None:
-    """The model is named if a run has several."""
+    """The model is named where a run has several."""
     told = "3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)"
-    assert standing_lines([GROUP]) == [f"rank on grb-cora/full: {told}"]
-    assert standing_lines([SEVERAL]) == [f"rank of net on grb-cora/full: {told}"]
-    assert standing_lines([NONE]) == ["no rank of net on grb-cora/full: it was ill"]
-    assert standing_lines([replace(NONE, seen=False)]) == []
+    assert lines(GROUP) == [f"rank on grb-cora/full: {told}"]
+    assert lines(SEVERAL) == [f"rank of net on grb-cora/full: {told}"]
+    assert lines(NONE) == ["no rank of net on grb-cora/full: it was ill"]
 
 
-def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None:
-    """GRB's settings, our perturbations, and which share of the attacks is missing."""
+def test_a_published_leaderboard_says_what_is_whose() -> None:
+    """Settings theirs, perturbations ours; and that attacks are missing."""
     published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
-    assert standing_lines([replace(GROUP, standings=(published,))]) == [
+    assert lines(replace(GROUP, standings=(published,))) == [
         "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
         "R-GCN 80.4% (weighted accuracy 80.9% over 3 of 5 attacks, theirs from mean accuracies and "
         "so a little too high; settings GRB's, perturbations ours)"
@@ -82,7 +84,7 @@ def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None
     [(False, True, "before R-GCN"), (True, False, "after SGCN+LN"), (False, False, "level with")],
 )
 def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
-    """Or none, if all are equal."""
+    """Or none, where all are equal."""
     end = replace(
         STANDING,
         better=STANDING.better if better else None,
@@ -92,7 +94,7 @@ def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
 
 
 def test_properties_hold_rank_competitors_and_neighbours() -> None:
-    """Builtin types; properties of further leaderboards contain their name."""
+    """Plain types; further leaderboards of a case have their name in the property's."""
     other = replace(STANDING, board="mine", rank=1, better=None)
     assert case_properties([STANDING, other]) == [
         ("grb.rank", 3),
@@ -106,7 +108,8 @@ def test_properties_hold_rank_competitors_and_neighbours() -> None:
     ]
     assert case_properties([]) == []
     under = replace(RANKING, attack="injection/rnd")
-    assert suite_properties([SEVERAL, NONE], [RANKING, under]) == {
+    ranks = Ranks(groups=(SEVERAL, NONE), rankings=(RANKING, under))
+    assert suite_properties(ranks_record([], ranks, [])) == {
         "grb.rank.zoo.net@grb-cora/full": (
             "3 of 17, 0.8090, after SGCN+LN 0.8120, before R-GCN 0.8040"
         ),
@@ -116,21 +119,12 @@ def test_properties_hold_rank_competitors_and_neighbours() -> None:
 
 
 def test_models_are_listed_with_shared_ranks() -> None:
-    """By weighted accuracy; the other reports have those under each attack."""
-    under = replace(RANKING, attack="injection/rnd")
-    assert ranking_lines([RANKING, under]) == [
+    """The best first."""
+    (comparison,) = ranks_record([], Ranks(rankings=(RANKING,)), []).comparisons
+    assert comparison_line(comparison) == (
         "models on grb-cora/full by weighted accuracy over 2 attacks: 1. a 80.0%, 1. b 80.0%, "
         "3. c 70.0%"
-    ]
-
-
-def test_records_are_json() -> None:
-    """A model that is not ranked has the reason."""
-    first, second = json.loads(json.dumps(group_records([GROUP, NONE])))
-    assert (first["model"], first["rank"], first["better"]["name"]) == ("net", 3, "SGCN+LN")
-    assert (second["rank"], second["reason"]) == (None, "it was ill")
-    (record,) = json.loads(json.dumps(ranking_records([RANKING])))
-    assert record["models"][2] == {"rank": 3, "name": "c", "accuracy": 0.7}
+    )
 
 
 VERDICT = RankVerdict(
@@ -166,7 +160,7 @@ VERDICT = RankVerdict(
     ],
 )
 def test_a_verdict_says_rank_and_limit_or_the_reason(verdict: RankVerdict, message: str) -> None:
-    """The same in terminal and JSON."""
+    """In terminal and JSON alike."""
     assert verdict_message(verdict) == message
-    record = verdict_record(verdict)
-    assert (record["group"], record["limit"], record["message"]) == ("grb-cora/full", 2, message)
+    (record,) = ranks_record([], Ranks(), [verdict]).verdicts
+    assert (record.group, record.limit, record.message) == ("grb-cora/full", 2, message)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+import msgspec
 from outcome_factory import CASE, finding, outcome
+from record_factory import ENVIRONMENT, SETTINGS
 
-from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.expected_cases import Ledger
 from grb_check.cases.outcomes import Outcome
-from grb_check.datasets import Places
+from grb_check.cases.shards import Plan
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.run_ranks import Ranks
 from grb_check.ranking.standing import Standing
 from grb_check.reports import terminal
-from grb_check.settings.report_paths import Outputs
-from grb_check.settings.settings import Settings
+from grb_check.reports.digest import digest
+from grb_check.reports.record import RunSettings
+from grb_check.reports.recording import record_of
 
 
 class Screen:
@@ -34,38 +37,28 @@ class Screen:
 def shown(
     *entries: tuple[Case, Outcome | None], gate: Gate | None = None, ranks: Ranks | None = None
 ) -> list[str]:
-    gate = gate or Gate()
     ledger = Ledger()
     for case, made in entries:
-        record = {"case": asdict(case), "outcome": None, "verdict": None}
+        fields = {"case": asdict(case), "outcome": None, "verdict": None}
         result = "error"
         if made is not None:
-            verdict = judge(made, gate)
-            record |= {"outcome": made.to_dict(), "verdict": asdict(verdict)}
+            verdict = judge(made, gate or Gate())
+            fields |= {"outcome": made.to_dict(), "verdict": asdict(verdict)}
             result = "pass" if verdict.passed else "fail"
-        ledger.enter(case.id, record, result, "")
-    screen = Screen()
-    rows: list[Row] = ledger.rows
-    terminal.write_table(screen, rows, no_models(), ranks or Ranks())  # type: ignore[arg-type]
-    return screen.lines
-
-
-def no_models() -> Settings:
-    return Settings(
-        models=(),
-        suite="smoke",
-        datasets=(),
-        difficulties=(),
-        attacks=(),
-        patterns=(),
-        repeats=1,
-        gate=Gate(),
-        places=Places(),
-        store=None,
-        device="cpu",
-        outputs=Outputs(),
-        origins={},
+        ledger.enter(node_id_of(case), fields, result, "")  # type: ignore[arg-type]
+    record = record_of(
+        msgspec.convert(SETTINGS, RunSettings),
+        ledger.rows,
+        missing=(),
+        plan=Plan(),
+        ranks=ranks or Ranks(),
+        verdicts=(),
+        baseline=None,
+        environment=ENVIRONMENT,
     )
+    screen = Screen()
+    terminal.write_run(screen, digest(record))
+    return screen.lines
 
 
 def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
@@ -110,7 +103,9 @@ def test_ranks_under_each_attack_are_a_column_of_the_table() -> None:
         attacks=1,
         missing=(),
     )
-    ranks = Ranks(of_cases={CASE.id: (standing,), dice.id: ()}, notes=("said once",))
+    ranks = Ranks(
+        of_cases={node_id_of(CASE): (standing,), node_id_of(dice): ()}, notes=("said once",)
+    )
     reference = [(0.8, 0.6)]
     lines = shown(
         (CASE, outcome([(0.8, 0.6)], reference)),

@@ -7,10 +7,9 @@ import warnings
 from pathlib import Path
 
 import pytest
-from record_factory import record, rich
+from record_factory import record, rich, view
 
-from grb_check.reports.written import ReportWarning, write
-from grb_check.settings.report_paths import Outputs
+from grb_check.reports.written import ReportWarning, write_run
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_report_goes_where_it_is_wanted(tmp_path: Path) -> None:
     """All from one record; nothing else is written."""
     paths = {name: tmp_path / name for name in ("json", "junit", "html", "markdown")}
-    write(Outputs(**paths), rich())
+    write_run(paths, view(rich()))
     assert json.loads(paths["json"].read_text())["grb_check"] == "0.1.0"
     starts = {"junit": "<?xml", "html": "<!doctype html>", "markdown": "## "}
     for name, start in starts.items():
@@ -36,7 +35,7 @@ def test_each_report_goes_where_it_is_wanted(tmp_path: Path) -> None:
 
 def test_the_summary_is_appended_under_github_actions(summary: Path) -> None:
     """Below what other tools wrote there."""
-    write(Outputs(), rich())
+    write_run({}, view(rich()))
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("# Of another tool\n\n## ❌ Graph robustness: 4 of 16 cases")
 
@@ -45,9 +44,9 @@ def test_elsewhere_and_without_cases_there_is_no_summary(
     summary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tool that sets the one variable is not GitHub; a run of other tests has nothing to say."""
-    write(Outputs(), record([]))
+    write_run({}, view(record([])))
     monkeypatch.setenv("GITHUB_ACTIONS", "false")
-    write(Outputs(), rich())
+    write_run({}, view(rich()))
     assert summary.read_text() == "# Of another tool\n"
 
 
@@ -58,6 +57,6 @@ def test_a_summary_that_cannot_be_written_is_a_warning(
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none" / "summary.md"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
-        write(Outputs(), rich())
+        write_run({}, view(rich()))
     assert [each.category for each in caught] == [ReportWarning]
     assert "No such file" in str(caught[0].message)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Shard
 from grb_check.files.whole import shown
-from grb_check.gate.baselines.baseline import ALPHA, Baseline, JointComparison, is_own_test, key_of
+from grb_check.gate.baselines.baseline import Baseline, JointComparison, is_own_test, key_of
 from grb_check.gate.baselines.compare import why_incomparable
 from grb_check.gate.baselines.files import entry_of
 
@@ -42,25 +41,6 @@ class BaselineResult:
     def where(self) -> str:
         """The path of the file, relative to the working directory if it lies below that."""
         return shown(self.baseline.path)
-
-    def record(self) -> dict[str, Any]:
-        """Return builtin types, for the run record."""
-        return {
-            "path": self.where,
-            "margin": self.baseline.margin,
-            "alpha": ALPHA,
-            "tests": len(self.baseline.entries),
-            "digest": self.baseline.digest,
-            "written": self.written is not None,
-            "asked": self.baseline.requested,
-            "unused": list(self.unused),
-            "together": [
-                {"name": each.name, "model": each.model, "dataset": each.dataset}
-                | asdict(each.comparison)
-                for each in self.joint
-            ],
-            "notes": list(self.notes),
-        }
 
 
 def baseline_result(

@@ -10,22 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
-from grb_check.cases.outcomes import Outcome
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
-from grb_check.ranking.averages import averages
 from grb_check.ranking.budget_curves import Curve
-from grb_check.ranking.lowest import deltas, lowest
-from grb_check.reports.digest import Digest, Line, compared, gate_lines, place_line
+from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, count, percent
+from grb_check.reports.rank_words import place_line
+from grb_check.reports.record import BaselineRecord, OutcomeRecord
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
+FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
 SETTING: Final = 1200  # characters shown of a setting
 
 
@@ -69,10 +67,10 @@ class Run:
     @property
     def version(self) -> str:
         """The version of grb_check that made the record."""
-        return str(self.digest.record["grb_check"])
+        return self.digest.record.release
 
     @property
-    def measured(self) -> list[tuple[Line, Outcome]]:
+    def measured(self) -> list[tuple[Line, OutcomeRecord]]:
         """The cases with figures."""
         return [(line, line.row.outcome) for line in self.digest.lines if line.row.outcome]
 
@@ -152,7 +150,7 @@ def _heat_maps(digest: Digest) -> dict[str, Any]:
 
 def _curves(digest: Digest) -> dict[str, Any]:
     groups: dict[tuple[str, str, str], list[Curve]] = {}
-    for curve in msgspec.convert(digest.record.get("curves") or (), tuple[Curve, ...]):
+    for curve in digest.record.curves:
         groups.setdefault((curve.model, curve.dataset, curve.difficulty), []).append(curve)
     plots = [
         (f"{digest.title_of((model, dataset))}, {difficulty}", plot(found))
@@ -163,66 +161,57 @@ def _curves(digest: Digest) -> dict[str, Any]:
 
 def _baseline(digest: Digest) -> dict[str, Any]:
     about, lines = digest.baseline, compared(digest)
-    fine = [line for line in lines if (line.comparison or {})["result"] in ("pass", "equal")]
+    fine = [line for line in lines if line.comparison and line.comparison.result in FINE]
     return {
-        "terms": _terms(about or {}) if about is not None or lines else [],
-        "together": (about or {}).get("together"),
+        "terms": _terms(about) if about is not None else [],
+        "together": about.together if about is not None else (),
         "open": [line for line in lines if line not in fine],
         "fine": fine,
-        "notes": (about or {}).get("notes"),
-        "unused": (about or {}).get("unused"),
+        "notes": about.notes if about is not None else (),
+        "unused": about.unused if about is not None else (),
     }
 
 
-def _terms(about: Mapping[str, Any]) -> list[str]:
+def _terms(about: BaselineRecord) -> list[str]:
     """Return what the run was compared with, and what counts as a regression, in sentences."""
-    told = []
-    if about.get("path"):
-        told.append(f"{'Written to' if about.get('written') else 'Compared with'} {about['path']}.")
-    if about.get("margin") is not None:
-        told.append(f"A loss of up to {about['margin']:g} points is no regression.")
-    if about.get("alpha") is not None:
-        tests = (about.get("tests") or 0) + len(about.get("together") or ())
-        shared = f", shared by {count(tests, 'test')}" if about.get("tests") else ""
-        told.append(f"False alarms of the whole run: {about['alpha']:.0%} at most{shared}.")
-    return told
+    tests = about.tests + len(about.together)
+    shared = f", shared by {count(tests, 'test')}" if about.tests else ""
+    return [
+        f"{'Written to' if about.written else 'Compared with'} {about.path}.",
+        f"A loss of up to {about.margin:g} points is no regression.",
+        f"False alarms of the whole run: {about.alpha:.0%} at most{shared}.",
+    ]
 
 
 def _ranks(digest: Digest) -> dict[str, Any]:
-    ranks = digest.record["ranks"]
-    standings, compared = ranks.get("standings", ()), ranks.get("comparisons", ())
+    ranks = digest.record.ranks
     return {
-        "limits": ranks.get("verdicts", ()),
-        "placed": [each for each in standings if each.get("rank") is not None],
+        "limits": ranks.verdicts,
+        "placed": [each for each in ranks.standings if each.standing is not None],
         "unplaced": [
             place_line(each, digest.several_models)
-            for each in standings
-            if each.get("rank") is None
+            for each in ranks.standings
+            if each.standing is None
         ],
-        "overall": [each for each in compared if not each["attack"]],
-        "by_attack": [each for each in compared if each["attack"]],
-        "notes": ranks.get("notes", ()),
+        "overall": [each for each in ranks.comparisons if not each.attack],
+        "by_attack": [each for each in ranks.comparisons if each.attack],
+        "notes": ranks.notes,
     }
 
 
 def _summary(digest: Digest) -> dict[str, Any]:
-    to = digest.record["settings"].get("delta_to", "")
-    known = {line.row.case.model for line in digest.lines}
-    low = {
-        (each.model, each.dataset, each.difficulty, each.budget): each
-        for each in lowest(digest.rows)
-    }
+    record = digest.record
+    low = {(each.model, each.dataset, each.difficulty, each.budget): each for each in record.lowest}
     tables: dict[str, list[Any]] = {}
-    for mean in averages([line.row for line in digest.lines]):
+    for mean in record.averages:
         strongest = low.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
         title = digest.title_of((mean.model, mean.dataset))
         tables.setdefault(title, []).append(
             (with_budget(mean.difficulty, mean.budget), mean, strongest)
         )
-    differences = delta_lines(deltas(digest.rows, to if to in known else ""))
     return {
         "tables": tables,
-        "differences": [each.replace(" +- ", " ± ") for each in differences],
+        "differences": [each.replace(" +- ", " ± ") for each in delta_lines(record.delta)],
     }
 
 
@@ -242,19 +231,19 @@ def _meaning(name: str) -> str:
 
 def _settings(digest: Digest) -> dict[str, Any]:
     record = digest.record
-    settings = record["settings"]
-    origins = settings.get("origins") or {}
+    settings = record.settings
     chosen = []
     for name, option in _SETTINGS.items():
-        value = settings.get(name)
-        if value not in (None, "", [], {}):
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            chosen.append((name.replace("_", " "), clipped(shown, SETTING), origins.get(option)))
+        value = getattr(settings, name)
+        if value not in ("", ()):
+            shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            origin = settings.origins.get(option)
+            chosen.append((name.replace("_", " "), clipped(shown, SETTING), origin))
     return {
-        "models": settings.get("models") or (),
+        "models": settings.models,
         "limits": gate_lines(record),
         "chosen": chosen,
-        "versions": {"grb_check": record["grb_check"], **record["environment"]},
+        "versions": record.environment,
         "data": {row.case.dataset: row.outcome for row in digest.rows if row.outcome},
     }
 
@@ -263,24 +252,23 @@ def _cases(digest: Digest) -> dict[str, Any]:
     if not digest.lines:
         return {}
     known = {line.row.node_id for line in digest.lines} | set(digest.unknown)
-    planned = digest.record.get("planned") or ()
-    elsewhere = sum(each["node_id"] not in known for each in planned)
+    elsewhere = sum(each.node_id not in known for each in digest.record.planned)
     return {"groups": digest.groups, "elsewhere": elsewhere}
 
 
 def _rank_tile(digest: Digest) -> list[Tile]:
     """The worst place on the first leaderboard."""
-    ranked = [each for each in digest.record["ranks"].get("standings", ()) if each.get("rank")]
-    ranked = [each for each in ranked if each["board"] == ranked[0]["board"]]
+    ranked = [found for each in digest.record.ranks.standings if (found := each.standing)]
+    ranked = [each for each in ranked if each.board == ranked[0].board]
     if not ranked or digest.several_models:
         return []
-    worst = max(ranked, key=lambda each: each["rank"] / each["competitors"])
-    where = f"{worst['board']}, {worst['dataset']}/{worst['difficulty']}"
-    return [Tile("Lowest rank", str(worst["rank"]), f"of {worst['competitors']} on {where}")]
+    worst = max(ranked, key=lambda each: each.rank / each.competitors)
+    where = f"{worst.board}, {worst.dataset}/{worst.difficulty}"
+    return [Tile("Lowest rank", str(worst.rank), f"of {worst.competitors} on {where}")]
 
 
 def _baseline_tile(digest: Digest) -> list[Tile]:
-    results = [line.comparison["result"] for line in digest.lines if line.comparison]
+    results = [line.comparison.result for line in digest.lines if line.comparison]
     if not results:
         return []
     unsure = results.count("inconclusive")

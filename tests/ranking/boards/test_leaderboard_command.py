@@ -132,7 +132,7 @@ def test_a_model_that_fails_makes_the_status_1(
         ("--device=cuda:99", "device 'cuda:99' cannot be used here"),
         (f"--out={__file__}", "--out"),
         (f"--store={__file__}/x", "--store"),
-        ("--data=nowhere", "--data: 'nowhere' is no folder"),
+        ("--data=nowhere", "--data: 'nowhere' is not a directory"),
     ],
 )
 def test_an_error_is_one_message(

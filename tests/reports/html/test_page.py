@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import cycle
@@ -14,9 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome_factory import CASE
-from record_factory import HOSTILE, SMALLEST, compared, entry, many, measured, record, rich
+from record_factory import (
+    HOSTILE,
+    SMALLEST,
+    baseline,
+    compared,
+    entry,
+    many,
+    measured,
+    record,
+    rich,
+    typed,
+    view,
+)
 
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, node_id_of
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.plain import fit
@@ -61,6 +73,7 @@ ATTRIBUTES = {
 }
 # Values of enumerated fields, and fields of fixed form: these stay as they are.
 LITERALS = {"pass", "fail", "error", "skip", "equal", "inconclusive", "incomparable", "new"}
+LITERALS |= {"grb", "inductive"}
 LITERALS |= {"black-box", "injection", "modification", "easy", "medium", "hard", "full"}
 FIXED = {"id", "node_id", "right_before", "right_after", "origins"}
 VOID = ("meta", "wbr")
@@ -110,12 +123,12 @@ class Reader(HTMLParser):
 
 
 def read(made: dict[str, Any]) -> Reader:
-    return Reader(page_text([digest(made)]))
+    return Reader(page_text([view(made)]))
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
     """Tags match, ids are unique, links have targets, nothing is loaded and nothing runs."""
-    page = page_text([digest(rich())])
+    page = page_text([view(rich())])
     found = Reader(page)
     assert found.open == []
     assert len(found.ids) == len(set(found.ids))
@@ -172,8 +185,7 @@ def test_everything_that_happened_is_reported(words: str) -> None:
 def test_text_from_outside_stays_text() -> None:
     """Names, messages, evidence and settings make no elements and hide nothing."""
     case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
-    smallest = {**SMALLEST, "flipped": [{**SMALLEST["flipped"][0], "class": HOSTILE}]}  # type: ignore[index]
-    kept = {"artifact": HOSTILE, "replay": HOSTILE, "smallest": smallest}
+    kept = {"artifact": HOSTILE, "replay": HOSTILE, "smallest": SMALLEST}
     broken = compared("incomparable", text=HOSTILE, method=HOSTILE)
     made = record(
         [
@@ -181,11 +193,11 @@ def test_text_from_outside_stays_text() -> None:
             entry(CASE, None, message=f"{HOSTILE}\n{HOSTILE} again"),
         ],
         missing=[HOSTILE],
-        baseline={"path": HOSTILE, "unused": [HOSTILE], "notes": [HOSTILE], "together": []},
+        baseline=baseline(path=HOSTILE, unused=[HOSTILE], notes=[HOSTILE]),
     )
     made["environment"]["python"] = HOSTILE
     made["settings"]["data"] = [HOSTILE]
-    page = page_text([digest(made)])
+    page = page_text([view(made)])
     page.encode("utf-8")
     found = Reader(page)
     assert "script" not in found.tags
@@ -198,7 +210,7 @@ def test_text_from_outside_stays_text() -> None:
 def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
     """Hostile strings in all fields at once are shown literally, escaped exactly once."""
     hostile = [f"<x-y>{text}\"'" for text in texts]
-    page = page_text([digest(with_texts(rich(), cycle(hostile)), hostile[0])])
+    page = page_text([digest(typed(with_texts(rich(), cycle(hostile))), hostile[0])])
     found = Reader(page)
     assert set(found.tags) <= TAGS
     assert set(found.attributes) <= ATTRIBUTES
@@ -248,7 +260,7 @@ def test_several_models_and_several_runs_have_ids_of_their_own() -> None:
     """A page about several runs has no id twice."""
     cases = [Case("synthetic-cora", "easy", "injection", "pgd", name) for name in ("gat", "gcn")]
     made = record([entry(case, measured(case, 0.4, case.model)) for case in cases])
-    found = Reader(page_text([digest(made, "monday"), digest(made, "tuesday")]))
+    found = Reader(page_text([view(made, "monday"), view(made, "tuesday")]))
     assert found.open == []
     assert len(found.ids) == len(set(found.ids))
     assert {link.removeprefix("#") for link in found.links} <= set(found.ids)
@@ -264,7 +276,8 @@ def test_a_run_without_cases_has_a_page() -> None:
 def test_a_shard_counts_the_cases_of_the_others() -> None:
     """The page names the shard and counts planned cases that it does not list."""
     here = entry(CASE, measured(CASE, 0.1))
-    planned = [{"id": str(number), "node_id": str(number)} for number in range(3)]
+    others = [replace(CASE, attack=name) for name in ("rnd", "fgsm", "tdgia")]
+    planned = [{"id": each.id, "node_id": node_id_of(each)} for each in others]
     shard = {"index": 2, "count": 4, "plan": "abc"}
     found = read(record([here], shard=shard, planned=planned))
     assert "shard 2 of 4" in found.text
@@ -289,7 +302,7 @@ def test_all_results_of_comparisons_are_shown() -> None:
 def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
     """The page has every repeat of every case."""
     made = many()
-    page = page_text([digest(made)])
+    page = page_text([view(made)])
     assert len(page.encode()) < 2_000_000
     assert len(set(re.findall(r'id="(case-\d+)"', page))) == 400
 

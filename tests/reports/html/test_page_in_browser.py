@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from browser import Seen, browser, look
-from record_factory import rich
+from record_factory import rich, view
 
-from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 
 
@@ -19,7 +18,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     browser()
     record = rich()
     record["environment"]["hostile"] = "x" * 400
-    return look(page_text([digest(record)]), tmp_path_factory.mktemp("narrow"), width=360)
+    return look(page_text([view(record)]), tmp_path_factory.mktemp("narrow"), width=360)
 
 
 def test_only_wide_tables_scroll_on_a_phone(narrow: Seen) -> None:
@@ -40,7 +39,7 @@ def test_the_page_makes_no_request_and_no_warning(narrow: Seen) -> None:
 
 def test_dark_is_dark_and_light_is_light(narrow: Seen, tmp_path: Path) -> None:
     """The page follows the colour scheme of the system."""
-    dark = look(page_text([digest(rich())]), tmp_path, width=768, scheme="dark")
+    dark = look(page_text([view(rich())]), tmp_path, width=768, scheme="dark")
     assert _light(narrow.background) > 0.9 > 0.3 > _light(narrow.color)
     assert _light(dark.background) < 0.2 < 0.8 < _light(dark.color)
     assert (dark.overflow, dark.beyond) == (0, [])

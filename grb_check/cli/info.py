@@ -1,12 +1,16 @@
-"""What `python -m grb_check info` says, as lines of text."""
+"""Show the figures of a dataset beside the published ones."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from grb_check import datasets
+from grb_check.cli import places
+from grb_check.datasets.lock import LOCK_FILE, recorded
 from grb_check.datasets.published import compare, degrees_of
-from grb_check.reports.columns import columns
+from grb_check.reports.plain import columns
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,8 +22,28 @@ BAR: Final = 24  # characters of the longest bar
 LEVELS: Final = ("easy", "medium", "hard")
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("dataset", metavar="DATASET", help=places.DATASET)
+    places.add_options(parser)
+    places.add_split_option(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the figures, and whether the files are in the lock file."""
+    searched = places.places_of(options)
+    source = datasets.find(options.dataset, searched)
+    if source.of_graphs:
+        places.say(*graph_set_statistics(datasets.load_graph_set(source)))
+    else:
+        places.say(*statistics(datasets.load(source)))
+    if source.format.files(source) and recorded(source.lock_key, searched.home):
+        places.say("", f"checksums: as in {searched.home / LOCK_FILE}")
+    return 0
+
+
 def statistics(dataset: Dataset) -> list[str]:
-    """The figures of a dataset beside the published ones, and where its test nodes lie."""
+    """Return the figures beside the published ones, and the degrees of the test nodes."""
     figures = compare(dataset)
     is_published = any(figure.expected for figure in figures)
     low, high = dataset.raw_feature_range
@@ -37,7 +61,7 @@ def statistics(dataset: Dataset) -> list[str]:
 
 
 def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
-    """How many test nodes of each difficulty have how many neighbours.
+    """Return a histogram of the degrees of the test nodes, for each difficulty.
 
     Args:
         degrees: int64 [num_nodes].
@@ -64,8 +88,8 @@ def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
 
 
 def graph_set_statistics(graphs: GraphSet) -> list[str]:
-    """The figures of a set of graphs."""
-    from grb_check.datasets.graph_dataset import validation_count
+    """Return the figures of a set of graphs."""
+    from grb_check.datasets.graph_dataset import validation_count  # imports torch
 
     whole = graphs.graphs
     nodes = whole.ptr.diff().double()
@@ -86,5 +110,5 @@ def graph_set_statistics(graphs: GraphSet) -> list[str]:
 
 
 def _bar(count: int, longest: int) -> str:
-    """A number and a bar of that length; what is there at all has a mark."""
+    """A number and a bar of that length, of at least one mark; empty for 0."""
     return f"{'#' * -(-count * BAR // longest)} {count:,}" if count else ""

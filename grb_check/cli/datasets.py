@@ -1,0 +1,19 @@
+"""List the known datasets, and where each is or would come from."""
+
+from __future__ import annotations
+
+import argparse
+
+from grb_check.cli import places
+from grb_check.session.listing import dataset_lines
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    places.add_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the list."""
+    places.say(*dataset_lines(places.places_of(options)))
+    return 0

@@ -1,0 +1,42 @@
+"""Make sure that datasets are on this machine, and are what their names promise."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from grb_check import datasets
+from grb_check.cli import places
+from grb_check.datasets import Source
+from grb_check.datasets.catalogue import find_original
+from grb_check.datasets.published import published
+from grb_check.errors import GrbCheckError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("datasets", nargs="+", metavar="DATASET", help=places.DATASET)
+    places.add_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Fetch each dataset, and return 1 if one of them failed."""
+    searched = replace(places.places_of(options), download=True)
+    result = 0
+    for spec in options.datasets:
+        try:
+            places.say(f"{spec}: {_fetched(find_original(spec, searched))}")
+        except GrbCheckError as error:
+            places.complain(error)
+            result = places.FAILED
+    return result
+
+
+def _fetched(source: Source) -> str:
+    if source.of_graphs:
+        graphs = datasets.load_graph_set(source)
+        return f"{graphs.num_graphs:,} graphs, {graphs.origin}"
+    dataset = datasets.load(source)
+    figures = f"{dataset.num_nodes:,} nodes, {dataset.num_edges:,} edges"
+    agrees = ", as published" if published(dataset.name) is not None else ""
+    return f"{figures}{agrees}; {dataset.origin}"

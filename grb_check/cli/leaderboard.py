@@ -1,0 +1,91 @@
+"""Attack many models alike and rank them; goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from grb_check import datasets
+from grb_check.cases.attack_registry import Roster
+from grb_check.cli import places
+from grb_check.datasets.places import expanded
+from grb_check.evaluation.store import Store
+from grb_check.ranking.boards.files import FOLDER
+from grb_check.ranking.boards.plan import plan
+from grb_check.ranking.boards.saving import prepare, refuse_smaller, save
+from grb_check.settings.settings import STORE_VARIABLE
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    places.add_options(parser)
+    places.add_split_option(parser)
+
+    def add(flag: str, metavar: str, help_: str, **rest: Any) -> None:
+        parser.add_argument(flag, metavar=metavar, help=help_, **rest)
+
+    several = {"action": "append", "default": []}
+    add("--dataset", "DATASET", places.DATASET, required=True)
+    add(
+        "--models",
+        "NAME,...",
+        "reference models by name or title, and your own as [TITLE=]PKG.MODULE:ATTR; "
+        "default: all reference models",
+        **several,
+    )
+    add("--attacks", "NAME,...", "default: those of GRB's leaderboards", **several)
+    add("--difficulties", "LEVEL,...", "default: easy,medium,hard,full", **several)
+    add("--repeats", "N", "trainings of each model, each of them attacked (default: 3)", default=3)
+    add("--device", "DEVICE", "a torch device, or auto (default)", default="auto")
+    add(
+        "--store",
+        "DIR",
+        "folder of finished cases and of perturbations; default: $GRB_CHECK_STORE, else in the "
+        "data folder",
+    )
+    add("--out", "DIR", "for NAME.json, NAME.md and NAME.csv; default: in the data folder")
+    add("--name", "NAME", "of these files; default: the name of the dataset", default="")
+    fresh = "measure again what earlier runs have measured, as after a change of a model's code"
+    parser.add_argument("--fresh", action="store_true", help=fresh)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure the board and write its files; 1 if a case failed or the user interrupted."""
+    searched = places.places_of(options)
+    roster = Roster()
+    wanted = plan(
+        datasets.find(options.dataset, searched),
+        roster=roster,
+        models=options.models,
+        attacks=options.attacks,
+        difficulties=options.difficulties,
+        repeats=options.repeats,
+        name=options.name,
+    )
+    folder = prepare("--out", expanded(options.out or searched.home / FOLDER))
+    refuse_smaller(wanted, folder)
+    given = options.store or os.environ.get(STORE_VARIABLE)
+    store = prepare("--store", expanded(given or searched.home / "store"))
+    from grb_check.ranking.boards.making import Maker  # imports torch, after all checks
+
+    maker = Maker(wanted, store=Store(store), device=options.device, say=_note, attacks=roster.own)
+    if options.fresh:
+        maker.forget()
+    try:
+        made = maker.make()
+    except KeyboardInterrupt:
+        _note(
+            f"interrupted; {maker.done} of {maker.total} cases are kept in {store}, and the same "
+            f"command goes on from there"
+        )
+        return places.FAILED
+    for path in save(made.board, folder):
+        places.say(str(path))
+    return places.FAILED if made.failed else 0
+
+
+def _note(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()

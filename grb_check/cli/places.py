@@ -1,0 +1,87 @@
+"""Options and messages that the commands on datasets share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import Final
+
+from grb_check.datasets import Places
+from grb_check.datasets.download.sources import named_sources
+from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
+from grb_check.errors import UsageError
+
+FAILED: Final = 1
+DATASET: Final = "a name of the list, a path, pyg:CLASS/NAME, or pkg.module:function"
+# Messages name pytest's options, which have other names here.
+_OTHER_NAMES: Final = {
+    ", or the option --grb-download": "",
+    " (ini: grb_sources)": "",
+    "--grb-sources": "--source",
+    "--grb-": "--",
+}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say where datasets come from."""
+    parser.add_argument(
+        "--data", metavar="DIR", action="append", default=[], help="folder to look in; repeatable"
+    )
+    parser.add_argument(
+        "--into",
+        metavar="DIR",
+        help=f"folder of downloads and checksums (default: ${HOME_VARIABLE}, else in the cache)",
+    )
+    parser.add_argument(
+        "--source",
+        metavar="[NAME=]URL",
+        action="append",
+        default=[],
+        help="where to download from; {name} in it is replaced, 'default' is the built-in list",
+    )
+
+
+def add_split_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how a dataset is split."""
+    parser.add_argument(
+        "--split",
+        choices=SPLIT_RULES,
+        default="grb",
+        help="GRB's split by degree (default), or the one that the dataset brings along",
+    )
+
+
+def places_of(options: argparse.Namespace) -> Places:
+    """Return where datasets come from, and how they are split.
+
+    Raises:
+        UsageError: a folder is not a directory, or a source is unknown.
+    """
+    given = tuple(map(expanded, options.data))
+    for folder in given:
+        if not folder.is_dir():
+            raise UsageError(f"--data: {str(folder)!r} is not a directory; give one with datasets")
+    places = Places(folders=given, sources=named_sources(options.source or None))
+    home = expanded(options.into) if options.into else places.home
+    if home.exists() and not home.is_dir():
+        raise UsageError(f"the data folder {str(home)!r} is not a directory; give one with --into")
+    return replace(places, home=home, split=getattr(options, "split", "grb"))
+
+
+def in_own_words(message: object) -> str:
+    """Return a message with the options as the commands call them."""
+    text = str(message)
+    for theirs, ours in _OTHER_NAMES.items():
+        text = text.replace(theirs, ours)
+    return text
+
+
+def complain(error: Exception) -> None:
+    """Write an error to standard error."""
+    sys.stderr.write(f"grb_check: {in_own_words(error)}\n")
+
+
+def say(*lines: str) -> None:
+    """Write lines to standard output."""
+    sys.stdout.write("\n".join(lines) + "\n")

@@ -1,0 +1,492 @@
+"""The run record: what `--grb-json` writes, and all that reports, `merge` and shards read of a run.
+
+Parts of it are the frozen dataclasses that cases, gate and ranking work with, under their own field
+names. Loads neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from grb_check.attacks.names import split_budget
+from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case, case_of
+from grb_check.cases.expected_cases import Result, Row
+from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
+from grb_check.errors import GrbCheckError, UsageError
+from grb_check.failures.counter_example_text import CounterExample
+from grb_check.files import typed_json
+from grb_check.files.typed_json import FileKind
+from grb_check.gate.baselines.baseline import JointComparison
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.limits import Gate, Verdict
+from grb_check.gate.rank_limits import RankLimit
+from grb_check.ranking.averages import Averages
+from grb_check.ranking.budget_curves import Curve
+from grb_check.ranking.lowest import Delta, Lowest
+from grb_check.ranking.standing import Standing
+
+Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
+Drop: TypeAlias = Annotated[float, Meta(le=1.0)]
+NotNegative: TypeAlias = Annotated[float, Meta(ge=0.0)]
+Number: TypeAlias = Annotated[int, Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+
+# Figures of an outcome that the file holds besides what they are computed from.
+FIGURES: Final = (
+    "clean",
+    "attacked",
+    "drop",
+    "drop_deviation",
+    "per_target",
+    "budget",
+    "reference_clean",
+    "reference_drop",
+    "seconds",
+)
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object of the file: every field known, no other accepted."""
+
+
+class ModelSettings(_Part, frozen=True):
+    """A model of the run: its name, what is imported, and the arguments of the factory."""
+
+    label: str
+    target: str
+    args: str
+
+
+class RunSettings(_Part, frozen=True):
+    """The settings in force; `origins` has the origin of each option's value."""
+
+    models: tuple[ModelSettings, ...]
+    suite: str
+    datasets: tuple[str, ...]
+    graph_sets: tuple[str, ...]
+    split: Literal["grb", "given"]
+    training: Literal["inductive", "transductive"]
+    features: Literal["grb", "rows"]
+    data: tuple[str, ...]
+    download: bool
+    difficulties: tuple[str, ...]
+    attacks: tuple[str, ...]
+    budgets: tuple[float, ...]
+    patterns: tuple[str, ...]
+    repeats: Positive
+    gate: Gate
+    rank_against: str
+    delta_to: str
+    rank_limits: tuple[RankLimit, ...]
+    device: str
+    origins: dict[str, str]
+
+
+class OutcomeRecord(_Part, frozen=True):
+    """The figures of one case: the fields of an `Outcome`, and `FIGURES`, computed from them."""
+
+    id: Name
+    case: Case
+    model: str
+    targets: Positive
+    dataset: str
+    origin: str
+    repeats: Annotated[tuple[Measurement, ...], Meta(min_length=1)]
+    warnings: tuple[str, ...]
+    attack: str
+    threat: str
+    clean: Share
+    attacked: Share
+    drop: Drop
+    drop_deviation: NotNegative
+    per_target: Share | None
+    budget: Share | None
+    reference_clean: Share
+    reference_drop: Drop
+    seconds: NotNegative
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> OutcomeRecord:
+        """Return the record of an outcome."""
+        names = (*(each.name for each in fields(Outcome)), *FIGURES)
+        return cls(id=outcome.case.id, **{name: getattr(outcome, name) for name in names})
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome itself."""
+        return Outcome(**{each.name: getattr(self, each.name) for each in fields(Outcome)})
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Of all repeats, one for each diagnostic."""
+        return self.outcome.findings
+
+
+class Evidence(_Part, frozen=True):
+    """The file with the perturbations of a failed case, and the command that replays it."""
+
+    artifact: str
+    replay: str
+    smallest: CounterExample | None = None
+
+
+class CaseRecord(_Part, frozen=True):
+    """One case that came back.
+
+    Attributes:
+        id: `[model@]dataset/difficulty/scenario/attack`.
+        node_id: of the test.
+        result: of the test.
+        message: of a failed test.
+        verdict: of the gate; None if it was not asked.
+        outcome: the figures; None if the case ended without.
+        evidence: of a failed case; None if none was kept.
+        standings: ranks under this attack, on each leaderboard that has it.
+    """
+
+    id: Name
+    node_id: Name
+    result: Result
+    message: str
+    verdict: Verdict | None
+    outcome: OutcomeRecord | None
+    evidence: Evidence | None
+    standings: tuple[Standing, ...]
+
+    @property
+    def case(self) -> Case:
+        """The case, read from its id if there are no figures."""
+        return self.outcome.case if self.outcome is not None else _case(self.id)
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The verdict of the baseline."""
+        return self.verdict.comparison if self.verdict is not None else None
+
+    @property
+    def below_floor(self) -> bool:
+        """Whether the clean accuracy was too low for the drop to mean anything."""
+        return self.verdict is not None and self.verdict.below_floor
+
+    @property
+    def failed_diagnostics(self) -> tuple[str, ...]:
+        """Names of the diagnostics for which alone the case failed."""
+        return self.verdict.failed_diagnostics if self.verdict is not None else ()
+
+
+class BaselineRecord(_Part, frozen=True):
+    """The baseline of the run.
+
+    Attributes:
+        path: of the file.
+        margin: tolerated loss of accuracy, in percentage points.
+        alpha: family-wise error rate of all tests of the run.
+        tests: number of entries, which share a part of `alpha`.
+        digest: of the entries.
+        written: whether this run wrote the file.
+        asked: whether it was asked to.
+        unused: entries without a case in this run.
+        together: verdicts on all cases of each model and dataset.
+        notes: for people.
+    """
+
+    path: str
+    margin: NotNegative
+    alpha: Share
+    tests: Number
+    digest: str
+    written: bool
+    asked: bool
+    unused: tuple[str, ...]
+    together: tuple[JointComparison, ...]
+    notes: tuple[str, ...]
+
+
+class PlannedCase(_Part, frozen=True):
+    """A case of the whole run."""
+
+    id: Name
+    node_id: Name
+
+
+class ShardRecord(_Part, frozen=True):
+    """The part `index` of `count` of a run; `plan` is the digest of the partition."""
+
+    index: Positive
+    count: Positive
+    plan: str
+
+
+class RankedDrop(_Part, frozen=True):
+    """A place in an order by drop."""
+
+    rank: Positive
+    name: str
+    drop: Drop
+
+
+class RankedAccuracy(_Part, frozen=True):
+    """A place in an order by accuracy."""
+
+    rank: Positive
+    name: str
+    accuracy: Share
+
+
+class ModelComparison(_Part, frozen=True):
+    """The models of the run on one `dataset/difficulty`, the best first.
+
+    Attributes:
+        group: `dataset/difficulty`.
+        attack: empty for the accuracy weighted over attacks.
+        attacks: number of attacks that the accuracy is over.
+        models: in order.
+    """
+
+    group: str
+    attack: str
+    attacks: Positive
+    models: tuple[RankedAccuracy, ...]
+
+
+class PlaceRecord(_Part, frozen=True):
+    """The rank of a model by weighted accuracy on one leaderboard, or why it has none.
+
+    Attributes:
+        group: `[model@]dataset/difficulty`.
+        model: its name.
+        dataset: name.
+        difficulty: name.
+        standing: None if the model is not ranked.
+        reason: why not; empty otherwise.
+    """
+
+    group: str
+    model: str
+    dataset: str
+    difficulty: str
+    standing: Standing | None
+    reason: str
+
+
+class RankVerdictRecord(_Part, frozen=True):
+    """The verdict on a rank; `passed` is None if it could not be judged."""
+
+    group: str
+    limit: Positive
+    rank: Positive | None
+    passed: bool | None
+    message: str
+
+
+class RanksRecord(_Part, frozen=True):
+    """All ranks of a run.
+
+    Attributes:
+        attacks: `[model@]dataset/difficulty` -> attacks by drop, the strongest first.
+        mean_attacks: attacks by their mean drop over all cases, the strongest first.
+        models: models by mean drop, the most robust first.
+        standings: on leaderboards.
+        comparisons: of the models of the run with each other.
+        verdicts: on limits.
+        notes: for people.
+    """
+
+    attacks: dict[str, tuple[RankedDrop, ...]]
+    mean_attacks: tuple[RankedDrop, ...]
+    models: tuple[RankedDrop, ...]
+    standings: tuple[PlaceRecord, ...]
+    comparisons: tuple[ModelComparison, ...]
+    verdicts: tuple[RankVerdictRecord, ...]
+    notes: tuple[str, ...]
+
+
+class RunRecord(_Part, frozen=True):
+    """Everything that a run found.
+
+    Attributes:
+        environment: versions, of grb_check first.
+        settings: in force.
+        cases: that came back, in the order of reports.
+        baseline: None if the run has none.
+        missing: node ids of cases that were to run and got no verdict.
+        planned: all cases of the whole run.
+        deselected: ids of planned cases that pytest left out, as for `-k`.
+        shard: None if this is the whole run.
+        lowest: accuracy under the strongest attack.
+        delta: drops compared with those of a reference.
+        averages: GRB's summaries over attacks.
+        curves: drops by budget.
+        ranks: of attacks and models.
+    """
+
+    environment: dict[str, str]
+    settings: RunSettings
+    cases: tuple[CaseRecord, ...]
+    baseline: BaselineRecord | None
+    missing: tuple[str, ...]
+    planned: tuple[PlannedCase, ...]
+    deselected: tuple[str, ...]
+    shard: ShardRecord | None
+    lowest: tuple[Lowest, ...]
+    delta: tuple[Delta, ...]
+    averages: tuple[Averages, ...]
+    curves: tuple[Curve, ...]
+    ranks: RanksRecord
+
+    @property
+    def release(self) -> str:
+        """The version of grb_check that wrote it."""
+        return self.environment["grb_check"]
+
+
+KIND: Final = FileKind(
+    name="run record", type=RunRecord, format=3, wanted="give a file that --grb-json wrote"
+)
+
+
+def read(path: Path) -> RunRecord:
+    """Return the record in a file.
+
+    Raises:
+        UsageError: it cannot be read, is not a run record of this format, was changed, or
+            contradicts itself.
+    """
+    record = typed_json.read(KIND, path)
+    check(record, f"run record {str(path)!r}")
+    return record
+
+
+def encode(record: RunRecord) -> str:
+    """Return the text of the file."""
+    return typed_json.encode(KIND, record, record.release)
+
+
+def rows_of(cases: Iterable[CaseRecord]) -> list[Row]:
+    """Return cases as gate and ranking read them."""
+    return [
+        Row(
+            node_id=each.node_id,
+            case=each.case,
+            result=each.result,
+            outcome=each.outcome.outcome if each.outcome is not None else None,
+            verdict=msgspec.to_builtins(each.verdict),
+            message=each.message,
+            evidence=msgspec.to_builtins(each.evidence),
+        )
+        for each in cases
+    ]
+
+
+def check(record: RunRecord, name: str) -> None:
+    """Refuse a record that contradicts itself.
+
+    Raises:
+        UsageError: names the first contradiction.
+    """
+    try:
+        problem = next(_problems(record), None)
+    except (GrbCheckError, ArithmeticError) as error:  # the name of an attack, or its figures
+        problem = str(error)
+    if problem is not None:
+        raise UsageError(f"{name} is inconsistent: {problem}; {KIND.wanted}")
+
+
+def _problems(record: RunRecord) -> Iterator[str]:
+    if "grb_check" not in record.environment:
+        yield "its environment does not name the version of grb_check"
+    yield from _settings_problems(record.settings)
+    for case in record.cases:
+        yield from _case_problems(case)
+    for what, ids in (
+        ("case", [each.node_id for each in record.cases]),
+        ("missing case", record.missing),
+        ("planned case", [each.id for each in record.planned]),
+        ("deselected case", record.deselected),
+    ):
+        yield from (f"{what} {each!r} is listed twice" for each in _repeated(ids))
+    for planned in record.planned:
+        case_planned = case_of(planned.node_id)
+        if case_planned is None or case_planned.id != planned.id:
+            yield f"planned case {planned.id!r} has the node id {planned.node_id!r}"
+    unplanned = set(record.deselected) - {each.id for each in record.planned}
+    yield from (f"deselected case {each!r} was not planned" for each in sorted(unplanned))
+    if record.shard is not None and record.shard.index > record.shard.count:
+        yield f"shard {record.shard.index} of {record.shard.count}"
+    for curve in record.curves:
+        if not curve.points or any(not 0.0 < each.budget <= 1.0 for each in curve.points):
+            yield f"the curve of {curve.id} has no points, or budgets outside of (0, 1]"
+
+
+def _settings_problems(settings: RunSettings) -> Iterator[str]:
+    for level in settings.difficulties:
+        if level not in DIFFICULTIES:
+            yield f"its settings have the unknown difficulty {level!r}"
+    for attack in settings.attacks:
+        scenario, _, name = attack.partition("/")
+        if scenario not in SCENARIOS or not name:
+            yield f"its settings have the attack {attack!r} of no known scenario"
+        split_budget(name)
+
+
+def _case_problems(row: CaseRecord) -> Iterator[str]:
+    case = row.case
+    if case.difficulty not in DIFFICULTIES or case.scenario not in SCENARIOS:
+        yield f"case {row.id!r} has no known difficulty and scenario"
+        return
+    found = row.outcome
+    if case.id != row.id or (found is not None and found.id != row.id):
+        yield f"case {row.id!r} has the outcome of {case.id!r}"
+    if found is None:
+        return
+    for number, repeat in enumerate(found.repeats, 1):
+        for side in (repeat.victim, repeat.reference):
+            if not _counted(side, found.targets):
+                yield (
+                    f"repeat {number} of case {row.id!r} has accuracies that are not those of its "
+                    f"{found.targets} targets"
+                )
+    for name in FIGURES:
+        if not _same(getattr(found, name), getattr(found.outcome, name)):
+            yield f"{name} of case {row.id!r} is not that of its repeats"
+
+
+def _counted(scores: Scores, targets: int) -> bool:
+    """Whether the packed bits have a bit for each target, and give the accuracies."""
+    width = (targets + 7) // 8
+    pairs = ((scores.right_before, scores.clean), (scores.right_after, scores.attacked))
+    return all(
+        len(bits) == width
+        and math.isclose(int.from_bytes(bits, "big").bit_count() / targets, share, abs_tol=1e-6)
+        for bits, share in pairs
+    )
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    """Whether two figures are the same but for rounding."""
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def _repeated(ids: Iterable[str]) -> list[str]:
+    return [each for each, count in Counter(ids).items() if count > 1]
+
+
+def _case(text: str) -> Case:
+    """The case of an id; one of no known difficulty if the text is not an id."""
+    rest, *cell = text.rsplit("/", 3)
+    if len(cell) != 3:
+        return Case(text, "", "", "")
+    model, at, dataset = rest.partition("@")
+    difficulty, scenario, attack = cell
+    return Case(dataset if at else rest, difficulty, scenario, attack, model if at else "")

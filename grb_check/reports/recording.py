@@ -1,0 +1,203 @@
+"""Makes the run record of what a run, or the parts of one, found."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from grb_check.cases.case import case_of, node_id_of
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.shards import Plan
+from grb_check.files.versions import versions
+from grb_check.gate.baselines.baseline import ALPHA
+from grb_check.gate.baselines.result import BaselineResult
+from grb_check.gate.limits import Verdict
+from grb_check.ranking.averages import averages
+from grb_check.ranking.budget_curves import curves
+from grb_check.ranking.lowest import REFERENCE, deltas, lowest
+from grb_check.ranking.orders import Ranked, by_effect, by_robustness, mean_by_attack
+from grb_check.ranking.rank_plan import RankVerdict
+from grb_check.ranking.run_ranks import GroupStandings, Ranking, Ranks
+from grb_check.ranking.standing import Standing
+from grb_check.reports.rank_words import verdict_message
+from grb_check.reports.record import (
+    BaselineRecord,
+    CaseRecord,
+    Evidence,
+    ModelComparison,
+    OutcomeRecord,
+    PlaceRecord,
+    PlannedCase,
+    RankedAccuracy,
+    RankedDrop,
+    RanksRecord,
+    RankVerdictRecord,
+    RunRecord,
+    RunSettings,
+    ShardRecord,
+)
+
+
+def record_of(
+    settings: RunSettings,
+    rows: Sequence[Row],
+    *,
+    missing: Sequence[str],
+    plan: Plan,
+    ranks: Ranks,
+    verdicts: Sequence[RankVerdict],
+    baseline: BaselineResult | None,
+    environment: Mapping[str, str],
+) -> RunRecord:
+    """Return the record of a run.
+
+    Args:
+        settings: in force.
+        rows: cases that came back, in the order of reports.
+        missing: node ids of cases that were to run and got no verdict.
+        plan: of the run, with what pytest left out of it.
+        ranks: of the run.
+        verdicts: on limits on ranks.
+        baseline: the comparison with it; None if the run has no baseline.
+        environment: versions, see `environment_here`.
+    """
+    to = "" if settings.delta_to == REFERENCE else settings.delta_to
+    record = RunRecord(
+        environment=dict(environment),
+        settings=settings,
+        cases=tuple(_case(row, ranks.of_cases.get(row.node_id, ())) for row in rows),
+        baseline=None if baseline is None else _baseline(baseline),
+        missing=tuple(missing),
+        planned=tuple(PlannedCase(id=each.id, node_id=node_id_of(each)) for each in plan.cases),
+        deselected=plan.deselected,
+        shard=_shard(plan),
+        lowest=tuple(lowest(rows)),
+        delta=tuple(deltas(rows, to)),
+        averages=tuple(averages([*rows, *_lost(missing, rows)])),
+        curves=tuple(curves(rows)),
+        ranks=ranks_record(rows, ranks, verdicts),
+    )
+    return msgspec.convert(_encodable(msgspec.to_builtins(record)), RunRecord)
+
+
+def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdict]) -> RanksRecord:
+    """Return the ranks of a run: orders of its attacks and models, standings, and verdicts."""
+    return RanksRecord(
+        attacks={
+            f"{model}@{group}" if model else group: _by_drop(ranked)
+            for (model, group), ranked in by_effect(rows).items()
+        },
+        mean_attacks=_by_drop(mean_by_attack(rows)),
+        models=_by_drop(by_robustness(rows)),
+        standings=tuple(place for group in ranks.groups for place in _places(group)),
+        comparisons=tuple(map(_comparison, ranks.rankings)),
+        verdicts=tuple(map(_rank_verdict, verdicts)),
+        notes=ranks.notes,
+    )
+
+
+def environment_here() -> dict[str, str]:
+    """Return the versions that figures and their tests depend on."""
+    return {**versions(), "pytest": version("pytest"), "platform": platform.platform()}
+
+
+def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    """Cases that never came back, without figures: no average may pass them over."""
+    back = {row.node_id for row in rows}
+    cases = ((node_id, case_of(node_id)) for node_id in missing if node_id not in back)
+    return [
+        Row(node_id=node_id, case=case, result="error", outcome=None, verdict=None, message="")
+        for node_id, case in cases
+        if case is not None
+    ]
+
+
+def _encodable(value: Any) -> Any:
+    """The same builtin types, without the lone surrogates that UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(each) for each in value]
+    return value
+
+
+def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:
+    return CaseRecord(
+        id=row.case.id,
+        node_id=row.node_id,
+        result=row.result,
+        message=row.message,
+        verdict=msgspec.convert(row.verdict, Verdict) if row.verdict else None,
+        outcome=OutcomeRecord.of(row.outcome) if row.outcome is not None else None,
+        evidence=msgspec.convert(row.evidence, Evidence) if row.evidence else None,
+        standings=standings,
+    )
+
+
+def _baseline(found: BaselineResult) -> BaselineRecord:
+    return BaselineRecord(
+        path=found.where,
+        margin=found.baseline.margin,
+        alpha=ALPHA,
+        tests=len(found.baseline.entries),
+        digest=found.baseline.digest,
+        written=found.written is not None,
+        asked=found.baseline.requested,
+        unused=found.unused,
+        together=found.joint,
+        notes=found.notes,
+    )
+
+
+def _shard(plan: Plan) -> ShardRecord | None:
+    if plan.shard is None:
+        return None
+    return ShardRecord(index=plan.shard.index, count=plan.shard.count, plan=plan.digest)
+
+
+def _by_drop(ranked: Sequence[Ranked]) -> tuple[RankedDrop, ...]:
+    return tuple(RankedDrop(rank=each.rank, name=each.name, drop=each.figure) for each in ranked)
+
+
+def _places(found: GroupStandings) -> list[PlaceRecord]:
+    """One for each leaderboard, or one that says why the model is not ranked."""
+    group = found.group
+    unranked = PlaceRecord(
+        group=group.id,
+        model=found.name,
+        dataset=group.dataset,
+        difficulty=group.difficulty,
+        standing=None,
+        reason=found.unranked,
+    )
+    if found.unranked:
+        return [unranked]
+    return [msgspec.structs.replace(unranked, standing=each) for each in found.standings]
+
+
+def _comparison(ranking: Ranking) -> ModelComparison:
+    return ModelComparison(
+        group=ranking.group,
+        attack=ranking.attack,
+        attacks=ranking.attacks,
+        models=tuple(
+            RankedAccuracy(rank=each.rank, name=each.name, accuracy=each.figure)
+            for each in ranking.models
+        ),
+    )
+
+
+def _rank_verdict(verdict: RankVerdict) -> RankVerdictRecord:
+    return RankVerdictRecord(
+        group=verdict.group.id,
+        limit=verdict.limit.rank,
+        rank=verdict.rank,
+        passed=verdict.passed,
+        message=verdict_message(verdict),
+    )

@@ -1,0 +1,173 @@
+"""The end of a session: verdicts that need all cases, the exit status, the record, the reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pytest
+
+from grb_check.cases.case import case_of, node_id_of
+from grb_check.cases.expected_cases import Ledger, Result
+from grb_check.cases.shards import Plan
+from grb_check.gate.baselines.result import baseline_result
+from grb_check.ranking.lowest import REFERENCE
+from grb_check.reports import junit, terminal, written
+from grb_check.reports.digest import Digest, digest
+from grb_check.reports.record import ModelSettings, RunSettings
+from grb_check.reports.recording import environment_here, record_of
+from grb_check.session.collection import is_verdict_id
+from grb_check.session.entered_tests import baseline_tests, rank_test
+from grb_check.session.planning import SessionPlan
+from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
+from grb_check.settings.options import COMMAND_LINE
+from grb_check.settings.settings import Settings
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a session found, and whether cases count as lost."""
+
+    digest: Digest
+    lost: bool
+
+
+def book(ledger: Ledger, report: pytest.TestReport) -> None:
+    """Enter a report, from this process or a worker, into the ledger."""
+    if is_verdict_id(report.nodeid):
+        return
+    if report.when == "teardown":  # the last report of a test; of a dead worker it is "???"
+        ledger.reported.add(report.nodeid)
+    record: Mapping[str, Any] | None = getattr(report, "grb", None)
+    if record is None and report.failed and (case := case_of(report.nodeid)) is not None:
+        record = {"case": asdict(case)}
+    if record is None or (report.when != "call" and not report.failed):
+        return
+    result: Result = "error"
+    if report.when == "call":
+        result = "skip" if report.skipped else "pass" if report.passed else "fail"
+    message = report.longreprtext if report.failed else ""
+    ledger.enter(report.nodeid, record, result, message)
+
+
+def finish(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> Ending:
+    """Judge what needs all cases, set the exit status, and write the reports.
+
+    Args:
+        session: that is about to finish.
+        plan: of it.
+        ledger: of the cases that were reported.
+    """
+    rows, early, settings = ledger.rows, _ended_early(session), plan.settings
+    lost = _settle(session, plan, ledger)
+    ranks = plan.ranks.ranks(rows, ledger.expected)
+    verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(ledger.missing))
+    entered = [rank_test(each) for each in verdicts if each.passed is not None]
+    compared = None
+    if settings.baseline is not None:
+        compared = baseline_result(
+            settings.baseline,
+            rows,
+            plan.cases.cases,
+            cut_short=early or lost,
+            shard=settings.shard,
+        )
+        entered += baseline_tests(compared, rows)
+    add_tests(session, entered)
+    named = settings.origins["grb_baseline"] == COMMAND_LINE
+    whole = settings.shard is None and session.exitstatus == pytest.ExitCode.OK
+    if named and whole and not any(row.verdict for row in rows):  # a gate that judged nothing
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    record = record_of(
+        settings_record(settings),
+        rows,
+        missing=ledger.missing,
+        plan=_with_deselected(plan.cases, ledger),
+        ranks=ranks,
+        verdicts=verdicts,
+        baseline=compared,
+        environment=environment_here(),
+    )
+    found = digest(record)
+    if rows:
+        for name, value in junit.suite_properties(found).items():
+            add_suite_property(session.config, name, value)
+    written.write_run(settings.outputs.paths, found)
+    return Ending(found, lost)
+
+
+def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
+    """Write the tables below pytest's own reports."""
+    terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "")
+
+
+def settings_record(settings: Settings) -> RunSettings:
+    """Return what reports and `merge` need of the settings."""
+    places = settings.places
+    return RunSettings(
+        models=tuple(
+            ModelSettings(label=each.label, target=each.target, args=repr(each.args))
+            for each in settings.models
+        ),
+        suite=settings.suite,
+        datasets=tuple(source.name for source in settings.datasets),
+        graph_sets=tuple(source.name for source in settings.datasets if source.of_graphs),
+        split=places.split,
+        training=places.training,
+        features=places.features,
+        data=tuple(map(str, places.searched)),
+        download=places.download,
+        difficulties=settings.difficulties,
+        attacks=tuple(map("/".join, settings.attacks)),
+        budgets=settings.budgets,
+        patterns=settings.patterns,
+        repeats=settings.repeats,
+        gate=settings.gate,
+        rank_against=str(settings.comparison_models),
+        delta_to=settings.delta_to or REFERENCE,
+        rank_limits=settings.rank_limits,
+        device=settings.device,
+        origins=dict(settings.origins),
+    )
+
+
+def _settle(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> bool:
+    """Set the exit status if pytest's own is too good or too bad.
+
+    A run in which a case got no verdict is neither green nor merely failed, unless it was stopped
+    on purpose. A part of a run without any case is fine.
+
+    Returns:
+        Whether cases count as lost.
+    """
+    if not ledger.collected and is_controller(session.config):  # every worker died before
+        ledger.expect(map(node_id_of, plan.cases.own))
+    broke_down = (
+        session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
+    )  # pytest writes no summary then
+    idle = bool(plan.cases.cases and not plan.cases.own)
+    if idle and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+    if ledger.inconsistent and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if not ledger.missing or (_ended_early(session) and not broke_down):
+        return False
+    session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if broke_down and reporter is not None:
+        terminal.write_missing(reporter, ledger.missing)
+    return True
+
+
+def _ended_early(session: pytest.Session) -> bool:
+    """Whether the session was stopped (-x, --maxfail, Ctrl-C), or pytest itself broke down."""
+    usual = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
+
+
+def _with_deselected(plan: Plan, ledger: Ledger) -> Plan:
+    """The plan, with the cases that pytest left out of it."""
+    to_run = {row.case.id for row in ledger.rows}
+    to_run |= {case.id for each in ledger.expected if (case := case_of(each)) is not None}
+    return replace(plan, deselected=tuple(case.id for case in plan.own if case.id not in to_run))

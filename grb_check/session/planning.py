@@ -1,0 +1,177 @@
+"""The plan of a session: options -> settings -> cases. Made before anything is collected."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from grb_check import datasets
+from grb_check.attacks.registry import Pair
+from grb_check.cases.attack_registry import Roster
+from grb_check.cases.case import Case, NodeId, node_path
+from grb_check.cases.shards import Plan, plan
+from grb_check.errors import UsageError
+from grb_check.ranking.rank_plan import RankPlan, prepare
+from grb_check.reports.record import read as read_record
+from grb_check.session.collection import names_files_only, take_node_ids
+from grb_check.session.pytest_private import is_worker
+from grb_check.settings import options
+from grb_check.settings.rank_request import rank_request
+from grb_check.settings.raw_values import read_raw
+from grb_check.settings.settings import Settings, check_thresholds, read, read_places
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionPlan:
+    """What a session is to do.
+
+    Attributes:
+        settings: in force.
+        roster: of the attacks that the run can name.
+        selected: attacks that the options select, without those that node ids add.
+        cases: of the whole run, and those of this part of it.
+        durations: file of the durations by which parts are balanced; None without one.
+        ranks: leaderboards and limits on ranks.
+        left_out: whether the built-in cases are left out, because the command line names single
+            test files and the model comes from the ini file.
+    """
+
+    settings: Settings
+    roster: Roster
+    selected: tuple[Pair, ...]
+    cases: Plan
+    durations: Path | None
+    ranks: RankPlan
+    left_out: bool
+
+
+def plan_session(config: pytest.Config) -> SessionPlan:
+    """Read the options, and take node ids of built-in cases out of pytest's arguments.
+
+    Raises:
+        UsageError, DataError: an option or ini value is wrong.
+    """
+    options.refuse_split_paths(config)
+    node_ids = take_node_ids(config)
+    here = config.invocation_params.dir
+    if options.names_users_code(config):
+        sys.path[:0] = map(str, dict.fromkeys([here, config.rootpath]))
+        # Read when torch is loaded: waiting threads sleep instead of taking a core from another
+        # worker; without it two workers on two cores are several times slower.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    roster = Roster()
+    with quiet_imports():
+        update = config.getoption("grb_update_baseline") is True
+        given = read(options.lookup(config), config.rootpath, here, roster, update=update)
+    needs = "an id of a grb case" if node_ids else options.selecting(config)
+    if needs and not given.models:
+        raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
+    settings = given.for_node_ids(node_ids, roster)
+    check_thresholds(settings, roster)
+    only = bool(config.getoption("grb_only"))
+    left_out = _leaves_out(config, settings, node_ids, only=only)
+    selected = [] if left_out or not settings.models else _selected(settings, node_ids)
+    seconds, durations = recorded_durations(settings)
+    cases = plan(selected, settings.shard, seconds)
+    ranks = prepare(rank_request(settings), selected)
+    if only:
+        config.args[:] = []
+    if not is_worker(config):
+        settings.outputs.prepare()
+    return SessionPlan(
+        settings=settings,
+        roster=roster,
+        selected=given.attacks,
+        cases=cases,
+        durations=durations,
+        ranks=ranks,
+        left_out=left_out,
+    )
+
+
+def recorded_durations(settings: Settings) -> tuple[dict[str, float], Path | None]:
+    """Return seconds by case id, without training, and the file that they are from.
+
+    Every part of a run trains its own victims, so that the duration of a training in another run
+    says nothing about a part.
+
+    Returns:
+        Nothing if the run is not cut, or no file has durations.
+
+    Raises:
+        UsageError: a file cannot be read, or is given though the run is not cut.
+    """
+    path, baseline = settings.durations, settings.baseline
+    if settings.shard is None:
+        if path is not None and settings.origins["grb_durations"] == options.COMMAND_LINE:
+            raise UsageError(
+                "--grb-durations balances the parts of a run and needs --grb-shard; add it, as "
+                "--grb-shard=1/2, or leave both out"
+            )
+        return {}, None
+    if path is not None:
+        return _of_run(path), path
+    if baseline is not None and baseline.entries:
+        return {key: entry.seconds for key, entry in baseline.entries.items()}, baseline.path
+    return {}, None
+
+
+def places_of(config: pytest.Config) -> datasets.Places:
+    """Return where datasets may come from, by the options and the ini file alone.
+
+    Raises:
+        UsageError: a folder is not a directory, or a source or the split is unknown.
+    """
+    here = config.invocation_params.dir
+    return read_places(read_raw(options.lookup(config), config.rootpath, here))
+
+
+@contextmanager
+def quiet_imports() -> Iterator[None]:
+    """Hide the warnings of torch_geometric about torch, which users cannot act on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+def _leaves_out(
+    config: pytest.Config, settings: Settings, node_ids: Sequence[NodeId], *, only: bool
+) -> bool:
+    """Whether the command line is about single test files alone."""
+    named_here = settings.origins["grb_model"] == options.COMMAND_LINE
+    if not settings.models or node_ids or named_here or only:
+        return False
+    return names_files_only(config)
+
+
+def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
+    """The cases that the options select, or those that the node ids name.
+
+    Raises:
+        UsageError: a node id names none of them.
+    """
+    cases = settings.cases()
+    for node_id in node_ids:
+        if not any(map(node_id.selects, cases)):
+            raise UsageError(
+                f"no grb case has an id like {node_id}; the selected ones begin with "
+                f"{cases[0].id!r}, as {node_path(cases[0])}::..."
+            )
+    return [case for case in cases if not node_ids or any(each.selects(case) for each in node_ids)]
+
+
+def _of_run(path: Path) -> dict[str, float]:
+    seconds = {}
+    for row in read_record(path).cases:
+        if row.outcome is not None:
+            spent = sum(each.seconds - each.training_seconds for each in row.outcome.repeats)
+            seconds[row.id] = max(spent, 0.0)
+    return seconds

@@ -1,0 +1,213 @@
+"""Runs the cases of a session: what the fixtures call. Loads torch for the first case."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from grb_check import datasets
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Outcome
+from grb_check.datasets import Source
+from grb_check.errors import UsageError
+from grb_check.gate.baselines.baseline import key_of
+from grb_check.session import workers
+from grb_check.session.collection import MARK, cases_of_marker
+from grb_check.session.planning import SessionPlan, quiet_imports
+from grb_check.session.progress import Ticker
+from grb_check.session.pytest_private import is_controller, is_worker
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.evaluator import CaseResult, Evaluator
+    from grb_check.failures.record_failure import Kept
+    from grb_check.gate.baselines.comparison import Comparison
+    from grb_check.gate.limits import Verdict
+    from grb_check.victims.subject import Subject
+
+
+class CaseRunner:
+    """The evaluator of a session, and the models and datasets that it has loaded.
+
+    Args:
+        config: pytest's.
+        plan: of the session.
+    """
+
+    def __init__(self, config: pytest.Config, plan: SessionPlan) -> None:
+        self._config = config
+        self._plan = plan
+        self._subjects: dict[str, Subject] = {}
+        self._sources: dict[str, Source] = {}
+        self._ticker: Ticker | None = None
+
+    def check(self) -> None:
+        """Load every dataset and build every untrained model once, before any test runs.
+
+        Raises:
+            UsageError, DataError, ModelError: so that errors come before any work.
+        """
+        self._ticker = _ticker(self._config)  # the reporter exists, and nothing is captured yet
+        groups = dict.fromkeys((case.model, case.dataset) for case in self._plan.cases.own)
+        with quiet_imports():
+            for label, dataset in groups:
+                loaded = self.evaluator.check(self.subject(label), self._source(dataset))
+                self._plan.ranks.check_data(dataset, loaded)
+
+    @property
+    def device(self) -> str:
+        """The device in use; empty before anything was loaded."""
+        return str(self.evaluator.device) if "evaluator" in self.__dict__ else ""
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The evaluator; in a worker it shares victims and perturbations with the others."""
+        with quiet_imports():  # these import torch, which collecting does not need
+            from grb_check.evaluation.evaluator import Evaluator
+            from grb_check.evaluation.shared_victims import SharedVictims
+            from grb_check.evaluation.store import Store
+        settings = self._plan.settings
+        store, shared = settings.store, None
+        folder = workers.folder_of_run(self._config)
+        if folder is not None:
+            store, shared = store or folder / "store", SharedVictims(folder / "victims")
+        return Evaluator(
+            store=Store(store),
+            device=settings.device,
+            progress=self._ticker,
+            attacks=self._plan.roster.own,
+            shared=shared,
+        )
+
+    def case_of(self, request: pytest.FixtureRequest) -> Case:
+        """Return the case of a test: its parameter, or that of its marker.
+
+        Raises:
+            UsageError: the test has neither.
+        """
+        if hasattr(request, "param"):
+            case: Case = request.param
+            return case
+        marker = request.node.get_closest_marker(MARK)
+        if marker is None:
+            raise UsageError(
+                "this test uses a grb fixture and has no case; mark it with "
+                "@pytest.mark.grb(dataset=..., difficulty=..., attack=...)"
+            )
+        return cases_of_marker(marker, self.name_of, self._plan.roster)[0]
+
+    def subject(self, label: str) -> Subject:
+        """Return the model of that label, imported.
+
+        Raises:
+            UsageError: no model is named, or it cannot be imported.
+        """
+        from grb_check.victims.subject import as_subject  # imports torch
+
+        settings = self._plan.settings
+        if not settings.models:
+            raise UsageError(
+                "no model to attack: give --grb-model pkg.module:attr, or override the fixture "
+                "grb_model in a conftest.py"
+            )
+        if label not in self._subjects:
+            spec = settings.model(label)
+            self._subjects[label] = as_subject(spec.target, spec.args, spec.label)
+        return self._subjects[label]
+
+    def evaluate(self, case: Case, model: Any, node: pytest.Item) -> CaseResult:
+        """Run a case.
+
+        Args:
+            case: to run.
+            model: value of the fixture `grb_model`.
+            node: the test, whose marker may give the number of repeats.
+        """
+        marked = [
+            mark.kwargs["repeats"] for mark in node.iter_markers(MARK) if "repeats" in mark.kwargs
+        ]
+        repeats = int(marked[0]) if marked else self._plan.settings.repeats
+        return self.evaluator.case_result(
+            _subject(model), self._source(case.dataset), case, repeats, self._plan.selected
+        )
+
+    def compared(self, node_id: str, outcome: Outcome) -> Comparison | None:
+        """Return the comparison of an outcome with the baseline; None without a baseline."""
+        baseline = self._plan.settings.baseline
+        return (
+            None if baseline is None else baseline.compare(key_of(node_id, outcome.case), outcome)
+        )
+
+    def keep(
+        self, node: pytest.Item, model: Any, result: CaseResult, verdict: Verdict | None
+    ) -> Kept | None:
+        """Keep the perturbations that made a test fail, so that it can be replayed.
+
+        Args:
+            node: the test.
+            model: value of the fixture `grb_model`.
+            result: that the test failed on.
+            verdict: of the gate; None if the test judges by itself.
+
+        Returns:
+            None if no evidence is wanted, or the perturbations are not the reason.
+        """
+        # Imports torch, which has run the case.
+        from grb_check.failures.record_failure import Failure, Places, keep, worth_keeping
+
+        settings = self._plan.settings
+        if settings.evidence is None or not worth_keeping(verdict):
+            return None
+        failure = Failure(
+            node_id=node.nodeid,
+            subject=_subject(model),
+            source=self._source(result.outcome.case.dataset),
+            outcome=result.outcome,
+            perturbations=result.perturbations,
+            verdict=verdict,
+        )
+        here = self._config.invocation_params.dir
+        places = Places(folder=settings.evidence, root=self._config.rootpath, here=here)
+        shrink = settings.shrink and verdict is not None and not verdict.passed
+        return keep(failure, self.evaluator, places, shrink=shrink)
+
+    def name_of(self, dataset: str) -> str:
+        """Return the name in case ids of a dataset, which may be given as a folder below rootdir.
+
+        Raises:
+            UsageError: there is no such dataset.
+        """
+        anchored = datasets.anchored(dataset, self._config.rootpath)
+        source = self._plan.settings.source(anchored)
+        self._sources.setdefault(source.name, source)
+        return source.name
+
+    def close(self) -> None:
+        """Release the terminal."""
+        if self._ticker is not None:
+            self._ticker.close()
+
+    def _source(self, name: str) -> Source:
+        return self._sources.get(name) or self._plan.settings.source(name)
+
+
+def _subject(model: Any) -> Subject:
+    """The value of the fixture `grb_model` as a subject."""
+    from grb_check.victims.subject import Subject, as_subject  # imports torch
+
+    return model if isinstance(model, Subject) else as_subject(model)
+
+
+def _ticker(config: pytest.Config) -> Ticker | None:
+    """Progress for people: on a terminal, unless workers or `-s` write to it."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    shared = is_worker(config) or is_controller(config) or config.option.capture == "no"
+    if reporter is None or shared or not sys.stdout.isatty():
+        return None
+    writer = config.get_terminal_writer()
+    return Ticker(
+        os.dup(sys.stdout.fileno()), lambda: writer.width_of_current_line, writer.fullwidth
+    )

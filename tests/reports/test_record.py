@@ -1,0 +1,155 @@
+"""The run record: what is written is read back, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from mutants import byte_mutants, new_digest, structural_mutants
+from outcome_factory import CASE
+from record_factory import entry, file_of, measured, record, rich, run_record
+
+from grb_check.__main__ import main
+from grb_check.errors import UsageError
+from grb_check.reports.record import CaseRecord, OutcomeRecord, RunRecord, read, rows_of
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "run-record.schema.json"
+
+
+def test_a_record_is_read_back(tmp_path: Path) -> None:
+    """All of it, from a file with the fields of the release that wrote it."""
+    path = tmp_path / "run.json"
+    path.write_text(file_of(rich()), encoding="utf-8")
+    assert read(path) == run_record(rich())
+    assert json.loads(path.read_bytes())["cases"][1]["outcome"]["drop"] == measured(CASE, 0.42).drop
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    """Other programs read records by it; see the message for how to write it again."""
+    command = (
+        "python -c 'import json, msgspec; from grb_check.reports.record import RunRecord; "
+        "print(json.dumps(msgspec.json.schema(RunRecord), indent=1))' > docs/run-record.schema.json"
+    )
+    made = json.loads(json.dumps(msgspec.json.schema(RunRecord)))
+    assert json.loads(SCHEMA.read_text()) == made, command
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "No such file"),
+        (b"\xff\xfe\x00", "is not JSON, or is cut short"),
+        (b'{"format": 3, "cases": [', "is not JSON, or is cut short"),
+        (b"[" * 100_000, "is not JSON, or is cut short"),
+        (b"[1, 2]", "is not a run record of grb_check"),
+        (b'{"created": 1, "tests": []}', "is not a run record of grb_check"),
+        (b'{"format": 99, "grb_check": "7.0"}', "written by grb_check '7.0'; this release reads"),
+        (b'{"format": 2, "grb_check": "0.1"}', "has format 2, written by grb_check '0.1'"),
+    ],
+)
+def test_another_file_is_refused_in_words(
+    tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    """The message names the file, what is wrong, and what to give."""
+    path = tmp_path / "run.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=words) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+
+
+def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(fields: Any) -> None:
+        for key in keys[:-1]:
+            fields = fields[key]
+        fields[keys[-1]] = value
+
+    return change
+
+
+def _repeat_case(fields: dict[str, Any]) -> None:
+    fields["cases"].append(fields["cases"][0])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_repeat_case, "case 'grb::synthetic-cora::test_attack.* is listed twice"),
+        (_set("cases", 0, "id", value="d/easy/injection/pgd"), "has the outcome of .synthetic"),
+        (_set("cases", 0, "outcome", "case", "attack", value="pgd"), "has the outcome of .*/pgd"),
+        (_set("cases", 0, "outcome", "case", "difficulty", value="x"), "no known difficulty"),
+        (_set("cases", 0, "outcome", "targets", value=90), "not those of its 90 targets"),
+        (
+            _set("cases", 0, "outcome", "repeats", 1, "victim", "right_after", value="AAAA"),
+            "repeat 2 of case 'synthetic-cora/easy/injection/rnd' has accuracies that are not",
+        ),
+        (_set("cases", 0, "outcome", "clean", value=0.5), "clean of case .* is not that of its"),
+        (_set("cases", 0, "outcome", "seconds", value=1.0), "seconds of case"),
+        (_set("planned", 0, "id", value="x"), "planned case 'x' has the node id"),
+        (_set("deselected", value=["x"]), "deselected case 'x' was not planned"),
+        (_set("shard", value={"index": 3, "count": 2, "plan": ""}), "shard 3 of 2"),
+        (_set("settings", "attacks", value=["x/pgd"]), "attack 'x/pgd' of no known scenario"),
+        (_set("settings", "difficulties", value=["x"]), "unknown difficulty 'x'"),
+        (_set("environment", value={}), "does not name the version of grb_check"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    """Though every field has its type and the digest is right."""
+    file = json.loads(file_of(rich()))
+    change(file)
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({**file, "digest": new_digest(file, RunRecord)}))
+    with pytest.raises(UsageError, match=f"is inconsistent: .*{words}"):
+        read(path)
+
+
+@pytest.mark.parametrize("many", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("command", ["report", "merge"])
+@pytest.mark.parametrize("kind", ["fields", "bytes"])
+def test_a_damaged_record_is_refused_in_one_line_or_is_still_the_record_of_a_run(
+    command: str, kind: str, many: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No command that reads records ends in another exception than ours, whatever was changed."""
+    fields = rich() if command == "report" else {**rich(), "baseline": None}
+    text, path, refused = file_of(fields), tmp_path / "run.json", 0
+    options = [f"--{name}={tmp_path / name}" for name in ("html", "junit", "markdown")]
+    path.write_text(text, encoding="utf-8")
+    assert main([command, str(path), *options]) == (0 if command == "report" else 3)
+    whole = capsys.readouterr().out
+    mutants = byte_mutants(text.encode(), many, seed=many)
+    if kind == "fields":
+        mutants = structural_mutants(json.loads(text), many, many, RunRecord)
+    for number, mutant in enumerate(mutants):
+        path.write_bytes(mutant)
+        code = main([command, str(path), *options])
+        shown = capsys.readouterr()
+        assert code in (0, 1, 3, 4, 5), number
+        assert shown.err.count("\n") == (code == 4), (number, shown.err)
+        assert kind == "fields" or code == 4 or shown.out == whole, number
+        refused += code == 4
+    assert refused > many / 2
+
+
+def test_a_case_without_figures_keeps_model_and_dataset() -> None:
+    """Its id has both, with slashes in the dataset."""
+    case = entry(CASE, None, id="gat@data/mine/easy/injection/pgd+budget=0.05")
+    (row,) = rows_of(run_record(record([case])).cases)
+    assert (row.case.model, row.case.dataset) == ("gat", "data/mine")
+    assert row.case.cell == "easy/injection/pgd+budget=0.05"
+
+
+def test_rows_have_what_the_run_found() -> None:
+    """Outcomes are the same, and the record of an outcome gives it back."""
+    made = measured(CASE, 0.2)
+    assert OutcomeRecord.of(made).outcome == made
+    (row,) = rows_of([msgspec.convert(entry(CASE, made), CaseRecord)])
+    assert row.outcome == made
+    assert row.verdict is not None
+    assert row.verdict["passed"] is True
