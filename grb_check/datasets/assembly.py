@@ -1,4 +1,4 @@
-"""From arrays to a `Dataset`: the checks and steps that all sources share."""
+"""Make a `Dataset` from arrays: checks and steps that all formats share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Masks:
-    """A dataset's own split: bool [num_nodes] each."""
+    """A dataset's own split, bool [num_nodes] each."""
 
     train: NDArray[np.bool_]
     val: NDArray[np.bool_]
@@ -46,19 +46,19 @@ def dataset_of(
     split: SplitRule = "grb",
     rebuilt: bool = False,
 ) -> Dataset:
-    """A dataset from plain arrays, all of them checked, with normalised features.
+    """Make a dataset with normalised features from plain arrays, which are checked.
 
     Args:
         name: as in case ids.
         origin: where the data came from, for reports; the split is added.
-        where: the same for messages: a file, a folder, a function.
+        where: file, directory or function, for messages.
         features: raw, real [num_nodes, num_features]; may be overwritten.
-        adjacency: [num_nodes, num_nodes] without stored zeros, as `matrix_of_pairs` and
-            `adjacency.read_matrix` make it; each entry stands for an edge.
+        adjacency: [num_nodes, num_nodes] without stored zeros, from `matrix_of_pairs` or
+            `read_matrix`; each entry stands for an edge.
         labels: int [num_nodes], or one-hot [num_nodes, num_classes].
-        masks: the dataset's own split, if it has one.
+        masks: the dataset's own split, None if it has none.
         split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`).
-        rebuilt: made here from another project's files in place of GRB's own.
+        rebuilt: made from another project's files in place of GRB's own.
 
     Raises:
         DataError: something is missing, contradictory or out of range.
@@ -93,7 +93,7 @@ def dataset_of(
 
 
 def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.float32]:
-    """Raw features as float32 [num_nodes, num_features]; the same array where it is that already.
+    """Return raw features as float32 [num_nodes, num_features]; the same array if possible.
 
     Raises:
         DataError: wrong dtype or shape, or a value that is not finite as float32.
@@ -108,7 +108,7 @@ def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArra
     if features.shape[0] != num_nodes:
         msg = f"{where}: features of {features.shape[0]} nodes, but there are {num_nodes}"
         raise DataError(msg)
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported below
+    with np.errstate(over="ignore"):  # too large values become infinite and are reported below
         values = np.ascontiguousarray(features, dtype=np.float32)
     bad = np.concatenate([~np.isfinite(values[rows]).all(axis=1) for rows in blocks(values)])
     if bad.any():
@@ -122,9 +122,9 @@ def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArra
 
 
 def class_numbers(labels: NDArray[Any], where: str) -> IntArray:
-    """int64 [num_nodes] from such labels or from one-hot rows [num_nodes, num_classes].
+    """Return int64 [num_nodes] from class numbers or from one-hot rows [num_nodes, num_classes].
 
-    GRB's loader takes both layouts.
+    GRB's loader accepts both layouts.
 
     Raises:
         DataError: other numbers or shapes; several classes for one node.
@@ -144,11 +144,11 @@ def class_numbers(labels: NDArray[Any], where: str) -> IntArray:
 
 
 def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
-    """The number of classes of int64 [num_nodes] labels.
+    """Return the number of classes of int64 [num_nodes] labels.
 
     Raises:
-        DataError: wrong length, a negative label, one class only, or a label that is at least the
-            number of nodes.
+        DataError: wrong length, a negative label, only one class, or a label that is not less than
+            the number of nodes.
 
     Warns:
         DataNotice: a class between 0 and the highest has no node.
@@ -159,15 +159,15 @@ def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
     low, high = int(labels.min()), int(labels.max())
     if low < 0:
         msg = (
-            f"{where}: labels run from {low} to {high}; a class is 0 or more, and nodes without a "
+            f"{where}: labels range from {low} to {high}; classes start at 0, and nodes without a "
             f"class cannot be scored: leave them out, as data.subgraph(data.y >= 0) does"
         )
         raise DataError(msg)
     if high >= num_nodes:
-        msg = f"{where}: labels run from {low} to {high}; allowed are 0 .. {num_nodes - 1}"
+        msg = f"{where}: labels range from {low} to {high}; allowed are 0 .. {num_nodes - 1}"
         raise DataError(msg)
     if high == 0:
-        raise DataError(f"{where}: all labels are 0; classification needs two classes at least")
+        raise DataError(f"{where}: all labels are 0; classification needs at least two classes")
     empty = np.flatnonzero(np.bincount(labels) == 0)
     if empty.size:
         msg = f"{where}: {empty.size} classes of {high + 1} have no node, the first is {empty[0]}"
@@ -186,13 +186,12 @@ def assemble(
     split: Split,
     rebuilt: bool = False,
 ) -> Dataset:
-    """The dataset of checked arrays, with normalised features.
+    """Make a dataset with normalised features from checked arrays.
 
     Args:
         name: as in case ids.
         origin: where the data came from.
-        features: raw, float32 [num_nodes, num_features]; overwritten, because of the large ones
-            there is no room for two.
+        features: raw, float32 [num_nodes, num_features]; overwritten, to save the memory of a copy.
         edges: int64 [2, 2 * num_edges], both directions, sorted.
         labels: int64 [num_nodes].
         num_classes: number of classes.
@@ -222,6 +221,6 @@ def assemble(
 
 def _given(masks: Masks | None, degrees: IntArray, where: str) -> Split:
     if masks is None:
-        raise DataError(f"{where}: brings no split of its own; take --grb-split=grb")
+        raise DataError(f"{where}: has no split of its own; use --grb-split=grb")
     train, val, test = (np.flatnonzero(mask) for mask in (masks.train, masks.val, masks.test))
     return given_split(train, val, test, degrees, where)

@@ -1,4 +1,4 @@
-"""The dataset that a user names, found by its name, and read. Finding loads no torch."""
+"""Find and load the dataset that a user names. Finding loads no torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def known_names() -> tuple[str, ...]:
 def find(spec: str, places: Places | None = None) -> Source:
     """Find the dataset that a user means; looks at file names only.
 
-    Files that are here come before a download, also those from which a dataset can be rebuilt.
+    Files on this machine, also those from which a dataset can be rebuilt, come before a download.
 
     Args:
         spec: a known name; a path to a directory or file in one of the formats, whose base name
@@ -44,7 +44,7 @@ def find(spec: str, places: Places | None = None) -> Source:
         places: where to look, and whether to download.
 
     Raises:
-        UsageError: nothing of that name, or its files are not there.
+        UsageError: the name is unknown, or its files were not found.
     """
     places = places or Places()
     try:
@@ -114,7 +114,7 @@ def load_graph_set(source: Source) -> GraphSet:
     """Read and check a set of graphs for graph classification.
 
     Raises:
-        DataError: its files are not there or cannot be read.
+        DataError: its files are missing or cannot be read.
         UsageError: it is a single graph.
     """
     if not source.of_graphs:
@@ -199,9 +199,9 @@ def _not_found(wanted: Wanted, places: Places, looked: list[Source]) -> str:
         )
     if spec in (*known_names(), *GRAPH_SETS):
         return (
-            f"dataset {spec} is not here: download it (python -m grb_check fetch {spec}, or the "
-            f"option --grb-download), or name the folder that holds it with --grb-data=DIR; looked "
-            f"for: {', '.join(_incomplete(each) for each in looked)}"
+            f"dataset {spec} was not found: download it (python -m grb_check fetch {spec}, or the "
+            f"option --grb-download), or name its directory with --grb-data=DIR; looked for: "
+            f"{', '.join(_incomplete(each) for each in looked)}"
         )
     known = (*known_names(), *GRAPH_SETS)
     near = difflib.get_close_matches(spec.lower(), known, n=1)

@@ -26,10 +26,10 @@ class Dataset:
         num_classes: labels are 0 .. num_classes - 1.
         raw_feature_range: smallest and largest feature before normalisation.
         origin: one phrase for reports: where the data came from.
-        rebuilt: made here from another project's files, because GRB's own could not be had.
-        transductive: models learn on the whole graph, with the labels of the training nodes, and
-            not on the graph of these alone.
-        row_features: rows of features sum to 1, instead of GRB's normalisation.
+        rebuilt: made from another project's files, because GRB's own were not available.
+        transductive: models train on the whole graph with the labels of the training nodes, instead
+            of on the subgraph of the training nodes.
+        row_features: rows of features sum to 1; GRB's normalisation is not applied.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Dataset:
 
     @property
     def labelled(self) -> Tensor:
-        """int64 [.], the nodes whose labels attackers know: training and validation nodes."""
+        """Nodes whose labels attackers know, int64 [.]: training and validation nodes."""
         return torch.cat([self.train, self.val])
 
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome: features, edges, labels, split, and
-        whether models learn on the whole graph."""
+        whether models train on the whole graph."""
         graph = self.graph
         test = [self.test[name] for name in sorted(self.test)]
         parts = [graph.x, graph.edge_index, graph.y, self.train, self.val, *test]
@@ -78,7 +78,7 @@ class Dataset:
 
 
 def digest(tensors: Sequence[Tensor]) -> str:
-    """Hex digest of types, shapes and values."""
+    """Return the hex digest of types, shapes and values."""
     sha = hashlib.sha256()
     for tensor in tensors:
         array = tensor.contiguous().cpu().numpy()

@@ -1,4 +1,4 @@
-"""A dataset with published figures, downloaded into the data folder and verified."""
+"""Download a dataset with published figures into the data directory, and verify it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def fetched(source: Source) -> Source:
     """Download a dataset's files into `source.path`, unless they are there, and verify them.
 
     Raises:
-        DataError: no download source gave files with the published figures that are also those of
-            the first use.
+        DataError: no download source has files with the published figures, or they differ from
+            those of the first use.
 
     Warns:
-        DataNotice: a source was passed over.
+        DataNotice: a download source failed and the next one was used.
     """
     name, home, read = source.name, source.places.home, source.format.read
     forget = f"delete the entry {source.lock_key} there"

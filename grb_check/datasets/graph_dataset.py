@@ -1,4 +1,4 @@
-"""A dataset for graph classification as attacks and evaluation see it: the test graphs."""
+"""Datasets for graph classification: a set of graphs, and its form for attacks and evaluation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grb_check.errors import DataError
 
 SEED: Final = 42  # of the splits of sets of graphs
 VALIDATION_SHARE: Final = 0.1  # of the training graphs
-LEAST: Final = 3  # training graphs: two to tell apart, and one for validation
+LEAST: Final = 3  # training graphs: one of each of two classes, and one for validation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,18 +51,18 @@ class GraphSet:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GraphDataset:
-    """Graphs with a class each. Attacks change test graphs, each on its own, and see no others.
+    """Graphs with a class each. Attacks see only test graphs and change each on its own.
 
-    Stands wherever a `Dataset` does, with graphs in the place of nodes.
+    Used like a `Dataset`, with graphs in the place of nodes.
 
     Attributes:
         name: as in case ids.
         graph: the test graphs side by side: `x` float32 [num_nodes, num_features], `edge_index`
             int64 [2, 2 * num_edges], both directions of each edge, sorted by row then column,
             `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs].
-        training_graphs: `x`, `edge_index`, `batch`, `ptr`, `y` of graphs to learn from;
+        training_graphs: `x`, `edge_index`, `batch`, `ptr`, `y` of the training graphs;
             `to_data_list()` gives them one by one.
-        validation_graphs: likewise, a tenth of those that the set has for training.
+        validation_graphs: likewise, a tenth of the set's training graphs.
         num_classes: labels are 0 .. num_classes - 1.
         origin: one phrase for reports: where the data came from.
     """
@@ -76,17 +76,17 @@ class GraphDataset:
 
     @property
     def num_graphs(self) -> int:
-        """Test graphs."""
+        """Number of test graphs."""
         return int(self.graph.y.shape[0])
 
     @property
     def num_nodes(self) -> int:
-        """Of all test graphs."""
+        """Number of nodes of all test graphs."""
         return int(self.graph.x.shape[0])
 
     @property
     def num_edges(self) -> int:
-        """Undirected edges of all test graphs."""
+        """Number of undirected edges of all test graphs."""
         return int(self.graph.edge_index.shape[1]) // 2
 
     @property
@@ -95,17 +95,17 @@ class GraphDataset:
 
     @property
     def test(self) -> Mapping[str, Tensor]:
-        """All test graphs: levels of difficulty are of nodes."""
+        """All test graphs, as `full`: difficulties are defined for nodes only."""
         return {"full": torch.arange(self.num_graphs)}
 
     @property
     def labelled(self) -> Tensor:
-        """No graph whose label attackers know is among those that they see."""
+        """Empty int64 [0]: attackers know no label of the graphs that they see."""
         return torch.empty(0, dtype=torch.int64)
 
     @cached_property
     def edges_of_graphs(self) -> Tensor:
-        """int64 [num_graphs], undirected edges of each test graph."""
+        """Number of undirected edges of each test graph, int64 [num_graphs]."""
         graph = self.graph
         return torch.bincount(graph.batch[graph.edge_index[0]], minlength=self.num_graphs) // 2
 
@@ -118,21 +118,20 @@ class GraphDataset:
 
 
 def validation_count(training: int) -> int:
-    """How many of the graphs that a set has for training are held out."""
+    """Return how many of a set's training graphs are held out for validation."""
     return max(1, int(VALIDATION_SHARE * training))
 
 
 def graph_dataset(graphs: GraphSet) -> GraphDataset:
-    """The set with a tenth of its training graphs, drawn with the seed of the split, for
-    validation.
+    """Return the set with a tenth of its training graphs, drawn with the split's seed, held out.
 
     Raises:
-        DataError: it has too few graphs to learn from.
+        DataError: it has too few training graphs.
     """
     if graphs.train.numel() < LEAST:
         raise DataError(
             f"dataset {graphs.name}: {graphs.train.numel()} of {graphs.num_graphs} graphs are for "
-            f"training; needed are {LEAST} and more, one of them for validation"
+            f"training; at least {LEAST} are needed, one of them for validation"
         )
     order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
     cut = validation_count(order.numel())

@@ -1,4 +1,4 @@
-"""Writes GRB's four-file format, whole or not at all, with bytes that the arrays alone decide."""
+"""Write GRB's four-file format, whole or not at all, with bytes that depend on the arrays only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from grb_check.datasets.splits import Split
 from grb_check.errors import UsageError
 
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
-_UNIX: Final = 3  # a zip member names the system that made it; the default is this one
+_UNIX: Final = 3  # a zip member names the system that made it; the default is the present one
 _ZIP64_FROM: Final = 1 << 30  # bytes; the old format ends at twice that
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -35,11 +35,11 @@ def write_folder(
 ) -> None:
     """Write `adj.npz`, `features.npz`, `labels.npz` and `index.npz`.
 
-    They are written into a folder beside `folder`, which then takes its name. If `folder` is
-    there already, it keeps its other files, and each of the four is replaced whole.
+    They are written into a directory beside `folder`, which is then renamed. If `folder` exists, it
+    keeps its other files, and each of the four is replaced whole.
 
     Args:
-        folder: its parents are made if missing.
+        folder: its parents are created if missing.
         adjacency: csr [num_nodes, num_nodes], symmetric, without weights.
         features: raw, real [num_nodes, num_features].
         labels: int64 [num_nodes].
@@ -47,7 +47,7 @@ def write_folder(
         compress: deflate the arrays.
 
     Raises:
-        UsageError: the folder cannot be written.
+        UsageError: the directory cannot be written to.
         ValueError: an array holds Python objects.
     """
     files: dict[str, Arrays] = {
@@ -63,14 +63,14 @@ def write_folder(
             _write_npz(temporary / f"{name}.npz", arrays, compress=compress)
         _move(temporary, folder)
     except OSError as error:
-        msg = f"{folder}: the dataset cannot be written: {error}; choose another folder"
+        msg = f"{folder}: the dataset cannot be written: {error}; choose another directory"
         raise UsageError(msg) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _adjacency_arrays(adjacency: sp.csr_matrix) -> Arrays:
-    """The keys of `scipy.sparse.save_npz`, in its order."""
+    """Return the keys of `scipy.sparse.save_npz`, in its order."""
     return {
         "indices": adjacency.indices.astype(np.int32, copy=False),
         "indptr": adjacency.indptr.astype(np.int32, copy=False),
@@ -92,7 +92,7 @@ def _index_arrays(split: Split) -> Arrays:
 
 
 def _write_npz(path: Path, arrays: Arrays, *, compress: bool) -> None:
-    """Dates, modes and the system are fixed; arrays are streamed, never copied whole."""
+    """Write with fixed dates, modes and system; arrays are streamed, never copied whole."""
     with zipfile.ZipFile(path, "w") as archive:
         for key, array in arrays.items():
             info = zipfile.ZipInfo(f"{key}.npy", date_time=_DATE)

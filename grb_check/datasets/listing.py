@@ -18,9 +18,9 @@ class Entry:
 
     Attributes:
         name: as in case ids.
-        nodes: published number, as text; likewise `edges`, `features` and `classes`. Totals over
-            all graphs of a set.
-        state: where it is, or where it would come from, and whether its files are verified.
+        nodes: published number as text, like `edges`, `features` and `classes`; for sets of graphs
+            the totals.
+        state: its path, or its download sources, and whether its files are verified.
     """
 
     name: str
@@ -50,7 +50,7 @@ def _entry(name: str, places: Places) -> Entry:
 
 
 def _use(source: Source) -> str:
-    """Whether the files were used before; nothing if the lock file knows them by other names."""
+    """Return whether the files were used before; empty if the lock file has other names."""
     files = {} if source.pending else source.format.files(source)
     used = lock.recorded(source.lock_key, source.places.home)
     if not files or (used is not None and used.keys() != files.keys()):

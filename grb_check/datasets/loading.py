@@ -1,4 +1,4 @@
-"""From a found source to a checked dataset, whose files are those of its first use."""
+"""Read a source into a checked dataset, whose files have not changed since their first use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def accept(source: Source) -> str:
     """Record the files of a source, as they are now, as those of its first use.
 
     Returns:
-        What the lock file calls them.
+        Their key in the lock file.
 
     Raises:
         UsageError: it has no files of its own.
@@ -51,7 +51,7 @@ def accept(source: Source) -> str:
 
 
 def _read(source: Source) -> Dataset | GraphSet:
-    """Compare files with their first use, then read; record them once they were found good."""
+    """Compare files with their first use, read them, and record a first use without errors."""
     with source.format.prepared(source) as here:
         absent = here.missing()
         if absent:

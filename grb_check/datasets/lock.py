@@ -1,7 +1,7 @@
-"""The lock file: what a dataset's files were when they were first used, and whether they still are.
+"""The lock file: digests of a dataset's files at their first use, with which later uses compare.
 
 GRB publishes no checksums. The first use of a dataset records the SHA-256 of each of its files in
-`grb_check.lock.json` in the data folder; every later one compares.
+`grb_check.lock.json` in the data directory; every later use compares.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a file was."""
+    """Digest and size of a file."""
 
     sha256: str
     size: int  # bytes
@@ -48,7 +48,7 @@ class _LockFile(msgspec.Struct):
 
 
 def stamp(path: Path) -> Stamp:
-    """Read a file once.
+    """Return the stamp of a file.
 
     Raises:
         DataError: it cannot be read.
@@ -69,17 +69,17 @@ def compare(
     """Compare files with the record of their first use, if there is one.
 
     Args:
-        key: what the files belong to: the name of a dataset, or a path.
+        key: name or path of the dataset that the files belong to.
         files: name in the record -> file.
         home: holds the lock file.
-        where: the folder, archive or download that they are in, for the message.
+        where: the directory, archive or download that they are in, for the message.
         accept: what to do to accept a change, for the message.
 
     Returns:
-        What the files are now, for `record`.
+        The present stamps, for `record`.
 
     Raises:
-        DataError: a file is not what it was; lists each, with what was expected and found.
+        DataError: files have changed; lists each with the expected and the found digest.
     """
     found = {name: stamp(path) for name, path in sorted(files.items())}
     expected = recorded(key, home)
@@ -91,13 +91,13 @@ def compare(
         if expected.get(name) != found.get(name)
     ]
     raise DataError(
-        f"{where}: not the files that {key} was first used with (by {home / LOCK_FILE}): "
-        f"{'; '.join(changed)}; if that is meant, {accept}"
+        f"{where}: not the files that {key} was first used with (see {home / LOCK_FILE}): "
+        f"{'; '.join(changed)}; if the change is intended, {accept}"
     )
 
 
 def recorded(key: str, home: Path) -> dict[str, Stamp] | None:
-    """The recorded files of a dataset; None if it was never used.
+    """Return the recorded files of a dataset; None if it was never used.
 
     Raises:
         DataError: the lock file cannot be read.
@@ -107,18 +107,17 @@ def recorded(key: str, home: Path) -> dict[str, Stamp] | None:
 
 
 def record(key: str, files: Mapping[str, Stamp], home: Path, *, origin: str) -> None:
-    """Write what the files are, once they have been found good.
+    """Record files that were read without an error.
 
     Args:
         key: see `compare`.
-        files: name in the record -> what the file is.
-        home: holds the lock file; made if missing.
+        files: name in the record -> stamp.
+        home: holds the lock file; created if missing.
         origin: where the files came from.
 
     Raises:
-        DataError: the lock file there is cannot be read.
-
-        UnwritableError: the folder cannot be written.
+        DataError: the present lock file cannot be read.
+        UnwritableError: the directory cannot be written to.
     """
     today = datetime.now(timezone.utc).date().isoformat()
     with writing(home / LOCK_FILE), _exclusive(home):
@@ -134,7 +133,7 @@ def record_first_use(key: str, files: Mapping[str, Stamp], home: Path, *, origin
         DataError: the lock file cannot be read.
 
     Warns:
-        DataNotice: the folder cannot be written.
+        DataNotice: the directory cannot be written to.
     """
     if recorded(key, home) is not None:
         return

@@ -1,4 +1,4 @@
-"""GRB's feature normalisation and its inverse, and rows that sum to 1."""
+"""GRB's feature normalisation and its inverse, and row normalisation."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class Moments:
 def normalise(
     x: NDArray[Any], out: NDArray[np.float32] | None = None
 ) -> tuple[NDArray[np.float32], Moments]:
-    r"""The features in GRB's range, and the moments that undo it.
+    r"""Return the features in GRB's range, and the moments that undo it.
 
     .. math::
         F' = \frac{2}{\pi} \arctan\left(\frac{F - \mathrm{mean}(F)}{\mathrm{std}(F)}\right)
 
     with the mean and the population standard deviation of all entries of the matrix (GRB,
-    section 4.1, "Feature Normalization"). No entry of n lies further than sqrt(n - 1) deviations
-    from the mean, so the result rounds to 1.0 for no matrix that fits into memory. A constant
-    matrix gives zeros.
+    section 4.1, "Feature Normalization"). An entry of n is at most sqrt(n - 1) deviations from the
+    mean, so no matrix that fits into memory has a result that rounds to 1.0. A constant matrix
+    becomes zeros.
 
     Args:
         x: real [num_nodes, num_features], finite as float32.
-        out: float32 [num_nodes, num_features], takes the result; may be `x`. Otherwise `x` is not
-            changed.
+        out: float32 [num_nodes, num_features], receives the result; may be `x`, which is otherwise
+            not changed.
 
     Returns:
         float32 [num_nodes, num_features] in (-1, 1), and the moments; computed in float64.
@@ -60,14 +60,14 @@ def normalise(
 
 
 def denormalise(x: NDArray[Any], moments: Moments) -> NDArray[np.float32]:
-    """The raw features that `normalise` maps to `x`.
+    """Return the raw features that `normalise` maps to `x`.
 
-    Values of 1 and more, which `normalise` never gives, are taken for the largest float32 below
-    1 (about 10 million deviations), so that the result is finite; likewise at -1.
+    Values of 1 and more, which `normalise` never returns, count as the largest float32 below 1
+    (about 10 million deviations), so that the result is finite; likewise at -1.
 
     Args:
         x: real [num_nodes, num_features] in GRB's range.
-        moments: as `normalise` returned them.
+        moments: from `normalise`.
 
     Returns:
         float32 [num_nodes, num_features], exact up to the rounding of `x` to float32.
@@ -80,11 +80,11 @@ def denormalise(x: NDArray[Any], moments: Moments) -> NDArray[np.float32]:
 
 
 def with_row_features(dataset: Dataset) -> Dataset:
-    r"""The dataset with raw features F whose rows are scaled, :math:`F_i / \sum_j |F_{ij}|`.
+    r"""Return the dataset with raw features F whose rows are scaled, :math:`F_i / \sum_j |F_{ij}|`.
 
-    The preprocessing of GCN, DGI and most papers on Planetoid's graphs. GRB's normalisation is
-    undone for that, whose parameters follow from the ranges before and after it; values within a
-    millionth of the range of 0 are 0. A row of zeros stays as it is.
+    This is the preprocessing of GCN, DGI and most papers on Planetoid's graphs. GRB's normalisation
+    is undone first, with parameters from the ranges before and after it; values within a millionth
+    of the range of 0 become 0. A row of zeros stays as it is.
     """
     low, high = dataset.raw_feature_range
     x = dataset.graph.x.numpy()

@@ -1,4 +1,4 @@
-"""Where datasets may come from: the user's folders, our own, and the network if it is allowed."""
+"""Places of datasets: the user's directories, the data directory, and the network if allowed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FEATURE_RULES: Final[tuple[FeatureRule, ...]] = ("grb", "rows")
 
 
 def data_home() -> Path:
-    """The only folder that is written to: `$GRB_CHECK_DATA`, else one in the user's cache.
+    """Return the only directory that is written to: `$GRB_CHECK_DATA`, else one in the cache.
 
-    A user without a home folder, as in some containers, gets one among the temporary files.
+    Without a home directory, as in some containers, it is one among the temporary files.
     """
     named = os.environ.get(HOME_VARIABLE)
     if named:
@@ -35,22 +35,22 @@ def data_home() -> Path:
 
 
 def expanded(path: Path | str) -> Path:
-    """With `~` and `~user` replaced where the user is known; `Path.expanduser` raises elsewhere."""
+    """Replace `~` and `~user`; an unknown user, for which `Path.expanduser` raises, stays."""
     return Path(os.path.expanduser(path))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where to look for datasets, and what may be done to get one.
+    """Where to look for datasets, and how to read them.
 
     Attributes:
         folders: named by the user; only read.
-        home: what is downloaded, unpacked or generated goes here; looked in after `folders`.
+        home: the data directory, for downloads and generated graphs; searched after `folders`.
         download: whether the network may be used.
         sources: the user's list of download sources, see `sources.urls_for`.
-        split: GRB's split, or the one that a dataset brings along.
-        training: whether models of nodes learn on the training nodes' graph or on the whole one.
-        features: GRB's normalisation, or the raw ones with rows that sum to 1.
+        split: GRB's split, or the dataset's own.
+        training: whether models train on the subgraph of the training nodes or on the whole graph.
+        features: GRB's normalisation, or raw features with rows that sum to 1.
     """
 
     folders: tuple[Path, ...] = ()
@@ -63,5 +63,5 @@ class Places:
 
     @property
     def searched(self) -> tuple[Path, ...]:
-        """All folders in the order in which they are looked in."""
+        """All directories, in the order of the search."""
         return (*self.folders, self.home)

@@ -1,6 +1,6 @@
-"""The statistics that GRB publishes of its datasets, and how a loaded one compares. Loads no torch.
+"""Statistics that GRB publishes of its datasets, and comparisons with them. Imports no torch.
 
-GRB publishes no checksums: a dataset is believed when every figure that is printed agrees.
+GRB publishes no checksums: a dataset is accepted if all its figures agree with the printed ones.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
 
 SIZES: Final = ("nodes", "edges", "features", "classes")
-HALF_DIGIT: Final = 0.0051  # of two printed decimals; a little more for ties
-REBUILT: Final = 0.03  # of the average degrees of a level that was drawn anew
+HALF_DIGIT: Final = 0.0051  # of two printed decimals, slightly more because of ties
+REBUILT: Final = 0.03  # relative tolerance of average degrees of a split that was drawn again
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One figure of a dataset beside the published one.
+    """A figure of a dataset and the published one.
 
     Attributes:
-        name: what it is.
-        found: in the loaded dataset.
-        expected: the published values that are taken, as text; empty where none is published.
-        agrees: whether `found` is one of them, within what was printed.
+        name: of the figure, for reports.
+        found: value of the loaded dataset, as text.
+        expected: the published values that are accepted, as text; empty if none is published.
+        agrees: whether `found` is one of them, up to the printed precision.
     """
 
     name: str
@@ -42,18 +42,18 @@ class Figure:
 
 
 def published(name: str) -> Mapping[str, Any] | None:
-    """The published row of a dataset: Tables 2 and 4 of the GRB paper. None for other names."""
+    """Return the published row of a dataset (GRB, Tables 2 and 4); None for other names."""
     row: Mapping[str, Any] | None = _table()["datasets"].get(name)
     return row
 
 
 def names() -> tuple[str, ...]:
-    """The datasets with published figures."""
+    """Return the names of the datasets with published figures."""
     return tuple(_table()["datasets"])
 
 
 def sizes() -> Mapping[str, Mapping[str, int]]:
-    """Known dataset -> `SIZES`, and for sets of graphs `graphs`; totals over all graphs."""
+    """Return known dataset -> `SIZES`; for sets of graphs the totals, and `graphs`."""
     table = _table()
     others = {
         name: {"edges": row.get("directed_edges"), **row} for name, row in table["others"].items()
@@ -64,13 +64,13 @@ def sizes() -> Mapping[str, Mapping[str, int]]:
 
 
 def degrees_of(dataset: Dataset) -> Tensor:
-    """int64 [num_nodes]: number of neighbours in the whole graph."""
+    """Return int64 [num_nodes], the number of neighbours in the whole graph."""
     degrees: Tensor = dataset.graph.edge_index[0].bincount(minlength=dataset.num_nodes)
     return degrees
 
 
 def compare(dataset: Dataset) -> tuple[Figure, ...]:
-    """The figures of a dataset, each beside the published one of its name."""
+    """Return the figures of a dataset, each with the published one of its name."""
     row = published(dataset.name) or _sizes_of_others(dataset)
     counts = {
         "nodes": dataset.num_nodes,
@@ -85,9 +85,9 @@ def compare(dataset: Dataset) -> tuple[Figure, ...]:
     }
     printed = row.get("average_degree", {})
     for level, values in averages.items():
-        drawn_anew = dataset.rebuilt and level != "all"
+        redrawn = dataset.rebuilt and level != "all"
         found = float(values.mean())
-        slack = max(HALF_DIGIT, REBUILT * found) if drawn_anew else HALF_DIGIT
+        slack = max(HALF_DIGIT, REBUILT * found) if redrawn else HALF_DIGIT
         figures.append(_decimal(f"average degree, {level}", found, printed.get(level), slack))
     bounds = row.get("feature_range", (None, None))
     for end, found, expected in zip(
@@ -98,7 +98,7 @@ def compare(dataset: Dataset) -> tuple[Figure, ...]:
 
 
 def deviations(dataset: Dataset) -> str:
-    """Each figure that differs, expected and found; empty if none does."""
+    """Return a text of the figures that differ, expected and found; empty if none does."""
     return "; ".join(
         f"{each.name}: expected {each.expected}, found {each.found}"
         for each in compare(dataset)
@@ -107,7 +107,7 @@ def deviations(dataset: Dataset) -> str:
 
 
 def check(dataset: Dataset) -> None:
-    """Refuse a dataset that has the name of a published one and other figures.
+    """Check that a dataset with a published name has the published figures.
 
     Raises:
         DataError: lists each figure that differs, expected and found.
@@ -116,28 +116,28 @@ def check(dataset: Dataset) -> None:
     if wrong:
         msg = (
             f"{dataset.origin}: this is not the {dataset.name} that is published: {wrong}; "
-            f"to use it all the same, give it another name: NAME=PATH"
+            f"to use it anyway, give it another name: NAME=PATH"
         )
         raise DataError(msg)
 
 
 def _sizes_of_others(dataset: Dataset) -> Mapping[str, Any]:
-    """The known sizes of what is loaded under its own name; nothing of GRB's."""
+    """Return the known sizes of a dataset that is not one of GRB's."""
     row: Mapping[str, Any] = _table()["others"].get(dataset.name, {})
-    if "graphs" in row:  # a single graph with the name of a set
+    if "graphs" in row:  # the dataset is a single graph, the row is about a set of that name
         return {}
     return {figure: row[figure] for figure in SIZES if figure in row}
 
 
 def _split_sizes(dataset: Dataset, is_published: bool) -> list[Figure]:
-    """GRB gives shares (60 / 10 / 3 x 10 %): sizes may differ from them by rounding."""
+    """Compare with GRB's shares (60 / 10 / 3 x 10 %); sizes may differ by rounding."""
     nodes = dataset.num_nodes
     shares = {"train": 0.6, "val": 0.1, "easy": 0.1, "medium": 0.1, "hard": 0.1}
     parts = {"train": dataset.train, "val": dataset.val, **dataset.test}
     figures = []
     for part, share in shares.items():
         found, wanted = parts[part].numel(), int(nodes * share)
-        slack = 4 if part == "val" else 1  # what the others leave
+        slack = 4 if part == "val" else 1  # the remainder of all other parts
         agrees = not is_published or abs(found - wanted) <= slack
         expected = f"{wanted:,}" if is_published else ""
         figures.append(

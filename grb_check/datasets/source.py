@@ -1,4 +1,4 @@
-"""What is known of a dataset before it is read: what a user named, where it is, in which format.
+"""A dataset before it is read: the text that a user wrote, its source and its format.
 
 Imports neither numpy nor torch, so that test cases can be collected quickly.
 """
@@ -35,7 +35,7 @@ class Wanted:
         asked: the whole text.
         name: the part before `=`, empty if there is none.
         text: the rest: a name, a path, or anything else that a format understands.
-        path: `text` as a path, None if it is not one.
+        path: `text` as a path, None if it is not a path.
     """
 
     asked: str
@@ -59,16 +59,16 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Source:
-    """A dataset that was found, or can be downloaded or generated, and was not read yet.
+    """A dataset that was found, or can be downloaded or generated, and has not been read yet.
 
     Attributes:
         name: as in case ids.
-        format: how it is read.
+        format: reads it.
         path: directory or file; the default if it has neither.
         spec: what identifies a source without a path (`pyg:CLASS/NAME`, `pkg.module:function`),
             or describes an unpacked archive.
         key: what the lock file calls it; empty for `origin`.
-        pending: its files come with the first use, or only reading can tell which they are.
+        pending: its files are downloaded or generated at the first use, or unknown before that.
         places: where it was looked for.
         asked: the text that the user wrote.
     """
@@ -84,12 +84,12 @@ class Source:
 
     @property
     def of_graphs(self) -> bool:
-        """Whether it is a set of graphs, each with a class."""
+        """Whether this is a set of graphs, each with a class."""
         return self.format.of_graphs
 
     @property
     def origin(self) -> str:
-        """Where it comes from, for the lock file and messages."""
+        """Path or spec, for the lock file and messages."""
         return self.spec or str(self.path.resolve())
 
     @property
@@ -113,12 +113,12 @@ def only_file(source: Source) -> dict[str, Path]:
 
 
 def no_files(_: Source) -> dict[str, Path]:
-    """Return no file: for what is shipped, generated or made by a function."""
+    """Return no files: for datasets that are shipped, generated or made by a function."""
     return {}
 
 
 def place_of(source: Source) -> str:
-    """Describe a source that is read where it lies, or that PyG can download."""
+    """Describe a source that is read in its place, or that PyG can download."""
     return "not here; fetch downloads it with PyG" if source.pending else f"in {source.path}"
 
 
@@ -129,19 +129,17 @@ class Format:
     Its module must load neither numpy nor torch when it is imported; `read` imports what it needs.
 
     Attributes:
-        find: sources that may be meant, the best first. Looks at names only; neither reads a file
-            nor loads torch. The catalogue takes the first whose files are all on disk, or that is
-            pending.
+        find: candidate sources, the preferred one first. Looks at names only: neither reads a file
+            nor loads torch. The catalogue takes the first that is pending or has all its files.
         read: reads and checks a source whose files are on disk. Raises `DataError`.
         usage: how users name a dataset of this format, for messages; empty if they cannot.
         files: the files that a source is read from, by their names in the lock file, which records
             their digests. May load torch if `find` marks its sources as pending.
-        describe: where the source is or would come from, for the list of datasets.
-        prepared: a context in which the files of the source are on disk, as the source that it
-            yields says: downloaded or unpacked.
+        describe: a phrase for the list of datasets: where the source is or would come from.
+        prepared: a context that downloads or unpacks, and yields the source with its files on disk.
         names: known datasets that need no path.
         suffixes: of single files, in lower case and with the dot.
-        prefix: of texts that only this format understands, such as `pyg:`.
+        prefix: of texts that name datasets of this format, such as `pyg:`.
         of_graphs: whether its datasets are sets of graphs.
     """
 

@@ -1,4 +1,4 @@
-"""The split of the nodes: three test sets by degree, training and validation."""
+"""Splits of the nodes: training, validation, and three test sets by degree."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Split:
 
 
 def grb_split(degrees: IntArray, seed: int = GRB_SEED) -> Split:
-    """The split that the Graph Robustness Benchmark publishes (section 4.1, "Splitting Scheme").
+    """Return the split of the Graph Robustness Benchmark (section 4.1, "Splitting Scheme").
 
     Nodes are ranked by degree; 5 % at either end are never tested; the others are cut into three
     equal parts, and a tenth of all nodes is drawn from each: easy, medium, hard. Six tenths of all
     nodes, drawn from what is left, are for training, and the remainder for validation.
 
-    The paper leaves ties, rounding and seed open; GRB's released code (`grb.dataset.splitting`)
-    settles them, and this function draws what that code draws: shares rounded down, numpy's legacy
-    generator seeded with 42 anew for each part, ties in the order of numpy's quicksort. Given the
-    same graph in the same order of nodes it returns GRB's own split, which a test shows on a graph
-    that was split with GRB's code. The average degrees of its levels on the graphs behind grb-cora
+    The paper leaves ties, rounding and seed open. This function draws what GRB's released code
+    (`grb.dataset.splitting`) draws: shares rounded down, numpy's legacy generator seeded with 42
+    again for each part, ties in the order of numpy's quicksort. For the same graph with the same
+    order of nodes it returns GRB's own split; a test compares with a graph that was split with
+    GRB's code. The average degrees of its levels on the graphs behind grb-cora
     and grb-citeseer are those of GRB's Table 4.
 
     Args:
@@ -77,14 +77,14 @@ def grb_split(degrees: IntArray, seed: int = GRB_SEED) -> Split:
 def given_split(
     train: IntArray, val: IntArray, test: IntArray, degrees: IntArray, where: str
 ) -> Split:
-    """A dataset's own split; its test nodes, ranked by degree, are cut into three equal parts.
+    """Return a dataset's own split, with its test nodes cut by degree into three equal parts.
 
     Args:
         train: int64 [.], node ids without duplicates; likewise `val` and `test`.
         val: see `train`.
         test: see `train`.
         degrees: int64 [num_nodes].
-        where: what the masks belong to, for messages.
+        where: the dataset, for messages.
 
     Raises:
         DataError: a part is empty, two parts share a node, or there are fewer than three test
@@ -93,15 +93,19 @@ def given_split(
     parts = {"training": train, "validation": val, "test": test}
     for part, nodes in parts.items():
         if not nodes.size:
-            raise DataError(f"{where}: its own split has no {part} nodes; take --grb-split=grb")
+            raise DataError(f"{where}: its own split has no {part} nodes; use --grb-split=grb")
     shared = (
         sum(nodes.size for nodes in parts.values())
         - np.unique(np.concatenate([*parts.values()])).size
     )
     if shared:
-        raise DataError(f"{where}: the parts of its own split share {shared} nodes")
+        raise DataError(
+            f"{where}: the parts of its own split share {shared} nodes; use --grb-split=grb"
+        )
     if test.size < 3:
-        raise DataError(f"{where}: {test.size} test nodes cannot be cut into three levels")
+        raise DataError(
+            f"{where}: {test.size} test nodes, 3 are needed for the levels; use --grb-split=grb"
+        )
     test = np.sort(test)
     ranked = test[np.argsort(degrees[test], kind="stable")]
     easy, medium, hard = (np.sort(part) for part in np.array_split(ranked, 3))
@@ -111,13 +115,13 @@ def given_split(
 
 
 def rank_by_degree(degrees: IntArray) -> IntArray:
-    """Node ids by rising degree, ties in the order in which numpy's quicksort left them.
+    """Return node ids by ascending degree, ties in the order of numpy 1.19's quicksort.
 
-    `numpy.argsort` itself leaves ties in an order that depends on the processor since it uses
-    vector instructions, and GRB's published splits are older than that. The algorithm is the
-    scalar one of numpy 1.19: median of three, the larger part postponed, insertion sort of up to
-    16 items, heapsort where the parts stay too large. It is a loop over nodes in Python, the only
-    one, and takes about a second for 659,574 nodes (`python -m benchmarks.datasets`).
+    The order of ties of today's `numpy.argsort` depends on the processor's vector instructions;
+    GRB's published splits are older. The algorithm is the scalar one of numpy 1.19: median of
+    three, the larger part postponed, insertion sort of up to 16 items, heapsort if the parts stay
+    too large. It is the only loop over nodes in Python, and takes about a second for 659,574 nodes
+    (`python -m benchmarks.datasets`).
 
     Args:
         degrees: int64 [num_nodes].
@@ -158,7 +162,7 @@ def _heap_sorted(nodes: list[int], keys: list[int]) -> list[int]:
 
 
 def _sift(heap: list[int], keys: list[int], place: int, node: int, last: int) -> None:
-    """Put a node where it belongs, below the given place."""
+    """Sink a node to its place in the heap, below the given one."""
     child = 2 * place
     while child <= last:
         if child < last and keys[heap[child]] < keys[heap[child + 1]]:
@@ -171,7 +175,7 @@ def _sift(heap: list[int], keys: list[int], place: int, node: int, last: int) ->
 
 
 def _partition(order: list[int], keys: list[int], low: int, high: int) -> int:
-    """Move what is below the median of three to the left of it; where the median ends up."""
+    """Move nodes below the median of three to its left; return the median's place."""
     middle = low + (high - low) // 2
     for one, other in ((low, middle), (middle, high), (low, middle)):
         if keys[order[other]] < keys[order[one]]:

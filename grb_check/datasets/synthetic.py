@@ -1,4 +1,4 @@
-"""Graphs of the sizes that GRB publishes, made from a seed: for measurements without a download."""
+"""Graphs of GRB's published sizes, generated from a seed: for measurements without a download."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _TAIL_FROM: Final = 1.5  # standard deviations above the median degree
 
 @dataclass(frozen=True, kw_only=True)
 class DegreeShape:
-    """Wanted degrees: log-normal with a width of its own on either side, and a heavier tail.
+    """Wanted degrees: log-normal with different widths below and above the median, heavy tail.
 
     Attributes:
         centre: logarithm of the median degree.
         below: standard deviation of the logarithm below the median.
         above: the same above the median.
-        tail: what is added to `above` from 1.5 standard deviations on.
+        tail: added to `above` from 1.5 standard deviations on.
     """
 
     centre: float
@@ -47,17 +47,17 @@ class DegreeShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """Everything about a synthetic graph but its seed.
+    """Parameters of a synthetic graph besides its seed.
 
     Attributes:
         name: as in case ids.
         class_sizes: nodes of each class.
         num_edges: undirected edges; at most a quarter of all pairs of nodes.
         num_features: columns of the feature matrix.
-        degrees: wanted degrees, in all a little more than `2 * num_edges`, because self-loops and
-            repeated pairs are dropped.
-        homophily: share of edge ends that look for a partner in their own community.
-        misplaced: share of nodes in the community of a random node, not of their class.
+        degrees: wanted degrees; their sum is a little more than `2 * num_edges`, because self-loops
+            and repeated pairs are dropped.
+        homophily: share of edge ends that are joined within their own community.
+        misplaced: share of nodes in the community of a random node instead of their class.
         signal: standard deviation of the centres of the communities in each feature.
         noise: standard deviation of the features around their centre.
     """
@@ -77,7 +77,7 @@ class Preset:
         if not 0 < self.num_edges <= most:
             msg = (
                 f"preset {self.name}: {self.num_edges} edges; "
-                f"with {self.num_nodes} nodes 1 to {most} are possible"
+                f"with {self.num_nodes} nodes, 1 to {most} are allowed"
             )
             raise UsageError(msg)
 
@@ -88,7 +88,7 @@ class Preset:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Synthetic:
-    """The arrays of a graph in the form of GRB's four files.
+    """Arrays of a graph as in GRB's four files.
 
     Attributes:
         adjacency: float32 csr [num_nodes, num_nodes] of ones, symmetric, no self-loop, int32
@@ -105,15 +105,15 @@ class Synthetic:
 
 
 def generate(preset: Preset, seed: int) -> Synthetic:
-    """The graph of a preset and a seed; both alone decide about every bit.
+    """Generate the graph of a preset and a seed, which determine every bit.
 
     Args:
-        preset: which graph.
+        preset: parameters of the graph.
         seed: non-negative.
 
     Raises:
         UsageError: a negative seed.
-        DataError: fewer than ten nodes, which GRB's split refuses.
+        DataError: fewer than ten nodes, too few for GRB's split.
     """
     if seed < 0:
         raise UsageError(f"preset {preset.name}: the seed is {seed}; give 0 or a positive number")
@@ -132,20 +132,20 @@ def generate(preset: Preset, seed: int) -> Synthetic:
 
 
 def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
-    """The four-file folder of a preset, made if it is not there yet.
+    """Return the four-file directory of a preset, which is generated if it does not exist.
 
-    Several processes may ask at once: one makes the folder, the others wait for it.
+    If several processes ask at once, one generates it and the others wait.
 
     Args:
         name: a key of `PRESETS`.
-        home: the folder that holds the datasets; made if missing.
-        seed: 0 gives `home/name`, any other `home/name-seed-N`.
+        home: the data directory; created if missing.
+        seed: 0 for `home/name`, any other for `home/name-seed-N`.
 
     Returns:
-        A folder in GRB's four-file format, uncompressed.
+        A directory in GRB's four-file format, uncompressed.
 
     Raises:
-        UsageError: there is no such preset, the seed is negative, or `home` cannot be written.
+        UsageError: an unknown preset, a negative seed, or `home` cannot be written to.
     """
     if name not in PRESETS:
         raise UsageError(f"synthetic dataset {name!r}: known are {', '.join(PRESETS)}")
@@ -159,13 +159,13 @@ def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
             if not all((folder / file).is_file() for file in FILES):
                 _write(generate(PRESETS[name], seed), folder)
     except (OSError, NotImplementedError) as error:  # filelock raises both
-        msg = f"synthetic dataset {name}: {home} cannot be written: {error}; name another folder"
+        msg = f"synthetic dataset {name}: {home} cannot be written: {error}; name another directory"
         raise UsageError(msg) from error
     return folder
 
 
 def degree_sequence(preset: Preset) -> IntArray:
-    """Wanted degrees in rising order, int64 [num_nodes]."""
+    """Return the wanted degrees in ascending order, int64 [num_nodes]."""
     shape = preset.degrees
     z = ndtri((np.arange(preset.num_nodes) + 0.5) / preset.num_nodes)
     tail = shape.tail * np.maximum(z - _TAIL_FROM, 0)
@@ -175,11 +175,11 @@ def degree_sequence(preset: Preset) -> IntArray:
 
 
 def draw_edges(preset: Preset, community: IntArray, rng: np.random.Generator) -> IntArray:
-    """Undirected pairs, int64 [2, num_edges], each once, first < second.
+    """Draw undirected pairs, int64 [2, num_edges], each once, first < second.
 
-    A configuration model: the ends of all edges are shuffled and joined in pairs, those that look
-    for their own community with each other. Self-loops, repeated pairs and the surplus are
-    dropped. If too few are left, ends at random nodes are joined in the same way.
+    A configuration model: the ends of all edges are shuffled and joined in pairs, a share of them
+    within communities. Self-loops, repeated pairs and the surplus are dropped. If too few are left,
+    ends at random nodes are joined in the same way.
     """
     keys = _join(_wanted_ends(preset, rng), preset, community, rng)
     while keys.size < preset.num_edges:
@@ -193,7 +193,7 @@ def draw_edges(preset: Preset, community: IntArray, rng: np.random.Generator) ->
 def draw_features(
     preset: Preset, community: IntArray, rng: np.random.Generator
 ) -> NDArray[np.float32]:
-    """Float32 [num_nodes, num_features] on a grid: a centre for each community, and noise."""
+    """Draw float32 [num_nodes, num_features] on a grid: a centre per community, and noise."""
     num_features = preset.num_features
     centres = rng.normal(0, preset.signal, (len(preset.class_sizes), num_features))
     features = np.empty((preset.num_nodes, num_features), dtype=np.float32)
@@ -216,7 +216,7 @@ def _wanted_ends(preset: Preset, rng: np.random.Generator) -> IntArray:
 def _join(
     ends: IntArray, preset: Preset, community: IntArray, rng: np.random.Generator
 ) -> IntArray:
-    """Sorted keys `first * num_nodes + second` of the pairs that joining these ends gives."""
+    """Return sorted keys `first * num_nodes + second` of the pairs that join these ends."""
     at_home = rng.random(ends.size) < preset.homophily
     pool = np.where(at_home, community[ends], len(preset.class_sizes))
     order = np.argsort(pool + rng.random(ends.size), kind="stable")
@@ -226,7 +226,7 @@ def _join(
 
 
 def _distinct(keys: IntArray) -> IntArray:
-    """Sorted, each key once. `np.unique` hashes in newer numpy, which takes ten times as long."""
+    """Sort, each key once. `np.unique` of newer numpy hashes, which takes ten times as long."""
     keys.sort()
     return keys[np.diff(keys, prepend=-1) > 0]
 
@@ -252,7 +252,7 @@ def _write(graph: Synthetic, folder: Path) -> None:
 
 
 def _uneven(num_nodes: int, num_classes: int, ratio: float) -> tuple[int, ...]:
-    """Class sizes in geometric progression; the largest is `ratio` times the smallest."""
+    """Return class sizes in geometric progression; the largest is `ratio` times the smallest."""
     weights = [ratio ** (-i / (num_classes - 1)) for i in range(num_classes)]
     sizes = [int(num_nodes * weight / sum(weights)) for weight in weights]
     return (sizes[0] + num_nodes - sum(sizes), *sizes[1:])
@@ -269,7 +269,7 @@ SYNTHETIC_CORA: Final = Preset(
     signal=0.082,
     noise=0.55,
 )
-"""The bundled graph; it comes with the package, so it is none of `PRESETS`."""
+"""The bundled graph, which is shipped and therefore not one of `PRESETS`."""
 
 _SCALES: Final = (
     Preset(

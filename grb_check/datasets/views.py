@@ -1,4 +1,4 @@
-"""What models may see while they learn."""
+"""Parts of a dataset that models may see during training."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from grb_check.datasets.graph_dataset import GraphDataset
 
 AnyDataset: TypeAlias = Dataset | GraphDataset
 
-HIDDEN = -1  # the label of a node whose label is not to be seen
+HIDDEN = -1  # label of nodes whose class is hidden
 
 
 def training_view(dataset: AnyDataset) -> Data:
-    """What a model may see while it learns.
+    """Return what a model may see during training.
 
     Returns:
         Inductive: the graph of the training nodes alone, `Data` with `x`, `edge_index`, `y` and an
-        all-true `train_mask` [num_train]. Transductive: the whole graph, where `y` is `HIDDEN` for
-        all nodes but those of `train_mask` [num_nodes]. Of a set of graphs: the training graphs,
-        a `Batch` with `x`, `edge_index`, `batch`, `ptr` and `y` [num_graphs]. Copies, so that a
-        training that changes them leaves the dataset as it is.
+        all-true `train_mask` [num_train]. Transductive: the whole graph, with `y` being `HIDDEN`
+        outside `train_mask` [num_nodes]. Sets of graphs: the training graphs, a `Batch` with `x`,
+        `edge_index`, `batch`, `ptr` and `y` [num_graphs]. These are copies, so that a training loop
+        that changes them does not change the dataset.
     """
     if isinstance(dataset, GraphDataset):
         return dataset.training_graphs.clone()
@@ -37,13 +37,13 @@ def training_view(dataset: AnyDataset) -> Data:
 
 
 def validation_view(dataset: AnyDataset) -> Data:
-    """What early stopping may see.
+    """Return what early stopping may see.
 
     Returns:
         Inductive: the graph of training and validation nodes, `Data` with `x`, `edge_index`, `y`,
         `train_mask` and `val_mask` [num_train + num_val]. Transductive: the whole graph with both
-        masks [num_nodes], `y` being `HIDDEN` outside. Of a set of graphs: the validation graphs, a
-        `Batch`. Copies.
+        masks [num_nodes], with `y` being `HIDDEN` outside. Sets of graphs: the validation graphs, a
+        `Batch`. These are copies.
     """
     if isinstance(dataset, GraphDataset):
         return dataset.validation_graphs.clone()
@@ -57,7 +57,7 @@ def validation_view(dataset: AnyDataset) -> Data:
 
 
 def _whole(dataset: Dataset, **masks: Tensor) -> Data:
-    """The graph with the labels under the masks, which are made of node ids."""
+    """Return the graph with masks made from node ids, and labels only under the masks."""
     graph = dataset.graph
     y = torch.full_like(graph.y, HIDDEN)
     view = Data(x=graph.x.clone(), edge_index=graph.edge_index.clone(), y=y)

@@ -163,7 +163,7 @@ def test_given_split_keeps_the_parts_and_ranks_the_test_nodes(
         (([0], [], [2, 3, 4]), "no validation nodes"),
         (([0], [1], []), "no test nodes"),
         (([0, 2], [1], [2, 3, 4]), "share 1 nodes"),
-        (([0], [1], [2, 3]), "2 test nodes cannot be cut"),
+        (([0], [1], [2, 3]), "2 test nodes, 3 are needed"),
     ],
 )
 def test_given_split_that_cannot_be_used_is_refused(

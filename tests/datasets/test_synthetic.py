@@ -247,5 +247,5 @@ def test_home_that_cannot_be_written_is_named(small_preset: str, tmp_path: Path)
 @pytest.mark.parametrize("edges", [0, -1, 44_926])
 def test_impossible_number_of_edges_is_refused(edges: int) -> None:
     """600 nodes have 179,700 pairs, of which a quarter may be edges."""
-    with pytest.raises(UsageError, match=r"with 600 nodes 1 to 44925 are possible"):
+    with pytest.raises(UsageError, match=r"with 600 nodes, 1 to 44925 are allowed"):
         dataclasses.replace(SMALL, num_edges=edges)

@@ -112,7 +112,7 @@ def test_all_sources_dead_is_one_message(tmp_path: Path) -> None:
     with serving(HTML) as server:
         done = run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}")
     assert done.returncode == 1
-    assert "none of 1 sources gave it" in done.stderr
+    assert "all 1 sources failed" in done.stderr
     assert "web page" in done.stderr
     assert "by hand" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""From a list of URLs to a verified folder: sources, transfer, archives.
+"""Download datasets: sources, transfer, archives.
 
 May import `files` and `errors`. Only formats and `datasets.loading` may import it.
 """

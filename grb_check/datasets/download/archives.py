@@ -1,4 +1,4 @@
-"""The wanted files out of a zip or tar archive that nobody vouches for, and nothing else of it."""
+"""Extract a dataset's files, and nothing else, from an untrusted zip or tar archive."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _TAR_MAGIC: Final = slice(257, 262)
 
 @dataclass(frozen=True)
 class Limits:
-    """How much an archive may hold.
+    """Limits of an archive's content.
 
     Attributes:
-        members: entries of any kind, of the archive and of one inside it together.
-        total_bytes: unpacked bytes, counted while they are read, whatever the headers say. A tar
-            may not be longer either, because what is skipped has to be unpacked as well.
+        members: entries of any type, of the archive and of one inside it together.
+        total_bytes: unpacked bytes, counted while they are read, whatever the headers say. For a
+            tar this includes skipped members, which have to be unpacked as well.
     """
 
     members: int = 10_000
@@ -49,20 +49,20 @@ def extract(
 ) -> None:
     """Copy a dataset's files out of an archive.
 
-    Looked for are, in this order: a folder called `name` that holds all the files, at any depth;
-    an archive `<name>.zip` inside the archive, read in the same way; the only folder that holds
-    them. Paths of the archive are compared, never used on disk; links and devices are ignored, as
-    is what macOS adds. Checksums are verified where the format has them (not in a plain tar).
+    The files are taken from, in this order: a directory called `name` that has all of them, at any
+    depth; an archive `<name>.zip` inside the archive, read in the same way; the only directory that
+    has them. Paths of the archive are compared, never used on disk; links, devices and the extra
+    files of macOS are ignored. Checksums are verified if the format has them; a plain tar has none.
 
     Args:
         archive: a zip (stored or deflated), or a tar that may be packed with gzip, bzip2 or xz.
-        name: the dataset's.
-        files: relative POSIX paths, below that folder and below `into`.
-        into: an empty folder. After an error its content is of no use.
-        limits: how much the archive may hold.
+        name: of the dataset.
+        files: relative POSIX paths, below that directory and below `into`.
+        into: an empty directory. After an error its content is invalid.
+        limits: of the archive's content.
 
     Raises:
-        DataError: the archive is damaged, encrypted, of another kind, beyond the limits or without
+        DataError: the archive is damaged, encrypted, of another type, exceeds the limits or lacks
             the files. The message names the archive.
         UnwritableError: a file cannot be written; the message names it.
     """
@@ -71,12 +71,12 @@ def extract(
 
 
 class _Unusable(Exception):
-    """What is wrong with an archive, without its name."""
+    """A fault of an archive; the message does not name the archive."""
 
 
 @dataclass
 class _Budget:
-    """What may still be unpacked."""
+    """Counts unpacked bytes and members against the limits."""
 
     limits: Limits
     _bytes: int = field(default=0, init=False)
@@ -95,7 +95,7 @@ class _Budget:
 
 @dataclass(frozen=True)
 class _Order:
-    """What to look for, where to put it, and what it may cost."""
+    """Files to extract, their target directory, and the budget."""
 
     name: str
     files: tuple[str, ...]
@@ -105,7 +105,7 @@ class _Order:
 
 @dataclass(frozen=True)
 class _Member:
-    """A regular file of an archive: its path, its place in the order of reading, its bytes."""
+    """A regular file of an archive: path, position in the archive, and a way to open it."""
 
     parts: tuple[str, ...]
     place: int
@@ -159,7 +159,7 @@ def _extract_inner(found: list[_Member], order: _Order) -> None:
 def _complete_folders(
     members: list[_Member], files: Sequence[str]
 ) -> dict[tuple[str, ...], dict[str, list[_Member]]]:
-    """Each folder of the archive that has all files -> file -> its members."""
+    """Return each directory that has all files -> file -> its members."""
     folders: dict[tuple[str, ...], dict[str, list[_Member]]] = {}
     for file in files:
         path = PurePosixPath(file).parts
@@ -172,12 +172,12 @@ def _complete_folders(
 
 def _the_one(folders: list[tuple[str, ...]], order: _Order) -> tuple[str, ...]:
     if not folders:
-        raise _Unusable(f"no folder in it holds all of {', '.join(order.files)}")
+        raise _Unusable(f"no directory in it has all of {', '.join(order.files)}")
     if len(folders) > 1:
         paths = ", ".join(ascii("/".join(folder)) for folder in folders[:3])
         msg = (
-            f"{len(folders)} folders in it hold {', '.join(order.files)}, and it is not clear "
-            f"which is {order.name}: {paths}"
+            f"{len(folders)} directories in it have {', '.join(order.files)}, and none or several "
+            f"are called {order.name}: {paths}"
         )
         raise _Unusable(msg)
     return folders[0]
@@ -185,13 +185,13 @@ def _the_one(folders: list[tuple[str, ...]], order: _Order) -> tuple[str, ...]:
 
 def _only(found: list[_Member], what: str) -> _Member:
     if len(found) > 1:
-        raise _Unusable(f"it holds {what} {len(found)} times in the same place")
+        raise _Unusable(f"it has {what} {len(found)} times in the same directory")
     return found[0]
 
 
 @contextmanager
 def _opened(stream: IO[bytes], budget: _Budget) -> Iterator[list[_Member]]:
-    """The regular files of an archive; what can only be checked at its end, is when this closes."""
+    """Yield the regular files of an archive; check its end, if it has checksums, on closing."""
     head = stream.read(_TAR_MAGIC.stop)
     stream.seek(0)
     if head.startswith(_ZIP):
@@ -220,7 +220,7 @@ def _zip_members(archive: zipfile.ZipFile, budget: _Budget) -> Iterator[_Member]
 def _open_zipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
     if info.flag_bits & 1:
         raise _Unusable(f"{info.filename!a} in it is encrypted")
-    # zipfile unpacks the other methods without bound: some kilobytes may become gigabytes at once.
+    # zipfile unpacks other methods without a limit: kilobytes may become gigabytes at once.
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         msg = (
             f"{info.filename!a} in it is compressed with method {info.compress_type}; "
@@ -246,7 +246,7 @@ def _open_tarred(archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 
 
 def _parts(path: str) -> tuple[str, ...]:
-    """The path of a member, for comparison only; none for what macOS adds."""
+    """Return the path of a member, for comparison only; empty for the extra files of macOS."""
     parts = tuple(part for part in path.replace("\\", "/").split("/") if part not in ("", "."))
     if not parts or "__MACOSX" in parts or parts[-1].startswith("._"):
         return ()
@@ -255,7 +255,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 @dataclass
 class _Unpacked:
-    """A tar as `tarfile` wants it, which reads no more than allowed, at once and in all.
+    """An unpacked tar stream for `tarfile` that limits single reads and the total.
 
     `tarfile` reads an extended header at once, whatever length it announces.
     """
@@ -286,7 +286,7 @@ class _Unpacked:
         return self._position
 
     def finish(self) -> None:
-        """Read to the end, where gzip and xz keep checksums."""
+        """Read to the end, where gzip and xz have checksums."""
         self.seek(self._reached)
         while self.read(_CHUNK):
             pass
@@ -310,4 +310,4 @@ def _copy(member: _Member, sink: IO[bytes], where: Path, budget: _Budget) -> Non
 
 
 def _too_long(limits: Limits) -> str:
-    return f"it holds more than {limits.total_bytes:,} bytes unpacked, the limit"
+    return f"it has more than {limits.total_bytes:,} unpacked bytes, the limit"

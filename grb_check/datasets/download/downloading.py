@@ -1,4 +1,4 @@
-"""One file over HTTP, whole or not at all: resumed, retried, and with what went wrong by name."""
+"""Download one file over HTTP, whole or not at all, with retries and resumption."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ _ANOTHER_TIME: Final = (408, 425, 429)
 
 
 class DownloadError(DataError):
-    """A file could not be had from a URL; the message is one line, `URL: reason`."""
+    """A file could not be downloaded; the message is one line, `URL: reason`."""
 
 
 @dataclass(frozen=True)
 class Retry:
-    """How long to go on with a server that fails.
+    """When to retry a failed request.
 
     Attributes:
-        attempts: requests in all, at least 1.
+        attempts: number of requests, at least 1.
         first_wait: seconds before the second attempt; doubled before each further one.
-        longest_wait: seconds; caps what is doubled and what a server asks for (`Retry-After`).
+        longest_wait: seconds; limits doubled waits and those that a server asks for
+            (`Retry-After`).
         connect_timeout: seconds.
         read_timeout: seconds without a byte.
         sleep: waits for that many seconds.
@@ -71,30 +72,30 @@ def download(
     retry: Retry = Retry(),
     largest: int = LARGEST,
 ) -> None:
-    """Fetch a file; under its name it is there whole or not at all.
+    """Download a file, which appears under its name only when it is complete.
 
-    What has come so far lies beside it as `<name>.part`, with `<name>.part.json` on where it came
-    from, and is continued by a later call if the server says that the file is still the same (RFC
-    9110, sections 13.1.5 and 14). Proxies are those of the environment. One caller at a time: the
-    caller holds a lock if there may be others.
+    An incomplete download is kept beside it as `<name>.part`, with its origin in
+    `<name>.part.json`, and resumed by a later call if the file on the server is still the same (RFC
+    9110, sections 13.1.5 and 14). The environment's proxies are used. If several processes may call
+    this, the caller holds a lock.
 
     Args:
         url: http or https.
-        target: the file; its folder exists.
-        report: called with the bytes that have come, and those that will have come at the end if
-            the server says so. The first number falls when the file is begun again.
-        retry: connection errors, timeouts, broken transfers and the statuses 408, 425, 429 and 5xx
-            are tried again; every other failure is final.
-        largest: bytes; a longer file is refused.
+        target: the file; its directory exists.
+        report: called with the bytes received, and the total or None. The first number falls when
+            the download starts again.
+        retry: for connection errors, timeouts, broken transfers and the statuses 408, 425, 429 and
+            5xx; every other failure is final.
+        largest: limit of the size in bytes.
 
     Raises:
-        DownloadError: the file cannot be had.
+        DownloadError: the file cannot be downloaded.
         UnwritableError: it cannot be written.
-        After either, what has come is kept where it is good.
+        After either, a valid part of the file is kept.
     """
     part = _Part(target.with_name(f"{target.name}.part"), shown_url(url))
     try:
-        # An error of the network becomes one of the two below; what is left, the disk says.
+        # Network errors become one of the two exceptions below, so that an OSError is the disk's.
         with writing(target), requests.Session() as session:
             transfer = _Transfer(session, url, part, report, retry, largest)
             _persist(transfer.run, retry)
@@ -105,11 +106,11 @@ def download(
 
 
 class _Refused(Exception):
-    """What came is not what was wanted, and another attempt would not change it."""
+    """A final failure."""
 
 
 class _Broken(Exception):
-    """Another attempt may do better; `wait` is for how many seconds the server asks."""
+    """A failure after which to retry; `wait`: seconds that the server asks for."""
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
         super().__init__(reason)
@@ -133,13 +134,13 @@ def _persist(run: Callable[[], None], retry: Retry) -> None:
 
 @dataclass(frozen=True)
 class _Begun:
-    """A file of which some has come.
+    """An incomplete file.
 
     Attributes:
-        size: bytes there are.
-        total: bytes of the whole, if known.
-        etag: as the server sent it.
-        last_modified: as the server sent it.
+        size: bytes received.
+        total: bytes of the whole file, if known.
+        etag: header of the response.
+        last_modified: header of the response.
     """
 
     size: int
@@ -149,12 +150,12 @@ class _Begun:
 
     @property
     def validator(self) -> str | None:
-        """What tells the server which version we have: a strong entity tag, else a date."""
+        """Value of `If-Range`: a strong entity tag, else a date."""
         weak = self.etag is None or self.etag.startswith("W/")
         return self.last_modified if weak else self.etag
 
     def is_continued_by(self, response: requests.Response) -> bool:
-        """Whether a 206 holds the rest of the same file; not all servers heed `If-Range`."""
+        """Whether a 206 has the rest of the same file; some servers ignore `If-Range`."""
         match = _content_range(response)
         if match is None or int(match[1]) != self.size or _is_encoded(response):
             return False
@@ -166,7 +167,7 @@ class _Begun:
         return all(old is None or new in (None, old) for old, new in same)
 
     def total_after(self, response: requests.Response) -> int | None:
-        """Bytes of the whole, according to a 206 or else to what was known."""
+        """Bytes of the whole file, from a 206 or else as known before."""
         match = _content_range(response)
         return self.total if match is None or match[2] == "*" else int(match[2])
 
@@ -183,7 +184,7 @@ class _Part:
         return self.path.with_name(f"{self.path.name}.json")
 
     def begun(self) -> _Begun | None:
-        """What can be continued; None if there is nothing, or it is of another URL or unknown."""
+        """Return what can be resumed; None if there is nothing, or it is of another URL."""
         try:
             size = self.path.stat().st_size
             notes = json.loads(self.notes.read_text("utf-8"))
@@ -198,7 +199,7 @@ class _Part:
         self.path.unlink(missing_ok=True)
 
     def begin(self, response: requests.Response, total: int | None) -> None:
-        """Empty file and new notes; without notes, as for encoded bodies, it is never continued."""
+        """Discard the file and write new notes; without notes (encoded body) it is not resumed."""
         self.discard()
         if _is_encoded(response):
             return
@@ -225,7 +226,7 @@ class _Transfer:
 
     def run(self) -> None:
         begun = self.part.begun()
-        if begun is not None and begun.size == begun.total:  # stopped just before it was moved
+        if begun is not None and begun.size == begun.total:  # interrupted before renaming
             return
         response = self._get(begun)
         if begun and response.status_code in (206, 416) and not begun.is_continued_by(response):
@@ -253,19 +254,19 @@ class _Transfer:
             raise _Broken(f"no answer: {_reason(error)}") from error
         except requests.exceptions.InvalidProxyURL as error:
             raise _Refused(
-                f"the proxy of the environment is no URL: {_line(str(error))}"
+                f"the proxy of the environment is not a URL: {_line(str(error))}"
             ) from error
         except requests.exceptions.ProxyError as error:
             raise _Broken(f"no connection to the proxy: {_reason(error)}") from error
         except (ValueError, requests.TooManyRedirects) as error:
-            msg = f"it, or where it redirects to, cannot be used: {_line(str(error))}"
+            msg = f"the URL, or its redirection, cannot be used: {_line(str(error))}"
             raise _Refused(msg) from error
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             resolver = _cause(error).__cause__
             if isinstance(resolver, socket.gaierror) and resolver.errno != socket.EAI_AGAIN:
                 raise _Refused(f"no such host, or no network: {_reason(error)}") from error
             raise _Broken(f"no connection: {_reason(error)}") from error
-        except OSError as error:  # certificates that the environment names and that are not there
+        except OSError as error:  # certificates that the environment names and that do not exist
             raise _Refused(_line(str(error))) from error
 
     def _receive(
@@ -285,13 +286,13 @@ class _Transfer:
                     if self.report:
                         self.report(done, total)
             except _Broken as error:
-                raise _Broken(f"truncated: {_amount(done, total)} came ({error})") from error
+                raise _Broken(f"truncated: {_amount(done, total)} received ({error})") from error
             sink.flush()
             os.fsync(sink.fileno())
         if total is not None and done != total:
             if done > total:
                 self.part.discard()
-            raise _Broken(f"{_amount(done, total)} came")
+            raise _Broken(f"{_amount(done, total)} received")
 
     def _check_size(self, size: int) -> None:
         if size > self.largest:
@@ -300,7 +301,7 @@ class _Transfer:
 
 
 def _body(response: requests.Response) -> Iterator[bytes]:
-    """The body in pieces, and a `_Broken` where it ends too early."""
+    """Yield the body in chunks; raise `_Broken` if it ends too early."""
     try:
         yield from response.iter_content(_CHUNK)
     except requests.RequestException as error:
@@ -326,7 +327,7 @@ def _check_not_html(response: requests.Response, begin: bytes) -> None:
     title = _TITLE.search(begin)
     text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
     named = f" titled {_line(text)!r}" if text else ""
-    raise _Refused(f"a web page{named} came, expected a file{_via(response)}")
+    raise _Refused(f"received a web page{named}, expected a file{_via(response)}")
 
 
 def _via(response: requests.Response) -> str:
@@ -338,14 +339,14 @@ def _is_encoded(response: requests.Response) -> bool:
 
 
 def _length(response: requests.Response) -> int | None:
-    """Bytes of this response's body as they travel, if the server says so."""
+    """Return the bytes of the encoded body, None if the server does not send their number."""
     text = response.headers.get("Content-Length", "")
     chunked = "chunked" in response.headers.get("Transfer-Encoding", "").lower()
     return int(text) if text.isdecimal() and not chunked else None
 
 
 def _total(response: requests.Response) -> int | None:
-    """Bytes of the file that a 200 brings, if the server says so."""
+    """Return the bytes of the file in a 200, None if the server does not send their number."""
     return None if _is_encoded(response) else _length(response)
 
 
@@ -354,7 +355,7 @@ def _content_range(response: requests.Response) -> re.Match[str] | None:
 
 
 def _retry_after(response: requests.Response) -> float | None:
-    """Seconds; the header holds seconds or a date (RFC 9110, section 10.2.3)."""
+    """Return seconds from a header of seconds or a date (RFC 9110, section 10.2.3)."""
     try:
         return urllib3.Retry().parse_retry_after(response.headers["Retry-After"])
     except (KeyError, ValueError, urllib3.exceptions.InvalidHeader):
@@ -362,7 +363,7 @@ def _retry_after(response: requests.Response) -> float | None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The innermost error of an error of requests."""
+    """Return the innermost error of an error of requests."""
     inner: BaseException | None = error
     while isinstance(inner, BaseException):
         error = inner
@@ -371,7 +372,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _reason(error: BaseException) -> str:
-    """Its message, without the addresses of objects."""
+    """Return the innermost message, without the addresses of objects."""
     cause = _cause(error)
     return _ADDRESS.sub("", _line(str(cause))) or type(cause).__name__
 
@@ -381,5 +382,5 @@ def _amount(done: int, total: int | None) -> str:
 
 
 def _line(text: str) -> str:
-    """One line of what a stranger wrote, of bearable length."""
+    """Return untrusted text as one line of at most 200 characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]

@@ -1,4 +1,4 @@
-"""A dataset's folder from the first source that gives it, once for all processes that want it."""
+"""Download a dataset from the first source that works, once for all processes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _RETRY: Final = Retry()
 
 @dataclass(frozen=True)
 class Fetched:
-    """A dataset's folder.
+    """A downloaded dataset.
 
     Attributes:
-        path: holds all files.
-        url: where they came from, without a user's name and password; None if they were there.
-        failures: `URL: reason` of each source that was tried before in vain.
+        path: directory of all files.
+        url: their source, without user name and password; None if they were present.
+        failures: `URL: reason` of each source that failed before.
     """
 
     path: Path
@@ -50,27 +50,27 @@ def fetch(
     retry: Retry = _RETRY,
     report: Report | None = None,
 ) -> Fetched:
-    """Make sure that `home / name` holds a dataset's files.
+    """Download a dataset's files into `home / name`, unless they are there.
 
-    Nothing is asked of the network if they are there. Otherwise the sources are tried in their
-    order; the folder appears whole, and only with files that passed `check`. Several processes may
-    call this at once: one fetches, the others wait. What a broken run left is continued
-    (downloads, in `.downloads`) or removed (folders). An archive whose URL has no dataset's name
-    in it may hold several datasets and is kept in `.downloads`.
+    The sources are tried in their order; the directory appears whole, and only with files that
+    passed `check`. Several processes may call this at once: one downloads, the others wait. After
+    an interrupted run, downloads are resumed (in `.downloads`) and directories removed. An archive
+    whose URL does not contain the dataset's name may contain several datasets and is kept in
+    `.downloads`.
 
     Args:
-        name: the dataset's; becomes a folder's name.
-        home: the folder of all datasets; made if it is not there.
+        name: of the dataset, and of its directory.
+        home: the data directory; created if missing.
         urls: of archives, see `archives.extract`.
         files: relative POSIX paths of the dataset's files.
-        check: called with a folder of the files; raises `DataError` if they are not the dataset's.
+        check: called with a directory of the files; raises `DataError` if they are not the dataset.
         retry: see `download`.
         report: see `download`; by default a bar on stderr, if that is a terminal.
 
     Raises:
-        DataError: no source gave the dataset (the message has one line for each), or `home / name`
-            has something else in it.
-        UnwritableError: something cannot be written in `home`.
+        DataError: all sources failed (the message has one line for each), or `home / name` contains
+            something else.
+        UnwritableError: `home` cannot be written to.
     """
     job = _Job(name, home, tuple(files), check, retry, report)
     if job.is_done():
@@ -84,7 +84,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class _Job:
-    """One dataset to be fetched."""
+    """A dataset to be downloaded."""
 
     name: str
     home: Path
@@ -99,7 +99,7 @@ class _Job:
 
     @property
     def unpacked(self) -> Path:
-        """Where files wait for their check; one name suffices under the dataset's lock."""
+        """Directory of files to be checked; the dataset's lock makes its name unique."""
         return self.home / f".{self.name}.unpacked"
 
     def archive(self, url: str) -> Path:
@@ -109,13 +109,13 @@ class _Job:
         return all((self.result / file).is_file() for file in self.files)
 
     def check_place(self) -> None:
-        """Nothing that a user put there is overwritten."""
+        """Check that nothing of the user's would be overwritten."""
         missing = [file for file in self.files if not (self.result / file).is_file()]
         if missing and self.result.is_dir() and any(self.result.iterdir()):
             msg = f"{self.result} lacks {', '.join(missing)}; add what is missing or remove it"
             raise DataError(msg)
         if self.result.exists() and not self.result.is_dir():
-            raise DataError(f"{self.result} is in the way: it is no folder; remove it")
+            raise DataError(f"{self.result} is not a directory; remove it")
 
 
 def _first_of(urls: Sequence[str], job: _Job) -> Fetched:
@@ -138,13 +138,13 @@ def _first_of(urls: Sequence[str], job: _Job) -> Fetched:
 
 def _from_source(url: str, job: _Job) -> None:
     archive = job.archive(url)
-    with _lock(job.home, archive.name):  # another dataset's process may use the same archive
+    with _lock(job.home, archive.name):  # a process for another dataset may use the same archive
         if archive.is_file():
             try:
                 return _install(archive, url, job)
             except UnwritableError:
                 raise
-            except DataError:  # there may be a better one by now
+            except DataError:  # the source may have a better one now
                 pass
         with _reporting(url, job) as report:
             download(url, archive, report=report, retry=job.retry)
@@ -152,10 +152,10 @@ def _from_source(url: str, job: _Job) -> None:
 
 
 def _install(archive: Path, url: str, job: _Job) -> None:
-    """From an archive to the dataset's folder.
+    """Extract the dataset's directory from an archive.
 
-    An archive out of which the files cannot be had is removed; one with other files than the
-    dataset's too, but not if it may hold several datasets.
+    An archive that cannot be extracted is removed, and so is one with other files than the
+    dataset's, unless it may contain several datasets.
     """
     with writing(job.home):
         _remove(job.unpacked)
@@ -187,7 +187,7 @@ def _extract(archive: Path, job: _Job) -> None:
 
 
 def _clean_up(urls: Sequence[str], job: _Job) -> None:
-    """Remove what no other dataset can use: finished and broken downloads of this one only."""
+    """Remove complete and partial downloads that only this dataset can use."""
     for url in urls:
         if job.name in url:
             archive = job.archive(url)
@@ -212,7 +212,7 @@ def _lock(home: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def _reporting(url: str, job: _Job) -> Iterator[Report]:
-    """The caller's report, or a bar that stays silent where stderr is no terminal."""
+    """Yield the caller's report, or a progress bar, which is hidden if stderr is not a terminal."""
     if job.report is not None:
         yield job.report
         return
@@ -223,11 +223,11 @@ def _reporting(url: str, job: _Job) -> Iterator[Report]:
 
 def _move(bar: Any, done: int, total: int | None) -> None:
     bar.total = total
-    bar.update(done - bar.n)  # backwards when the download begins again
+    bar.update(done - bar.n)  # backwards when the download starts again
 
 
 def _all_failed(failures: Sequence[str], job: _Job) -> str:
-    number = f"none of {len(failures)} sources gave it" if failures else "no source is known for it"
+    number = f"all {len(failures)} sources failed" if failures else "no source is known for it"
     return "\n".join(
         (
             f"dataset {job.name}: {number}{':' if failures else ''}",

@@ -1,4 +1,4 @@
-"""Where archives of datasets may be had: the built-in list, and what a user puts in its place."""
+"""Download sources of datasets: the built-in list, or the user's."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _DEFAULT: Final = "default"
 _PLACEHOLDER: Final = "{name}"
 _FORMS: Final = (
     f"allowed are URL, NAME=URL (for that dataset only) and {_DEFAULT!r} (the built-in sources), "
-    f"where URL begins with http:// or https:// and may hold {_PLACEHOLDER}"
+    f"where URL begins with http:// or https:// and may contain {_PLACEHOLDER}"
 )
-# URLs may hold commas: one ends an entry only if another begins after it.
+# URLs may contain commas: a comma ends an entry only if another entry follows.
 _BETWEEN: Final = re.compile(r"\s*,(?=\s|$|default\b|(?:[\w.-]+=)?https?://)\s*|\s+", re.IGNORECASE)
-# A name holds no ':' or '/', so that the '=' of a query (`?dl=1`) never ends one.
+# A name has no ':' or '/', so that the '=' of a query (`?dl=1`) never ends a name.
 _ENTRY: Final = re.compile(r"(?:(?P<name>[A-Za-z0-9._-]+)=)?(?P<url>https?://\S+)", re.IGNORECASE)
 
 
 def urls_for(name: str, given: Sequence[str] = ()) -> tuple[str, ...]:
-    """The URLs to try for a dataset, in this order, each once.
+    """Return the URLs to try for a dataset, in this order, each once.
 
     Args:
-        name: the dataset's; it replaces `{name}` in a URL.
-        given: the user's list of `URL`, `NAME=URL` (only for that dataset) and `default` (the
-            built-in sources in that place). Without `default` the list replaces them; an empty
-            list means `default`.
+        name: of the dataset; it replaces `{name}` in a URL.
+        given: the user's list of `URL`, `NAME=URL` (only for that dataset) and `default` (for the
+            built-in sources). Without `default` the list replaces them; an empty list means
+            `default`.
 
     Raises:
-        UsageError: an entry of another form, or one for a dataset that is never downloaded.
+        UsageError: an entry has another form, or is for a dataset that is never downloaded.
     """
     check_sources(given)
     urls: list[str] = []
@@ -57,10 +57,10 @@ def hosts_of(name: str, given: Sequence[str] = ()) -> str:
 
 
 def named_sources(given: Sequence[str] | None = None) -> tuple[str, ...]:
-    """A user's list, each text of which may hold several entries with spaces or commas between.
+    """Return a user's list, from texts of several entries separated by spaces or commas.
 
     Args:
-        given: as on a command line or in an ini file; None for what `$GRB_CHECK_SOURCES` says.
+        given: texts of a command line or ini file; None for the value of `$GRB_CHECK_SOURCES`.
 
     Raises:
         UsageError: an entry has another form.
@@ -75,7 +75,7 @@ def check_sources(given: Sequence[str]) -> None:
     """Check the form of every entry of a user's list; see `urls_for`.
 
     Raises:
-        UsageError: names the first entry at fault and the forms that are allowed.
+        UsageError: names the first invalid entry and the allowed forms.
     """
     for entry in given:
         if entry != _DEFAULT:
@@ -83,7 +83,7 @@ def check_sources(given: Sequence[str]) -> None:
 
 
 def shown_url(url: str) -> str:
-    """A URL as messages and files may show it: without a user's name and password."""
+    """Return a URL without user name and password, for messages and files."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -92,7 +92,7 @@ def shown_url(url: str) -> str:
 
 
 def _parts(entry: str) -> tuple[str | None, str]:
-    """The dataset, if any, and the URL of an entry other than `default`."""
+    """Return the dataset, if any, and the URL of an entry other than `default`."""
     match = _ENTRY.fullmatch(entry)
     if match is None:
         raise UsageError(f"source {entry!r}: {_FORMS}")
@@ -101,7 +101,7 @@ def _parts(entry: str) -> tuple[str | None, str]:
         known = ", ".join(_datasets())
         raise UsageError(f"source {entry!r}: {name} is never downloaded; the datasets are {known}")
     if not _is_sound(url.replace(_PLACEHOLDER, "name")):
-        raise UsageError(f"source {entry!r}: {url!r} is no complete URL; {_FORMS}")
+        raise UsageError(f"source {entry!r}: {url!r} is not a complete URL; {_FORMS}")
     return name, url
 
 
@@ -115,7 +115,7 @@ def _is_sound(url: str) -> bool:
 
 @functools.cache
 def _built_in() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Each built-in URL with its datasets."""
+    """Return each built-in URL with its datasets."""
     text = (
         resources.files("grb_check")
         .joinpath("datasets/paper_figures/sources.json")

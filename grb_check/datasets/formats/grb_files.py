@@ -81,7 +81,7 @@ def _prepared(source: Source) -> Iterator[Source]:
 
 
 def _downloaded(source: Source) -> Source:
-    """The dataset's folder; what GRB made it from, if GRB's own files cannot be had."""
+    """Return GRB's own files, else those from which GRB made the dataset, if they are available."""
     from grb_check.datasets.fetching import fetched
 
     try:

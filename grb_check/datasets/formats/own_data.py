@@ -67,7 +67,7 @@ def _called(found: object, where: str) -> object:
     needed = _required(found)
     if needed:
         raise UsageError(
-            f"{where}: needs {', '.join(needed)}; name a function that can be called without "
+            f"{where}: requires {', '.join(needed)}; name a function that can be called without "
             f"arguments"
         )
     from grb_check.user_code.randomness import isolated_randomness
@@ -82,7 +82,7 @@ def _called(found: object, where: str) -> object:
 def _required(function: Any) -> list[str]:
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some functions written in C tell no signature
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return []
     return [
         parameter.name

@@ -92,11 +92,11 @@ def read(source: Source) -> Dataset:
 
 
 def _raw(folder: Path, prefix: str) -> Any:
-    """The graph as PyG's reader returns it."""
+    """Return the graph of PyG's reader."""
     import torch
     from torch_geometric.io import read_planetoid_data
 
-    with warnings.catch_warnings():  # pickles of 2016 name a module that scipy has renamed
+    with warnings.catch_warnings():  # the pickles of 2016 use a module name that scipy deprecates
         warnings.filterwarnings("ignore", r".*scipy\.sparse\.csr", DeprecationWarning)
         try:
             data = read_planetoid_data(str(folder), prefix)

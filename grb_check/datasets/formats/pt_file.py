@@ -103,7 +103,7 @@ def read(source: Source) -> Dataset:
 
 
 def _copy(path: Path) -> io.BytesIO:
-    """The members that torch needs, checked, in an archive in memory."""
+    """Return an archive in memory of the members that torch needs, which are checked."""
     size = path.stat().st_size
     if size > LARGEST:
         raise DataError(f"the file has {size:,} bytes; at most {LARGEST:,} are read")
@@ -121,7 +121,7 @@ def _copy(path: Path) -> io.BytesIO:
 
 
 def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The members by their names below the one directory that holds them all."""
+    """Return the members by their names below the single top directory."""
     infos = archive.infolist()
     if len({info.filename.partition("/")[0] for info in infos}) != 1:
         raise DataError(f"an archive, but not one of torch.save; {_ADVICE}")
@@ -138,14 +138,14 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
 
 
 def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
-    """Compare the names and the storages in a pickle with what is allowed; runs nothing of it.
+    """Check the names and storages in a pickle by parsing it; nothing of it is run.
 
-    A storage is a tuple (storage, type, member, device, values), written out before the operation
-    BINPERSID. torch 2.4 reads past the end of a member that has fewer bytes than the tuple says.
+    A storage is a tuple (storage, type, member, device, values) before the operation BINPERSID.
+    torch 2.4 reads past the end of a member that is shorter than its tuple says.
     """
     memo: dict[int, object] = {}
-    items: list[object] | None = None  # of the tuple that is written out; None if it has others
-    last: object = None  # what the operation before has put on the stack, if that is known
+    items: list[object] | None = None  # of the present tuple, if all are known
+    last: object = None  # top of the stack, if known
     for operation, argument, _ in pickletools.genops(content):
         code = operation.name
         if code in ("BINPUT", "LONG_BINPUT"):
@@ -190,10 +190,10 @@ def _loaded(copy: io.BytesIO) -> object:
 
 @contextmanager
 def _classes_allowed() -> Iterator[None]:
-    """PyG's classes, and no others, as torch's safe globals.
+    """Make PyG's classes, and no others, torch's safe globals within a context.
 
-    These three functions exist since torch 2.4, the context manager `safe_globals` since 2.5; that
-    adds to what others have allowed, also in the lists of PyG itself, where this replaces it.
+    The functions used exist since torch 2.4, the context manager `safe_globals` since 2.5. That
+    would add to the classes that others have allowed; this replaces them.
     """
     from torch.serialization import add_safe_globals, clear_safe_globals, get_safe_globals
 
@@ -214,7 +214,7 @@ def _classes_allowed() -> Iterator[None]:
 
 
 def _graph(loaded: Any) -> Data:
-    """A new graph with the attributes that are used, each a tensor; the rest is left behind."""
+    """Return a new graph with the attributes that are used, each of which must be a tensor."""
     import torch
     from torch_geometric.data import Data
 
@@ -232,7 +232,7 @@ def _graph(loaded: Any) -> Data:
 
 
 def _reason(error: Exception) -> str:
-    """What torch's unpickler says, without its advice to read the file without `weights_only`."""
+    """Return the reason without torch's advice to load the file without `weights_only`."""
     return one_line(error).rpartition("WeightsUnpickler error: ")[2][:200]
 
 

@@ -1,9 +1,9 @@
-"""One graph of any dataset class of PyG, by the name of the class. Imports torch only to read.
+"""The graph of a dataset class of PyG, by the name of the class. Imports torch only to read.
 
 Some of the raw files that PyG's classes read are pickles, which can run code when they are read
-(`Planetoid`), and some of its readers set all features that are not zero to 1 (`Amazon`,
-`Coauthor`, `CitationFull`). Only folders that the user named, or that PyG itself downloaded at the
-user's wish, are read.
+(`Planetoid`), and some of its readers set all non-zero features to 1 (`Amazon`, `Coauthor`,
+`CitationFull`). Only directories that the user named, or that PyG filled at the user's request, are
+read.
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ def _recipe(source: Source) -> Recipe:
 
 
 def _roots(places: Places) -> tuple[Path, ...]:
-    """Directories that may be roots of PyG's classes; also the data folder of another machine."""
+    """Return possible roots of PyG's classes; D/pyg is one if D is a data directory of ours."""
     return tuple(root for folder in places.folders for root in (folder, folder / "pyg"))
 
 
 def check_spec(spec: str) -> PygSpec:
-    """The parts of `Class` or `Class/name`; whether PyG has such a class is not looked up.
+    """Split `Class` or `Class/name` without checking that PyG has such a class.
 
     Raises:
-        UsageError: another form.
+        UsageError: the text has another form.
     """
     match = _SPEC.fullmatch(spec)
     if match is None:
@@ -113,7 +113,7 @@ def read(source: Source) -> Dataset:
 
 
 def recipe_of(spec: str) -> Recipe:
-    """The class of that name and what to call it with.
+    """Return the class of a spec and its arguments.
 
     Raises:
         UsageError: the spec has another form, PyG has no such class, or the class takes no name,
@@ -143,7 +143,7 @@ def _arguments(kind: type[Any], parsed: PygSpec, spec: str) -> dict[str, object]
     label = f"dataset pyg:{spec}: PyG's {parsed.kind}"
     if "root" not in parameters:
         raise UsageError(
-            f"{label} takes no root folder: only datasets that are read from files can be used"
+            f"{label} takes no root directory: only datasets that are read from files can be used"
         )
     takes_name = "name" in parameters
     if parsed.name is not None and not takes_name:

@@ -47,17 +47,17 @@ def _describe(source: Source) -> str:
 
 
 def instead_of(source: Source, failure: DataError) -> Source:
-    """Return the files that GRB's were made from, which are here or can be downloaded.
+    """Return the files from which GRB made a dataset, found in the places or downloaded.
 
     Args:
         source: a dataset of GRB's with a name of `UPSTREAM`.
-        failure: why its own files could not be downloaded.
+        failure: of the download of GRB's own files.
 
     Raises:
-        DataError: these files cannot be had either.
+        DataError: these files are not available either.
 
     Warns:
-        DataNotice: says why the dataset will be rebuilt.
+        DataNotice: why the dataset will be rebuilt.
     """
     from grb_check.datasets.reading import saint_files  # torch
 
@@ -70,7 +70,7 @@ def instead_of(source: Source, failure: DataError) -> Source:
             raw = saint_files.fetch_upstream(source.name, source.places.home)
             found = _source(source.name, raw, source.places)
     except DataError as error:
-        msg = f"{failure}\nThe files to rebuild it from cannot be had either: {error}"
+        msg = f"{failure}\nThe files to rebuild it from are not available either: {error}"
         raise DataError(msg) from None
     warnings.warn(f"{source.name} will be rebuilt, because {failure}", DataNotice, stacklevel=2)
     return replace(found, asked=source.asked)
@@ -79,8 +79,7 @@ def instead_of(source: Source, failure: DataError) -> Source:
 def _refuse_given_split(source: Source) -> None:
     if source.places.split == "given":
         raise DataError(
-            f"dataset {source.name}: is rebuilt with GRB's split; take --grb-split=grb, or give "
-            f"GRB's own files, which bring a split"
+            f"dataset {source.name}: is rebuilt with GRB's split only; use --grb-split=grb"
         )
 
 

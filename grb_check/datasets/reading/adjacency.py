@@ -1,4 +1,4 @@
-"""A sparse matrix as scipy saves it, checked, and the undirected edges that it means."""
+"""Sparse matrices as scipy saves them, checked, and the undirected edges that they describe."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _LAYOUTS: Final = {
 
 
 def read_matrix(arrays: Mapping[str, NDArray[Any]], where: str) -> sp.csr_array:
-    """A square matrix saved by `scipy.sparse.save_npz`, without its stored zeros.
+    """Return a square matrix saved by `scipy.sparse.save_npz`, without its stored zeros.
 
-    Of a csc matrix the transpose is returned: whoever asks for undirected edges does not care, and
-    its arrays need no copy.
+    A csc matrix is returned transposed: its arrays need no copy, and undirected edges are the same.
 
     Args:
-        arrays: key -> array of the file; csr, csc or coo. Memory for as many nodes as its shape
-            claims is taken: check `num_nodes_of` first.
+        arrays: key -> array of the file; csr, csc or coo. The memory used depends on the shape that
+            the file claims: check `num_nodes_of` first.
         where: the file, for messages.
 
     Returns:
@@ -68,16 +67,18 @@ def read_matrix(arrays: Mapping[str, NDArray[Any]], where: str) -> sp.csr_array:
 
 
 def num_nodes_of(arrays: Mapping[str, NDArray[Any]], where: str) -> int:
-    """The number of nodes that the matrix claims to have.
+    """Return the number of nodes that the matrix claims to have.
 
     Raises:
-        DataError: there is no shape, or it is not that of a square matrix.
+        DataError: the shape is missing, or is not that of a square matrix.
     """
     if "shape" not in arrays:
         raise DataError(f"{where}: key 'shape' is missing; it has {', '.join(map(repr, arrays))}")
     shape = integers(arrays["shape"], f"{where}: shape")
     if shape.size != 2 or shape[0] != shape[1] or not 0 < shape[0] <= np.iinfo(np.int32).max:
-        raise DataError(f"{where}: shape {shape.tolist()} is not that of an adjacency matrix")
+        raise DataError(
+            f"{where}: shape {shape.tolist()} is not that of an adjacency matrix [nodes, nodes]"
+        )
     num_nodes = int(shape[0])
     rows = arrays["indptr"].size - 1 if "indptr" in arrays else num_nodes
     if rows != num_nodes:
@@ -89,7 +90,7 @@ def num_nodes_of(arrays: Mapping[str, NDArray[Any]], where: str) -> int:
 def matrix_of(
     weights: NDArray[np.int8], rows: NDArray[Any], columns: NDArray[Any], num_nodes: int
 ) -> sp.csr_array:
-    """Entries in csr layout: without zeros, and with duplicates, which scipy would add up.
+    """Return entries in csr layout, without zeros; duplicates, which scipy would add up, stay.
 
     Args:
         weights: int8 [e].
@@ -105,10 +106,10 @@ def matrix_of(
 
 
 def node_ids(nodes: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.int32]:
-    """Integers of any shape as int32, the same array where it is that already.
+    """Return integers of any shape as int32: the same array if it has that type.
 
     Raises:
-        DataError: one is no node.
+        DataError: an integer is not a node.
     """
     if nodes.size and (int(nodes.min()) < 0 or int(nodes.max()) >= num_nodes):
         outside = nodes[(nodes < 0) | (nodes >= num_nodes)]
@@ -121,7 +122,7 @@ def node_ids(nodes: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.int3
 
 
 def matrix_of_pairs(pairs: NDArray[Any], num_nodes: int, where: str) -> sp.csr_array:
-    """The matrix with an entry of 1 for each pair.
+    """Return the matrix with an entry of 1 for each pair.
 
     Args:
         pairs: int [2, e] node ids.
@@ -129,7 +130,7 @@ def matrix_of_pairs(pairs: NDArray[Any], num_nodes: int, where: str) -> sp.csr_a
         where: what the pairs are, for messages.
 
     Raises:
-        DataError: they have another dtype or shape, or one is no node.
+        DataError: they have another dtype or shape, or one is not a node.
     """
     if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
         shape = "x".join(map(str, pairs.shape)) or "scalar"
@@ -139,29 +140,29 @@ def matrix_of_pairs(pairs: NDArray[Any], num_nodes: int, where: str) -> sp.csr_a
 
 
 def both_ways(matrix: sp.csr_array) -> sp.csr_array:
-    """A graph that is directed by nature and its reverse, each edge once; `matrix` is used up.
+    """Return the union of a directed graph and its reverse, each edge once; overwrites `matrix`.
 
-    `undirected_edges` does the same and says so, because for other graphs it is a repair.
+    `undirected_edges` does the same with a notice, because for other graphs it is a repair.
     """
     matrix.sum_duplicates()
     both = _symmetric(matrix)
-    both.data.fill(1)  # of an edge and its reverse it is 2, which is no weight
+    both.data.fill(1)  # an edge and its reverse add up to 2, which would count as a weight
     return both
 
 
 def undirected_edges(matrix: sp.csr_array, where: str) -> IntArray:
-    """Both directions of each edge, once, without self-loops, sorted by row, then column.
+    """Return both directions of each edge, once, without self-loops, sorted by row, then column.
 
     Args:
         matrix: [num_nodes, num_nodes] without stored zeros; each entry stands for an edge,
-            whichever way it points; GRB's graphs have no edge weights, so all are taken for 1.
+            in either direction; GRB's graphs have no edge weights, so all weights become 1.
         where: the file, for messages.
 
     Returns:
-        int64 [2, 2 * num_edges]: PyG wants int64 indices. Everything before is int32.
+        int64 [2, 2 * num_edges], as PyG expects; everything before is int32.
 
     Raises:
-        DataError: no edge is left.
+        DataError: the graph has no edges.
 
     Warns:
         DataNotice: counts what was repaired.
@@ -199,7 +200,7 @@ def undirected_edges(matrix: sp.csr_array, where: str) -> IntArray:
 
 
 def _symmetric(forward: sp.csr_array) -> sp.csr_array:
-    """The union of a canonical matrix and its transpose."""
+    """Return the union of a canonical matrix and its transpose."""
     forward.data.fill(1)  # sums of duplicates may have wrapped round to 0
     back = forward.T.tocsr()
     same = np.array_equal(forward.indptr, back.indptr)
@@ -209,7 +210,7 @@ def _symmetric(forward: sp.csr_array) -> sp.csr_array:
 
 
 def _rows(matrix: sp.csr_array) -> NDArray[np.int32]:
-    """Row of each entry."""
+    """Return the row of each entry."""
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int32), np.diff(matrix.indptr))
 
 
@@ -221,12 +222,12 @@ def _layout(arrays: Mapping[str, NDArray[Any]], where: str) -> str:
     value = written.item() if written.size == 1 else written.dtype
     layout = value.decode("latin-1") if isinstance(value, bytes) else str(value)
     if layout not in _LAYOUTS:
-        raise DataError(f"{where}: format {layout!r} is none of {', '.join(_LAYOUTS)}")
+        raise DataError(f"{where}: format {layout!r} is not one of {', '.join(_LAYOUTS)}")
     return layout
 
 
 def _weights(values: NDArray[Any], where: str) -> NDArray[np.int8]:
-    """0, 1, or 2 for anything else: all that is asked of the values."""
+    """Return 0, 1, or 2 for any other weight."""
     if values.ndim != 1 or values.dtype.kind not in "biuf":
         msg = f"{where}: data must be a row of real numbers, not {values.dtype}{values.shape}"
         raise DataError(msg)

@@ -29,12 +29,12 @@ def dense_features(
     shape: NDArray[Any],
     where: str,
 ) -> NDArray[np.float32]:
-    """A compressed-row matrix as float32 [rows, columns]; entries at one place are added up.
+    """Return a compressed-row matrix as float32 [rows, columns]; duplicate entries are added up.
 
     Args:
         values: real [e].
         columns: int [e], column of each entry.
-        row_ends: int [rows + 1], where the entries of each row begin, and their number.
+        row_ends: int [rows + 1], the first entry of each row, and the number of entries.
         shape: int [2], rows and columns.
         where: the file, for messages.
 
@@ -56,7 +56,7 @@ def dense_features(
             f"{where}: indices run from {columns.min()} to {columns.max()}; "
             f"allowed are 0 .. {num_columns - 1}"
         )
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused later
+    with np.errstate(over="ignore"):  # too large values become infinite, which is refused later
         values = values.astype(np.float32)
     matrix = sp.csr_array((values, columns, row_ends), shape=(num_rows, num_columns))
     dense: NDArray[np.float32] = matrix.toarray()

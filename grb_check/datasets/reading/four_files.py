@@ -16,7 +16,7 @@ from grb_check.datasets.reading.npz import array_of, integers, read_npz
 from grb_check.datasets.splits import Split
 from grb_check.errors import DataError
 
-_SLACK: Final = 10_000  # what is a little too long gets a better message than what swells
+_SLACK: Final = 10_000  # rows beyond the limit that are still read, for a better message
 
 _PARTS: Final = {
     "train": "index_train",
@@ -28,7 +28,7 @@ _PARTS: Final = {
 
 
 def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
-    """Read a folder in GRB's four-file format and check everything in it.
+    """Read a directory in GRB's four-file format and check everything in it.
 
     `adj.npz` is a sparse matrix as scipy saves it; `features.npz` and `labels.npz` (class numbers
     or one-hot rows) have the key `data`; `index.npz` has `index_train`, `index_val`,
@@ -41,7 +41,7 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
         origin: where the data came from, for reports.
 
     Raises:
-        DataError: names the file and what is wrong with it.
+        DataError: a file is missing, damaged or contradicts another; the message names it.
 
     Warns:
         DataNotice: the adjacency matrix was repaired, or a class has no node.
@@ -76,13 +76,13 @@ def load_folder(name: str, folder: Path, *, origin: str) -> Dataset:
 
 
 def _most_rows(num_nodes: int) -> dict[str, int]:
-    """Longest arrays of a sparse matrix: no more entries than it has places."""
+    """Return the largest lengths of a sparse matrix's arrays: at most N * N entries."""
     entries = dict.fromkeys(("data", "indices", "row", "col"), num_nodes**2 + _SLACK)
     return {"format": 1, "shape": 2, "indptr": num_nodes + _SLACK, **entries}
 
 
 def read_split(arrays: dict[str, NDArray[Any]], num_nodes: int, where: str) -> Split:
-    """The split of `index.npz`: non-empty parts without overlap; nodes may be in none.
+    """Return the split of `index.npz`: non-empty disjoint parts, which need not cover all nodes.
 
     Raises:
         DataError: a part is missing, empty, out of range, has duplicates or shares nodes with

@@ -1,4 +1,4 @@
-"""Arrays from an npz file that nobody vouches for: no pickles, no surprises, one kind of error."""
+"""Arrays from an untrusted npz file: no pickles, bounded memory; every fault is a `DataError`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _HEADERS: Final = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_hea
 
 
 def read_npz(path: Path, most_rows: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
-    """Key -> array of an npz file.
+    """Return key -> array of an npz file.
 
-    What an array claims to be is checked before any of it is read, so that a file never takes
-    much more memory than what it should hold; what is not asked for is not read at all.
+    The header of an array is checked before its content is read, so that a file never takes much
+    more memory than its expected content; keys that are not asked for are not read.
 
     Args:
         path: the file.
-        most_rows: key -> how long its first dimension may be; other keys are not read. None reads
-            all there is, at any length.
+        most_rows: key -> limit of its first dimension; other keys are not read. None reads all keys
+            at any length.
 
     Raises:
-        DataError: the file cannot be opened, is damaged, is no npz, holds pickled objects where
-            numbers are expected, or an array is too long.
+        DataError: the file cannot be opened, is damaged, is not an npz file, holds pickled objects
+            where numbers are expected, or an array is too long.
     """
     try:
         _refuse_single_array(path)
@@ -67,7 +67,7 @@ def _read(archive: zipfile.ZipFile, key: str, most_rows: int | None) -> NDArray[
         _check_header(member, key, most_rows, info.file_size)
     with archive.open(info) as member:
         array: NDArray[Any] = npy.read_array(member, allow_pickle=False)
-        member.read(1)  # the checksum is compared at the end only
+        member.read(1)  # the checksum is compared only at the end
     return array
 
 
@@ -89,15 +89,15 @@ def _check_header(member: IO[bytes], key: str, most_rows: int | None, num_bytes:
 
 
 def array_of(arrays: dict[str, NDArray[Any]], key: str, where: str) -> NDArray[Any]:
-    """The array of that key; a `DataError` names the keys there are."""
+    """Return the array of a key; if it is missing, a `DataError` names the present keys."""
     if key not in arrays:
-        has = ", ".join(map(repr, arrays)) or "none of those that are looked for"
+        has = ", ".join(map(repr, arrays)) or "no expected key"
         raise DataError(f"{where}: key {key!r} is missing; it has {has}")
     return arrays[key]
 
 
 def integers(array: NDArray[Any], where: str) -> NDArray[np.int64]:
-    """A row of integers as int64.
+    """Return a one-dimensional array of integers as int64.
 
     Raises:
         DataError: it has another dtype, more dimensions, or a value beyond int64.

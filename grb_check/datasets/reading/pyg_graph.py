@@ -1,4 +1,4 @@
-"""From a `torch_geometric` graph, of PyG's datasets or of a user's function, to a `Dataset`."""
+"""Convert a `torch_geometric` graph, of a dataset class or a user's function, to a `Dataset`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = ("train", "val", "test")
 
 
 def single_graph(made: object, where: str) -> Data:
-    """The graph itself, or the only one of a PyG dataset.
+    """Return the graph itself, or the only one of a PyG dataset.
 
     Raises:
         DataError: anything else; many graphs, or a graph with several kinds of nodes.
@@ -33,15 +33,17 @@ def single_graph(made: object, where: str) -> Data:
         try:
             made = made[0]
         except Exception as error:  # a transform may raise anything
-            raise DataError(f"{where}: its graph cannot be made: {one_line(error)}") from error
+            raise DataError(f"{where}: its graph cannot be built: {one_line(error)}") from error
     if isinstance(made, Batch):
-        raise DataError(f"{where}: gives a batch; needed is one graph, as a Data")
+        raise DataError(f"{where}: is a Batch; give a single graph, as a Data")
     if isinstance(made, HeteroData):
-        raise DataError(f"{where}: a graph with several kinds of nodes or edges; GRB's have one")
+        raise DataError(
+            f"{where}: is a HeteroData; give a Data, with one type of nodes and one of edges"
+        )
     if not isinstance(made, Data):
         raise DataError(
-            f"{where}: gives {_kind(made)}; needed is a torch_geometric.data.Data, or a PyG "
-            f"dataset of one"
+            f"{where}: is {_kind(made)}; give a torch_geometric.data.Data, or a PyG dataset of one "
+            f"graph"
         )
     return made
 
@@ -49,7 +51,7 @@ def single_graph(made: object, where: str) -> Data:
 def dataset_of_graph(
     data: Data, *, name: str, origin: str, where: str, split: SplitRule
 ) -> Dataset:
-    """A dataset from a PyG graph for node classification; `data.x` may be overwritten.
+    """Make a dataset from a PyG graph for node classification; `data.x` may be overwritten.
 
     Args:
         data: `x` real [num_nodes, num_features], dense or sparse; `edge_index` int [2, e];
@@ -61,11 +63,11 @@ def dataset_of_graph(
         split: `grb`, or `given` for the masks.
 
     Raises:
-        DataError: something is missing, of another kind, or contradicts the rest.
+        DataError: an attribute is missing, has a wrong type, or contradicts another.
     """
     features = _features(_given(data, "x", where), where)
     if features.ndim != 2:
-        raise DataError(f"{where}: x has shape {list(features.shape)}, not [nodes, features]")
+        raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
     labels = _labels(_array(_given(data, "y", where), f"{where}: y"), where)
     pairs = _array(_given(data, "edge_index", where), f"{where}: edge_index")
     masks, remark = _masks(data, features.shape[0], where) if split == "given" else (None, "")
@@ -98,7 +100,9 @@ def _given(data: Data, key: str, where: str) -> Any:
 def _features(x: Any, where: str) -> NDArray[Any]:
     if isinstance(x, Tensor) and x.layout != torch.strided:
         if x.dim() != 2:
-            raise DataError(f"{where}: x is a sparse tensor {list(x.shape)}, not [nodes, features]")
+            raise DataError(
+                f"{where}: x is a sparse tensor {list(x.shape)}, expected [nodes, features]"
+            )
         try:  # sorted by row, then column
             entries = x.detach().cpu().to_sparse(layout=torch.sparse_coo).coalesce()
         except (RuntimeError, ValueError, TypeError) as error:
@@ -127,7 +131,7 @@ def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
-    """The masks, and a remark for the origin; None if the graph has not all three."""
+    """Return the masks, and a remark for the origin; None if the graph has no masks."""
     keys = [f"{part}_mask" for part in _PARTS]
     present = [key for key in keys if getattr(data, key, None) is not None]
     if not present:
@@ -178,10 +182,7 @@ def _array(value: Any, where: str) -> NDArray[Any]:
 
 
 def _many(count: int, where: str) -> DataError:
-    return DataError(
-        f"{where}: has {count} graphs; node classification needs one, and graph classification is "
-        f"not for this"
-    )
+    return DataError(f"{where}: has {count} graphs; node classification needs exactly one")
 
 
 def _keys(data: Data) -> str:

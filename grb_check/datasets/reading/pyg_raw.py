@@ -1,8 +1,8 @@
-"""Raw files of PyG's dataset classes: found without touching a folder, or fetched once.
+"""Raw files of PyG's dataset classes: found without writing to a directory, or downloaded once.
 
-PyG's base class makes folders, downloads and saves in its `__init__`. The subclasses made here
-stop it at two documented properties, `has_download` and `has_process`, and send what it saves to a
-temporary folder, so that users' folders stay as they are.
+PyG's base class creates directories, downloads and saves in its `__init__`. The subclasses made
+here stop it at two documented properties, `has_download` and `has_process`, and direct what it
+saves to a temporary directory, so that users' directories stay as they are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A dataset class and what it is called with, besides its root folder."""
+    """A dataset class and its arguments besides the root directory."""
 
     kind: type[PygDataset]
     arguments: Mapping[str, object]
@@ -39,13 +39,13 @@ class Recipe:
 
     @property
     def label(self) -> str:
-        """As users write it."""
+        """The name that users write."""
         return f"pyg:{self.spec}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawFiles:
-    """Where a class expects its raw files under one root."""
+    """Paths at which a class expects its raw files under one root."""
 
     root: Path
     folder: Path
@@ -57,7 +57,7 @@ class RawFiles:
 
 
 class _Stopped(Exception):
-    """Raised inside PyG's `__init__`, with the folder and the files it has got."""
+    """Raised inside PyG's `__init__`; carries the raw directory and files of the instance."""
 
     def __init__(self, folder: str, files: Sequence[str]) -> None:
         super().__init__()
@@ -66,28 +66,29 @@ class _Stopped(Exception):
 
 
 def raw_files(recipe: Recipe, root: Path) -> RawFiles:
-    """Which raw files the class wants under that root. Nothing is read or written.
+    """Return the raw files that the class expects under a root. Nothing is read or written.
 
     Raises:
-        UsageError: the class refuses its arguments, or has no raw files.
+        UsageError: the class rejects its arguments, or has no raw files.
     """
     name = recipe.kind.__name__
     try:
         raw = _stopped_at("has_download", recipe, root)
     except Exception as error:  # classes check their arguments with assertions, or not at all
         given = ", ".join(f"{key}={value!r}" for key, value in recipe.arguments.items())
-        msg = f"{recipe.label}: PyG's {name} refuses {given or 'to be made'}: {one_line(error)}"
+        with_what = f"cannot be made with {given}" if given else "cannot be made without arguments"
+        msg = f"{recipe.label}: PyG's {name} {with_what}: {one_line(error)}"
         raise UsageError(msg) from error
     if raw is None or not raw.files:
-        raise UsageError(f"{recipe.label}: PyG's {name} is not made of raw files")
+        raise UsageError(f"{recipe.label}: PyG's {name} has no raw files, which are needed")
     return raw
 
 
 def find_raw(recipe: Recipe, roots: Sequence[Path], home: Path) -> tuple[RawFiles | None, str]:
-    """The first complete set of raw files, and in words where they were looked for.
+    """Return the first complete set of raw files, and a text with the places searched.
 
-    Of each folder F of `roots` these are tried: `F/Class`, `F/class`, F itself; at last the
-    folder into which `fetch_raw` downloads.
+    For each directory D of `roots`, `D/Class`, `D/class` and D are tried, then the directory into
+    which `fetch_raw` downloads.
     """
     name = recipe.kind.__name__
     users = [Path(os.path.expanduser(root)) for root in roots]
@@ -103,25 +104,25 @@ def find_raw(recipe: Recipe, roots: Sequence[Path], home: Path) -> tuple[RawFile
 
 
 def home_root(recipe: Recipe, home: Path) -> Path:
-    """The root folder of a class that was downloaded by this package."""
+    """Return the root directory of a class that was downloaded by this package."""
     return Path(os.path.expanduser(home)) / "pyg" / recipe.kind.__name__
 
 
 def not_found(label: str, looked: str) -> DataError:
-    """The error for raw files that are nowhere, when nothing may be downloaded."""
+    """Return the error for raw files that were not found and may not be downloaded."""
     return DataError(
-        f"dataset {label}: its raw files are not in {looked}; name the folder that holds them with "
+        f"dataset {label}: its raw files are not in {looked}; name their directory with "
         f"--grb-data=DIR, or download it (python -m grb_check fetch, or the option --grb-download)"
     )
 
 
 def load_raw(recipe: Recipe, root: Path) -> Any:
-    """The one graph that PyG's class makes of the raw files; they must be complete.
+    """Return the graph that PyG's class makes of the raw files, which must be complete.
 
-    What PyG prints and warns of on the way is dropped: none of it concerns the data.
+    PyG's output and warnings are dropped: they do not concern the data.
 
     Raises:
-        DataError: PyG cannot read the files, or makes another number of graphs, or of another kind.
+        DataError: PyG cannot read the files, or makes several graphs, or one of another type.
     """
     with TemporaryDirectory(prefix="grb-check-") as scratch:
         body = {
@@ -133,7 +134,7 @@ def load_raw(recipe: Recipe, root: Path) -> Any:
             with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
                 warnings.simplefilter("ignore")
                 made = reader(root=str(root), **recipe.arguments)
-        except Exception as error:  # readers raise anything on damaged files
+        except Exception as error:  # PyG's readers raise anything on damaged files
             raise DataError(f"{recipe.label}: PyG cannot read {root}: {one_line(error)}") from error
         return single_graph(made, recipe.label)
 
@@ -141,16 +142,16 @@ def load_raw(recipe: Recipe, root: Path) -> Any:
 def fetch_raw(recipe: Recipe, home: Path, read: Callable[[Path], Read]) -> Read:
     """Download with PyG's class into `home`, and read.
 
-    Files are downloaded into a temporary folder and moved only after they could be read: what an
-    interrupted download, or a page of a proxy in place of a file, leaves behind is never believed.
+    Files are downloaded into a temporary directory and moved only after they were read, so that an
+    interrupted download, or a proxy's page in place of a file, is never used.
 
     Args:
-        recipe: what to download.
-        home: this package's own folder; files come to lie in `home/pyg/<Class>`.
-        read: given a root folder with all raw files; raises `DataError` if it cannot use them.
+        recipe: the class and its arguments.
+        home: the data directory; files are moved to `home/pyg/<Class>`.
+        read: given a root directory with all raw files; raises `DataError` if it cannot use them.
 
     Raises:
-        DataError: the download failed, or what came cannot be read.
+        DataError: the download failed or cannot be read.
     """
     target = home_root(recipe, home)
     with ExitStack() as stack:
@@ -173,21 +174,24 @@ def _download(recipe: Recipe, root: Path) -> RawFiles:
     try:
         with _proxies_of_the_environment():
             raw = _stopped_at("has_process", recipe, root)
-    except Exception as error:  # of urllib, of fsspec, of archives that are none
+    except Exception as error:  # of urllib, fsspec or the archive
         msg = (
             f"{recipe.label}: PyG's download failed: {one_line(error)}; copy the files by hand "
-            f"into a folder as PyG lays it out, and name that folder with --grb-data=DIR"
+            f"into a directory in PyG's layout, and name that directory with --grb-data=DIR"
         )
         raise DataError(msg) from error
     if raw is None or raw.missing:
         missing = ", ".join(raw.missing) if raw else "raw files"
-        raise DataError(f"{recipe.label}: PyG's download brought no {missing}")
+        raise DataError(
+            f"{recipe.label}: PyG's download lacks {missing}; copy the files by hand into a "
+            f"directory in PyG's layout, and name that directory with --grb-data=DIR"
+        )
     return raw
 
 
 @contextmanager
 def _proxies_of_the_environment() -> Iterator[None]:
-    """PyG downloads with fsspec, which asks for no proxy unless it is told to."""
+    """PyG downloads with fsspec, which ignores the environment's proxies by default."""
     protocols = ("http", "https")
     before = {name: fsspec_settings.get(name) for name in protocols}
     for name in protocols:
@@ -205,7 +209,7 @@ def _proxies_of_the_environment() -> Iterator[None]:
 
 
 def _stopped_at(step: str, recipe: Recipe, root: Path) -> RawFiles | None:
-    """The raw files that an instance knows of when its `__init__` comes to that property."""
+    """Return the raw files that an instance knows when its `__init__` reads that property."""
 
     def stop(self: Any) -> bool:
         raise _Stopped(self.raw_dir, self.raw_paths)

@@ -1,4 +1,4 @@
-"""grb-flickr and grb-reddit made again from the public files of the graphs that GRB started from.
+"""grb-flickr and grb-reddit, rebuilt from the public files of the graphs that GRB started from.
 
 GRB takes both from CogDL, which distributes the graphs of GraphSAINT (Zeng et al., ICLR 2020). PyG
 downloads the same files in its classes `Flickr` and `Reddit2`. PyG's `Reddit` is another graph:
@@ -6,8 +6,8 @@ it has 114,615,892 directed edges, while GRB publishes 11,606,919 undirected one
 half of the 23,213,838 of `Reddit2`.
 
 CogDL standardises each feature with its mean and deviation over all nodes (scikit-learn's
-`StandardScaler`). To do so twice changes nothing, so it is right whether or not the files are
-standardised already.
+`StandardScaler`). Standardising twice is the same as once, so it does not matter whether the files
+are standardised already.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RECIPES: Final = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SaintArrays:
-    """A graph in GraphSAINT's files.
+    """Arrays of a graph in GraphSAINT's files.
 
     Attributes:
         features: float32 [num_nodes, num_features], as in the file.
@@ -52,9 +52,9 @@ class SaintArrays:
 
 
 def rebuild(name: str, raw: Path) -> Dataset:
-    """grb-flickr or grb-reddit with GRB's features, split and normalisation.
+    """Return grb-flickr or grb-reddit with GRB's features, split and normalisation.
 
-    Whether the result has GRB's published figures is for the caller to compare.
+    The caller compares the result with GRB's published figures.
 
     Args:
         name: `grb-flickr` or `grb-reddit`.
@@ -77,19 +77,19 @@ def rebuild(name: str, raw: Path) -> Dataset:
 
 
 def fetch_upstream(name: str, home: Path) -> Path:
-    """Have PyG download what `rebuild` reads (Flickr 0.2 GB, Reddit 0.8 GB), once.
+    """Download what `rebuild` reads (Flickr 0.2 GB, Reddit 0.8 GB) with PyG, once.
 
-    PyG's own processing is left out: that of Reddit needs several times the memory of the graph.
+    PyG's own processing is skipped: for Reddit it needs several times the memory of the graph.
 
     Args:
         name: `grb-flickr` or `grb-reddit`.
-        home: this package's own folder.
+        home: the data directory.
 
     Returns:
         `home/pyg/Flickr/raw` or `home/pyg/Reddit2/raw`.
 
     Raises:
-        DataError: the download failed, or what came cannot be read; nothing of it is kept.
+        DataError: the download failed or cannot be read; nothing of it is kept.
     """
     recipe = RECIPES[name]
     fetch_raw(recipe, home, lambda root: load_saint(raw_files(recipe, root).folder))
@@ -116,10 +116,10 @@ def load_saint(raw: Path) -> SaintArrays:
 
 
 def standardise(features: NDArray[np.float32]) -> None:
-    """Give each column, in place, the mean 0 and the population deviation 1 (CogDL, see above).
+    """Give each column, in place, mean 0 and population standard deviation 1 (CogDL, see above).
 
-    Columns that are constant up to rounding, as scikit-learn's `StandardScaler` tells them, keep
-    their scale. Sums are in float64, a block of rows at a time.
+    Columns that are constant up to rounding, by the criterion of scikit-learn's `StandardScaler`,
+    keep their scale. Sums are computed in float64, a block of rows at a time.
 
     Args:
         features: float32 [num_nodes, num_features], finite.
@@ -143,28 +143,30 @@ def _features(path: Path) -> NDArray[np.float32]:
     if not isinstance(stored, np.ndarray) or stored.ndim != 2 or stored.dtype.kind not in "biuf":
         raise DataError(f"{path}: must be one matrix of real numbers [nodes, features]")
     features = np.empty(stored.shape, dtype=np.float32)
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported later
+    with np.errstate(over="ignore"):  # too large values become infinite and are reported later
         for rows in blocks(features):
             features[rows] = stored[rows]
     return features
 
 
 def _labels(path: Path, num_nodes: int) -> IntArray:
-    """Class of each node from a JSON object, node id -> class."""
+    """Return the class of each node from a JSON object, node id -> class."""
     try:
         classes: Any = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, "JSON", error) from error
     if not isinstance(classes, dict) or len(classes) != num_nodes:
-        count = f"{len(classes)} nodes" if isinstance(classes, dict) else "no object"
-        raise DataError(f"{path}: must give the class of each of {num_nodes} nodes, has {count}")
+        count = f"{len(classes)} nodes" if isinstance(classes, dict) else "another type"
+        raise DataError(
+            f"{path}: must be an object with the class of each of {num_nodes} nodes, has {count}"
+        )
     try:
         labels = [classes[str(node)] for node in range(num_nodes)]
     except KeyError as error:
-        raise DataError(f"{path}: gives no class for node {error.args[0]}") from None
+        raise DataError(f"{path}: has no class for node {error.args[0]}") from None
     bad = next((label for label in labels if type(label) is not int or abs(label) > num_nodes), 0)
     if bad:
-        raise DataError(f"{path}: {str(bad)[:40]} is not the number of a class")
+        raise DataError(f"{path}: {str(bad)[:40]} is not a class number from 0")
     return np.array(labels, dtype=np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Comma-separated numbers from a text stream that nobody vouches for, in one kind of error."""
+"""Comma-separated numbers from an untrusted text stream; every fault is a `DataError`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def read_table(
     *,
     largest: int,
 ) -> NDArray[Any]:
-    """All lines of a stream, parsed by numpy's C reader (about 5 million values a second).
+    """Return all lines of a stream, parsed by numpy's C reader (about 5 million values per second).
 
     Args:
         stream: lines of numbers, separated by commas; blank lines are skipped.
-        kind: the dtype of the numbers; for an integer dtype nothing but integers is taken.
-        columns: numbers a line, None for any.
+        kind: the dtype of the numbers; an integer dtype accepts only integers.
+        columns: numbers per line, None for any.
         where: the file, for messages.
-        largest: bytes of text that are taken; unpacked, a small file may have any number.
+        largest: limit of the unpacked text, in bytes.
 
     Returns:
         [lines, columns] of that dtype; floats may be NaN or infinite.
 
     Raises:
-        DataError: the stream is damaged or empty, a line has another number of columns, or
-            something is not such a number.
+        DataError: the stream is damaged or empty, or a line has another number of columns or
+            something other than such numbers.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # an empty file and an integer written as 1.0 only warn
@@ -56,7 +56,7 @@ def read_table(
             reason = " ".join(str(error).split("; use")[0].split()) or type(error).__name__
             raise DataError(f"{where}: not a table of numbers: {reason}") from error
     if columns is not None and table.shape[1] != columns:
-        raise DataError(f"{where}: {table.shape[1]} numbers a line; expected {columns}")
+        raise DataError(f"{where}: {table.shape[1]} numbers per line; expected {columns}")
     return table
 
 

@@ -31,10 +31,10 @@ PARTS: Final = {"A": 2, "graph_indicator": 1, "graph_labels": 1, "node_labels": 
 
 
 def fetch_graph_set(name: str, home: Path) -> Path:
-    """Have PyG's `TUDataset` download the text files of a set; the folder that holds them.
+    """Download the text files of a set with PyG's `TUDataset`; return their directory.
 
     Raises:
-        DataError: the download failed, or what came is no set of graphs.
+        DataError: the download failed, or is not a set of graphs.
     """
     raw = Path(name.upper(), "raw")
     recipe = Recipe(
@@ -45,22 +45,22 @@ def fetch_graph_set(name: str, home: Path) -> Path:
 
 
 def read_graph_set(name: str, place: Path) -> GraphSet:
-    """A set split at random into 80 % and 20 % with seed 42.
+    """Read a set and split it at random into 80 % and 20 % with seed 42.
 
     Sets and shares after Guerranti et al., "On the Adversarial Robustness of Graph Contrastive
     Learning Methods" (GLFrontiers 2023); the seed is ours. Features are the node labels; the
-    real-valued attribute of PROTEINS is left out, as PyG's `TUDataset` does by default. Of an
-    archive only the text files with the expected base names are read, in memory.
+    real-valued attribute of PROTEINS is left out, as PyG's `TUDataset` does by default. Only text
+    files with the expected base names are read from an archive, in memory.
 
     Args:
         name: a known set of graphs.
-        place: a folder of the collection's text files, or a zip archive with them.
+        place: a directory or zip archive of the collection's text files.
 
     Raises:
         DataError: a part is missing, damaged, cut off, or contradicts another.
 
     Warns:
-        DataNotice: the counts are not the published ones.
+        DataNotice: the counts differ from the published ones.
     """
     tables: dict[str, IntArray] = {}
     for part, columns in PARTS.items():
@@ -97,7 +97,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
 
 @contextmanager
 def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
-    """A text file of a folder or an archive."""
+    """Open a text file of a directory or an archive."""
     try:
         if place.is_dir():
             with open(place / name, "rb") as stream:
@@ -106,7 +106,7 @@ def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
         with zipfile.ZipFile(place) as archive:
             members = [each for each in archive.namelist() if each.split("/")[-1] == name]
             if len(members) != 1:
-                raise DataError(f"{place}: has {len(members)} files {name}; needed is one")
+                raise DataError(f"{place}: has {len(members)} files {name}, expected one")
             with archive.open(members[0]) as member:
                 yield member  # type: ignore[misc]
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
@@ -115,7 +115,7 @@ def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def _batch(tables: Mapping[str, IntArray], where: str) -> IntArray:
-    """The graph of each node, from 0."""
+    """Return the graph of each node, from 0."""
     batch = tables["graph_indicator"] - 1
     num_graphs = tables["graph_labels"].size
     steps = np.diff(batch)
@@ -132,7 +132,7 @@ def _batch(tables: Mapping[str, IntArray], where: str) -> IntArray:
 
 
 def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
-    """int64 [2, e], sorted, without self-loops and duplicates, from entries int64 [., 2]."""
+    """Return int64 [2, e], sorted, without self-loops and duplicates, from entries int64 [., 2]."""
     num_nodes = batch.size
     if entries.min() < 0 or entries.max() >= num_nodes:
         outside = int(entries.min()) if entries.min() < 0 else int(entries.max())
@@ -145,7 +145,9 @@ def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
     backward = np.unique(column * num_nodes + row)
     if not np.array_equal(forward, backward):
         count = np.setdiff1d(forward, backward, assume_unique=True).size
-        raise DataError(f"{where}: {count} edges are listed one way only; is the file cut off?")
+        raise DataError(
+            f"{where}: {count} edges are listed in one direction only; is the file cut off?"
+        )
     if not forward.size:
         raise DataError(f"{where}: the graphs have no edges")
     return np.stack(np.divmod(forward, num_nodes))

@@ -313,7 +313,7 @@ def test_redirects_are_followed_and_named(target: Path) -> None:
         download(server.url(), target)
         assert target.read_bytes() == BODY
         for path, said in {
-            "/expired": f"a web page came, expected a file (redirected to {server.url('/login')})",
+            "/expired": f"received a web page, expected a file (redirected to {server.url('/login')})",
             "/loop": "Exceeded 30 redirects",
             "/nowhere": "where it redirects to, cannot be used: ",
             "/scheme": "No connection adapters",
@@ -324,11 +324,11 @@ def test_redirects_are_followed_and_named(target: Path) -> None:
 
 
 def test_truncation_is_told_in_bytes(target: Path) -> None:
-    """What came, and what was to come."""
+    """The message has the received and the expected number."""
     with serving(replace(CUT, ranges=False)) as server:
         said = refusal(server, target)
     assert said.startswith("truncated: ")
-    assert "of 300,000 bytes came" in said
+    assert "of 300,000 bytes received" in said
     assert said.endswith("(4 attempts)")
     with serving(replace(CUT, chunked=True, etag=None)) as server:
         assert "truncated: " in refusal(server, target)
@@ -402,7 +402,7 @@ def test_a_proxy_of_the_environment_is_used(target: Path, monkeypatch: pytest.Mo
         download(url, target, retry=ONCE)
         assert [url] == [request.path for request in proxy.requests]
     monkeypatch.setenv("HTTP_PROXY", "http://")
-    with pytest.raises(DownloadError, match="the proxy of the environment is no URL"):
+    with pytest.raises(DownloadError, match="the proxy of the environment is not a URL"):
         download(url, target.with_name("other"), retry=NO_TIME)
     monkeypatch.setenv("HTTP_PROXY", proxy.url(""))  # which is closed
     with pytest.raises(DownloadError, match=r"no connection to the proxy: .*refused"):

@@ -146,7 +146,7 @@ def test_when_all_fail_each_has_its_line(home: Path) -> None:
         with pytest.raises(DataError) as caught:
             get(home, urls)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "dataset grb-cora: none of 3 sources gave it:"
+    assert lines[0] == "dataset grb-cora: all 3 sources failed:"
     assert lines[1] == f"  {urls[0]}: HTTP 404 Not Found, expected a file"
     assert f"  {urls[1]}: neither a zip nor a tar archive: it begins with b'not foun'" == lines[2]
     assert lines[3].startswith(f"  {urls[2]}: ")
@@ -216,7 +216,7 @@ def test_what_a_user_put_there_is_not_touched(home: Path) -> None:
         with pytest.raises(DataError, match=r"grb-cora lacks raw/edge\.csv\.gz; add what is"):
             get(home, [server.url()])
         (home / "grb-citeseer").write_bytes(b"mine")
-        with pytest.raises(DataError, match="grb-citeseer is in the way"):
+        with pytest.raises(DataError, match="grb-citeseer is not a directory"):
             get(home, [server.url()], "grb-citeseer")
     assert server.requests == []
     assert (home / NAME / "adj.npz").read_bytes() == b"mine"

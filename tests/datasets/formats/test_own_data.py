@@ -187,12 +187,12 @@ def test_grb_split_asks_for_no_masks(module: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (None, "gives None"),
-        ((graph(), graph()), "gives tuple"),
-        (HeteroData(), "several kinds of nodes"),
-        (Batch.from_data_list([graph(), graph()]), "gives a batch; needed is one graph"),
-        (OneGraph([graph(), graph(), graph()]), "has 3 graphs; .*graph classification"),
-        (graph().x, "gives torch.Tensor"),
+        (None, "is None"),
+        ((graph(), graph()), "is tuple"),
+        (HeteroData(), "one type of nodes"),
+        (Batch.from_data_list([graph(), graph()]), "is a Batch; give a single graph"),
+        (OneGraph([graph(), graph(), graph()]), "has 3 graphs; .*exactly one"),
+        (graph().x, "is torch.Tensor"),
     ],
 )
 def test_other_things_than_a_graph(module: ModuleType, made: object, message: str) -> None:
@@ -211,7 +211,9 @@ def test_error_in_the_function_shows_the_users_line(
         load_own("x", "their_graphs:graph")
     assert 'raise KeyError("my table")' in str(raised.value)
     assert "own_data.py" not in str(raised.value)
-    with pytest.raises(UsageError, match="needs path; name a function that can be called without"):
+    with pytest.raises(
+        UsageError, match="requires path; name a function that can be called without"
+    ):
         load_own("x", "their_graphs:with_argument")
 
 

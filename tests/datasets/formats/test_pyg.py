@@ -213,7 +213,7 @@ def test_sets_of_graphs_are_refused(tmp_path: Path) -> None:
     texts = {"A": "1,2\n2,1\n3,4\n4,3\n", "graph_indicator": "1\n1\n2\n2\n"}
     for part, text in {**texts, "graph_labels": "1\n2\n", "node_labels": "0\n1\n0\n1\n"}.items():
         (raw / f"TWO_{part}.txt").write_text(text)
-    with pytest.raises(DataError, match=r"has 2 graphs; .*graph classification is not for this"):
+    with pytest.raises(DataError, match=r"has 2 graphs; .*exactly one"):
         load(tmp_path, "TUDataset/TWO")
 
 
@@ -225,9 +225,9 @@ def test_sets_of_graphs_are_refused(tmp_path: Path) -> None:
         ("Data", "no dataset 'Data'"),
         ("Amazon", "needs a name: write pyg:Amazon/NAME"),
         ("WikiCS/x", "takes no name: write pyg:WikiCS"),
-        ("Amazon/Books", "refuses name='Books'"),
+        ("Amazon/Books", "cannot be made with name='Books'"),
         ("MixHopSyntheticDataset", "needs homophily: write a function"),
-        ("FakeDataset", "takes no root folder"),
+        ("FakeDataset", "takes no root directory"),
     ],
 )
 def test_class_that_cannot_be_made(tmp_path: Path, spec: str, message: str) -> None:

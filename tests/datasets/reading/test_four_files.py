@@ -232,7 +232,10 @@ def drop(name: str, key: str) -> Callable[[Files], None]:
 FAULTS: dict[str, tuple[Callable[[Files], None], str]] = {
     "adj no format": (drop("adj", "format"), r"adj\.npz: key 'format' is missing"),
     "adj no indices": (drop("adj", "indices"), r"adj\.npz: key 'indices' is missing; it has"),
-    "adj format": (put("adj", "format", lambda a: b"dia"), "format 'dia' is none of csr, csc, coo"),
+    "adj format": (
+        put("adj", "format", lambda a: b"dia"),
+        "format 'dia' is not one of csr, csc, coo",
+    ),
     "adj not square": (put("adj", "shape", lambda a: [20, 21]), r"shape \[20, 21\]"),
     "adj no nodes": (put("adj", "shape", lambda a: [0, 0]), r"shape \[0, 0\]"),
     "adj huge": (put("adj", "shape", lambda a: [2**62, 2**62]), "shape"),
@@ -268,8 +271,8 @@ FAULTS: dict[str, tuple[Callable[[Files], None], str]] = {
     "labels of words": (put("labels", "data", lambda a: a.astype(str)[:, None]), "class numbers"),
     "labels float": (put("labels", "data", lambda a: a / 2), "row of integers"),
     "labels short": (put("labels", "data", lambda a: a[:-1]), "19 labels, .* 20 nodes"),
-    "labels negative": (put("labels", "data", lambda a: a - 1), "run from -1 to 0"),
-    "labels high": (put("labels", "data", lambda a: a * 20), "run from 0 to 20; allowed are 0"),
+    "labels negative": (put("labels", "data", lambda a: a - 1), "range from -1 to 0"),
+    "labels high": (put("labels", "data", lambda a: a * 20), "range from 0 to 20; allowed are 0"),
     "labels beyond": (
         put("labels", "data", lambda a: a.astype("u8") + np.uint64(2**63)),
         "beyond int64",

@@ -155,11 +155,11 @@ def test_peak_memory(tmp_path: Path) -> None:
         ({"adjacency": {"indptr": np.arange(41)}}, "indptr"),
         ({"adjacency": {"data": np.array([object()] * 80)}}, "never loaded"),
         ({"classes": {"0": 1}}, "class of each of 40 nodes, has 1 nodes"),
-        ({"classes": [1] * 40}, "has no object"),
+        ({"classes": [1] * 40}, "has another type"),
         ({"classes": {str(i + 1): 0 for i in range(40)}}, "no class for node 0"),
-        ({"classes": {str(i): [0, 1] for i in range(40)}}, r"\[0, 1\] is not the number"),
-        ({"classes": {str(i): 0.5 for i in range(40)}}, "0.5 is not the number"),
-        ({"classes": {str(i): 10**30 for i in range(40)}}, "is not the number of a class"),
+        ({"classes": {str(i): [0, 1] for i in range(40)}}, r"\[0, 1\] is not a class number"),
+        ({"classes": {str(i): 0.5 for i in range(40)}}, "0.5 is not a class number"),
+        ({"classes": {str(i): 10**30 for i in range(40)}}, "is not a class number"),
     ],
 )
 def test_fault_is_a_data_error(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
