@@ -106,7 +106,7 @@ def test_of_several_folders_the_one_with_the_name_counts(kind: str) -> None:
 @pytest.mark.parametrize("folders", [("a/", "b/"), (f"a/{NAME}/", f"b/{NAME}/")])
 def test_two_folders_that_fit_equally_are_refused(folders: tuple[str, str]) -> None:
     """Taking either would be a guess."""
-    assert f"not clear which is {NAME}" in refusal(
+    assert f"none or several are called {NAME}" in refusal(
         zipped({**below(folders[0]), **below(folders[1])})
     )
 

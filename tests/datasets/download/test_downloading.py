@@ -313,9 +313,9 @@ def test_redirects_are_followed_and_named(target: Path) -> None:
         download(server.url(), target)
         assert target.read_bytes() == BODY
         for path, said in {
-            "/expired": f"received a web page, expected a file (redirected to {server.url('/login')})",
+            "/expired": f"web page, expected a file (redirected to {server.url('/login')})",
             "/loop": "Exceeded 30 redirects",
-            "/nowhere": "where it redirects to, cannot be used: ",
+            "/nowhere": "the URL, or its redirection, cannot be used: ",
             "/scheme": "No connection adapters",
         }.items():
             with pytest.raises(DownloadError) as caught:
