@@ -44,7 +44,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asked: the path (a whole URL if it takes the server for a proxy), headers."""
+    """A request: path (a whole URL if the server is used as a proxy) and headers."""
 
     path: str
     headers: Mapping[str, str]
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass
 class Server:
-    """A running server: what it was asked, and where it is."""
+    """A running server: its port and the requests received."""
 
     port: int
     requests: list[Request]

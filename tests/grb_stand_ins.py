@@ -1,4 +1,4 @@
-"""Four-file folders with the published figures of grb-cora and grb-citeseer.
+"""Four-file directories with the published figures of grb-cora and grb-citeseer.
 
 The graphs are the real ones that GRB started from; the features, which cannot be had, are noise
 with the published range.
@@ -20,7 +20,7 @@ from grb_check.datasets.splits import grb_split
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is to be made, see `datasets/paper_figures/datasets.json`."""
+    """Figures of a dataset, see `datasets/paper_figures/datasets.json`."""
 
     structure: str
     features: int
@@ -63,7 +63,7 @@ def make(name: str, real_data: Path, folder: Path) -> Path:
 
 
 def zipped(folder: Path, inside: str) -> bytes:
-    """An archive of a folder's files below `inside`."""
+    """Return an archive of a directory's files below `inside`."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(folder.iterdir()):

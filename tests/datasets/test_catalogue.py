@@ -1,4 +1,4 @@
-"""Datasets are found by name or folder, without reading them; errors say what to do."""
+"""Datasets are found by name or path, without reading them; errors say what to do."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_import_is_cheap() -> None:
 
 
 def test_known_names_are_the_promised_ones() -> None:
-    """The order is that of listings: what needs no data first."""
+    """In the order of listings: datasets that need no files first."""
     assert known_names() == (
         "synthetic-cora",
         "grb-cora",
@@ -72,7 +72,7 @@ def place(source: Source) -> tuple[str, Format, Path]:
 
 @pytest.mark.parametrize("inside", ["grb-cora", "grb-format/grb-cora"])
 def test_grb_name_is_found_in_data_folder(tmp_path: Path, inside: str) -> None:
-    """`grb-x` lies in `grb-x/` or `grb-format/grb-x/` of a data folder."""
+    """`grb-x` lies in `grb-x/` or `grb-format/grb-x/` of a data directory."""
     folder = touch(tmp_path / inside)
     found = find("grb-cora", at(tmp_path / "no", tmp_path))
     assert place(found) == ("grb-cora", GRB_FILES, folder)
@@ -87,7 +87,7 @@ def test_zip_of_a_grb_name_is_found_in_data_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("above", ["", "planetoid", "pyg/Planetoid"])
 @pytest.mark.parametrize("name", ["Cora", "CiteSeer", "PubMed"])
 def test_planetoid_name_is_found_in_pyg_root(tmp_path: Path, above: str, name: str) -> None:
-    """`planetoid-cora` lies in `Cora/raw/` below a data folder or one of its roots for PyG."""
+    """`planetoid-cora` lies in `Cora/raw/` below a data directory or one of its roots for PyG."""
     files = tuple(f"ind.{name.lower()}.{part}" for part in PARTS)
     folder = touch(tmp_path / above / name / "raw", files)
     spec = f"planetoid-{name.lower()}"
@@ -124,7 +124,7 @@ def test_what_is_here_is_not_downloaded(tmp_path: Path) -> None:
     ids=["grb", "ogb", "planetoid", "tu"],
 )
 def test_what_is_not_here_may_be_downloaded(name: str, kind: Format, inside: str) -> None:
-    """With permission a missing dataset is one that will be fetched, into the home folder."""
+    """If downloads are allowed, a missing dataset is pending, with a path in the data directory."""
     source = find(name, at(download=True))
     assert place(source) == (name, kind, HOME / inside)
     assert source.pending
@@ -141,7 +141,7 @@ def test_fetch_prefers_the_original_to_rebuilding_it(tmp_path: Path) -> None:
 
 
 def test_folders_come_before_formats(tmp_path: Path) -> None:
-    """Of two datasets of one name, the one in the folder that was named first."""
+    """Of two datasets of one name, the one in the directory that was named first."""
     first, second = tmp_path / "one", tmp_path / "two"
     touch(first, ("mine.npz",))
     folder = touch(second / "mine")
@@ -150,7 +150,7 @@ def test_folders_come_before_formats(tmp_path: Path) -> None:
 
 
 def test_arxiv_is_found_in_the_layout_of_ogb(tmp_path: Path) -> None:
-    """OGB's own package calls the folder `ogbn_arxiv`."""
+    """OGB's own package calls the directory `ogbn_arxiv`."""
     folder = tmp_path / "ogbn_arxiv"
     for name in (*FILES, *SPLIT_FILES):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def test_arxiv_is_found_in_the_layout_of_ogb(tmp_path: Path) -> None:
     ],
 )
 def test_classes_and_functions_are_named(spec: str, name: str, kind: Format, rest: str) -> None:
-    """What is no file gets a name that can stand in a case id, or the given one."""
+    """Sources without a file get a name that can stand in a case id, or the given one."""
     source = find(spec, at())
     assert (source.name, source.format, source.spec) == (name, kind, rest)
 
@@ -187,7 +187,7 @@ def test_path_is_named_after_its_folder(tmp_path: Path) -> None:
     ("suffix", "kind"), [("zip", GRB_FILES), ("npz", NPZ_GRAPH)], ids=["zip", "npz"]
 )
 def test_file_is_named_after_its_stem(tmp_path: Path, suffix: str, kind: Format) -> None:
-    """A zip or npz file is a dataset; in a data folder its stem is enough."""
+    """A zip or npz file is a dataset; in a data directory its stem is enough."""
     path = tmp_path / f"mine.{suffix}"
     path.touch()
     expected = ("mine", kind, path)
@@ -197,7 +197,7 @@ def test_file_is_named_after_its_stem(tmp_path: Path, suffix: str, kind: Format)
 def test_folder_in_working_directory_needs_no_separator(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name of an existing folder is a path; `.` is named after the folder that it is."""
+    """The name of an existing directory is a path; `.` is named after that directory."""
     folder = touch(tmp_path / "graph")
     monkeypatch.chdir(tmp_path)
     assert place(find("graph")) == ("graph", GRB_FILES, Path("graph"))
@@ -206,13 +206,13 @@ def test_folder_in_working_directory_needs_no_separator(
 
 
 def test_name_can_be_given_to_a_path(tmp_path: Path) -> None:
-    """`name=path` names a folder, also one whose own name contains an equals sign."""
+    """`name=path` names a directory, also one whose own name contains an equals sign."""
     folder = touch(tmp_path / "odd = name")
     assert place(find(f"mine={folder}")) == ("mine", GRB_FILES, folder)
 
 
 def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
-    """Any four-file folder inside a data folder can be called by its name."""
+    """Any four-file directory inside a data directory can be given by its name."""
     folder = touch(tmp_path / "mine")
     assert place(find("mine", at(tmp_path))) == ("mine", GRB_FILES, folder)
 
@@ -232,12 +232,12 @@ def test_unknown_name_is_looked_for_in_data_folders(tmp_path: Path) -> None:
     ],
 )
 def test_only_paths_are_anchored(spec: str, expected: str) -> None:
-    """Relative paths start at the ini file or the working folder; names stay as they are."""
+    """Relative paths start at the ini file or the working directory; names stay as they are."""
     assert expected == anchored(spec, Path("/base"))
 
 
 def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> None:
-    """Loading it as a single graph says what can be attacked."""
+    """Loading it as a single graph is a usage error that lists single graphs."""
     parts = ("A", "graph_indicator", "graph_labels", "node_labels")
     raw = touch(tmp_path / "PROTEINS" / "raw", tuple(f"PROTEINS_{part}.txt" for part in parts))
     source = find("proteins", at(tmp_path))
@@ -276,14 +276,14 @@ def test_what_cannot_be_found_is_a_usage_error(spec: str, message: str) -> None:
 
 
 def test_folder_with_an_impossible_name_asks_for_another(tmp_path: Path) -> None:
-    """A folder whose name cannot stand in a case id needs `name=path`."""
+    """A directory whose name cannot stand in a case id needs `name=path`."""
     folder = touch(tmp_path / "a name")
     with pytest.raises(UsageError, match=r"'a name' does not fit.*name=path"):
         find(str(folder))
 
 
 def test_known_name_says_where_it_looked(tmp_path: Path) -> None:
-    """A missing known dataset names each place, and what an incomplete one lacks."""
+    """The message names each place searched, and the missing files of an incomplete one."""
     touch(tmp_path / "grb-cora", GRB[:3])
     with pytest.raises(UsageError) as raised:
         find("grb-cora", at(tmp_path))
@@ -293,7 +293,7 @@ def test_known_name_says_where_it_looked(tmp_path: Path) -> None:
 
 
 def test_incomplete_folder_says_what_it_lacks(tmp_path: Path) -> None:
-    """The folder of a path must have all four files."""
+    """A directory given by path must have all four files."""
     folder = touch(tmp_path / "half", GRB[:2])
     with pytest.raises(UsageError, match=r"lacks labels\.npz, index\.npz"):
         find(str(folder))

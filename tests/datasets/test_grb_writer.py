@@ -1,4 +1,4 @@
-"""The writer's folders are read back as they were, whole or not there, the same bytes each time."""
+"""Written directories are read back unchanged, are complete or absent, and are reproducible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = {"adj.npz", "features.npz", "labels.npz", "index.npz"}
 
 
 def graph(seed: int = 0, num_nodes: int = 20) -> dict[str, Any]:
-    """The arguments of `write_folder`: a random graph over a ring, two classes."""
+    """Arguments of `write_folder`: a random graph over a ring, two classes."""
     rng = np.random.default_rng(seed)
     dense = np.roll(np.eye(num_nodes, dtype=bool), 1, axis=1)
     dense |= np.triu(rng.random(dense.shape) < 0.1, 1)
@@ -61,7 +61,7 @@ def test_what_was_written_is_read(
 
 
 def test_scipy_and_numpy_read_the_files(tmp_path: Path) -> None:
-    """`adj.npz` is what `scipy.sparse.save_npz` lays out: keys, their order and dtypes."""
+    """`adj.npz` has the keys, order and dtypes of `scipy.sparse.save_npz`."""
     given_graph = graph()
     write_folder(tmp_path / "graph", **given_graph, compress=True)
     sp.save_npz(tmp_path / "adj.npz", given_graph["adjacency"])
@@ -74,7 +74,7 @@ def test_scipy_and_numpy_read_the_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compress", [True, False])
 def test_bytes_depend_on_the_arrays_only(tmp_path: Path, compress: bool) -> None:
-    """Two folders of one graph are equal byte for byte, and no member has a date."""
+    """Two directories of one graph are equal byte for byte, and no member has a date."""
     for name in ("one", "other"):
         write_folder(tmp_path / name, **graph(), compress=compress)
     for file in sorted(FILES):
@@ -87,7 +87,7 @@ def test_bytes_depend_on_the_arrays_only(tmp_path: Path, compress: bool) -> None
 
 
 def test_only_the_four_files_are_left(tmp_path: Path) -> None:
-    """No temporary folder stays beside the new one, whose parents are made."""
+    """Parents are created, and no temporary directory remains."""
     write_folder(tmp_path / "new" / "graph", **graph(), compress=False)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["graph"]
     assert {path.name for path in (tmp_path / "new" / "graph").iterdir()} == FILES
@@ -107,7 +107,7 @@ def test_folder_that_exists_keeps_its_other_files(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
-    """Features that cannot be written leave neither a folder nor a temporary one."""
+    """Features that cannot be written leave neither a directory nor a temporary one."""
     broken = {**graph(), "features": np.array([[None]], dtype=object)}
     with pytest.raises(ValueError, match=r"[Oo]bject"):
         write_folder(tmp_path / "graph", **broken, compress=False)
@@ -115,7 +115,7 @@ def test_nothing_is_left_of_a_folder_that_failed(tmp_path: Path) -> None:
 
 
 def test_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """A file in the way is a UsageError in one line that names the folder."""
+    """A file in the place of the directory is a UsageError in one line that names it."""
     (tmp_path / "file").write_text("in the way")
     for folder in (tmp_path / "file", tmp_path / "file" / "graph"):
         with pytest.raises(UsageError, match="cannot be written") as raised:

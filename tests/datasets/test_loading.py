@@ -20,7 +20,7 @@ from grb_check.errors import DataError
 
 
 def test_first_use_is_recorded_only_if_the_dataset_is_good(tmp_path: Path) -> None:
-    """A folder that cannot be read leaves no record to keep to."""
+    """A directory that cannot be read is not recorded."""
     places = Places(home=tmp_path / "home")
     source = find(str(write_dataset(tmp_path / "tiny")), places)
     labels = source.path / "labels.npz"
@@ -44,7 +44,7 @@ def test_a_published_name_obliges(tmp_path: Path) -> None:
 
 
 def test_two_datasets_of_one_name_are_told_apart_by_their_path(tmp_path: Path) -> None:
-    """Checksums of a user's own folders belong to the place, not to the name."""
+    """Checksums of a user's own directories are recorded by path, not by name."""
     places = Places(home=tmp_path / "home")
     for number in range(2):
         folder = write_dataset(tmp_path / str(number) / "data", seed=number)
@@ -55,7 +55,7 @@ def test_two_datasets_of_one_name_are_told_apart_by_their_path(tmp_path: Path) -
 
 
 def test_nothing_is_written_into_a_users_folder(tmp_path: Path) -> None:
-    """Folder, zip: the lock file lies in the data folder."""
+    """The lock file is in the data directory."""
     folder = write_dataset(tmp_path / "mine" / "tiny")
     before = sorted((tmp_path / "mine").rglob("*"))
     load(find("tiny", Places(folders=(tmp_path / "mine",), home=tmp_path / "home")))
@@ -63,7 +63,7 @@ def test_nothing_is_written_into_a_users_folder(tmp_path: Path) -> None:
 
 
 def test_a_data_folder_that_cannot_be_written_is_a_notice(tmp_path: Path) -> None:
-    """The dataset can be used; that its checksums are not kept is said."""
+    """The dataset can be used; a notice says that its checksums are not kept."""
     home = tmp_path / "home"
     home.mkdir()
     (home / ".locks").touch()
@@ -83,7 +83,7 @@ def test_a_single_graph_may_have_the_name_of_a_set_of_graphs(tmp_path: Path) -> 
 def test_where_nothing_can_be_had_both_ways_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sources with their reasons, and what became of the upstream files."""
+    """The message has each source with its reason, and the failure of the upstream files."""
 
     def dead(name: str, home: Path) -> Path:
         raise DataError("PyG's download failed: no network")

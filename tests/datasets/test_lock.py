@@ -1,4 +1,4 @@
-"""The lock file holds datasets to what they were at their first use."""
+"""The lock file compares datasets with their first use."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_damaged_lock_file_is_named(content: str, files: dict[str, Path], tmp_
 
 
 def test_a_home_that_cannot_be_written_is_named(files: dict[str, Path], tmp_path: Path) -> None:
-    """Whoever asks for a record must know that there is none."""
+    """A caller that asks for a record is told that it was not written."""
     home = tmp_path / "file"
     home.touch()
     with pytest.raises(UnwritableError, match=r"file/grb_check\.lock\.json: cannot be written"):
@@ -116,7 +116,7 @@ def test_a_home_that_cannot_be_written_is_named(files: dict[str, Path], tmp_path
 
 
 def test_an_unreadable_file_is_a_data_error(tmp_path: Path) -> None:
-    """A folder in a file's place is named."""
+    """The message names a directory in the place of a file."""
     with pytest.raises(DataError, match="cannot be read"):
         lock.compare("x", {"a": tmp_path}, tmp_path, where="here", accept="")
 
@@ -127,7 +127,7 @@ def record_many(home: Path, worker: int) -> None:
 
 
 def test_records_of_several_processes_are_all_kept(tmp_path: Path) -> None:
-    """Nobody overwrites what another has just recorded."""
+    """No process overwrites the record of another."""
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=record_many, args=(tmp_path, each)) for each in range(2)]
     for worker in workers:

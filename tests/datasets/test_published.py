@@ -72,7 +72,7 @@ def test_two_decimals_are_compared_as_printed(named: Dataset) -> None:
 
 
 def test_rebuilt_levels_may_differ_by_sampling(named: Dataset) -> None:
-    """A level drawn anew may be 3 % off, as 1.55 for 1.53 is; one of GRB's own may not."""
+    """A level of a redrawn split may be 3 % off, like 1.55 for 1.53; one of GRB's own may not."""
     path = torch.stack([torch.arange(99), torch.arange(1, 100)])
     pairs = torch.arange(100, 120).reshape(-1, 2).T
     graph = named.graph.clone()

@@ -120,14 +120,14 @@ def test_ranks_rise_with_degree(degrees: IntArray) -> None:
 
 
 def test_ties_come_in_the_order_of_the_quicksort_of_numpy() -> None:
-    """The expected order is what `argsort` of numpy 1.19.5 returns for these int32 degrees."""
+    """The expected order is that of numpy 1.19.5's `argsort` for these int32 degrees."""
     degrees = np.array([3, 1, 2, 1, 3, 2, 1, 1, 2, 3, 1, 2, 2, 1, 3, 1, 2, 1, 1, 3, 2, 1])
     expected = [10, 18, 17, 15, 13, 7, 21, 3, 1, 6, 5, 8, 20, 11, 12, 16, 2, 9, 4, 14, 19, 0]
     assert expected == rank_by_degree(degrees).tolist()
 
 
 def test_rising_and_falling_degrees_end_in_the_heapsort_of_numpy() -> None:
-    """Median of three fails on such a sequence; the digest is that of what numpy 1.19.5 returns."""
+    """Median of three fails on such a sequence; the digest is that of numpy 1.19.5's result."""
     rising = np.arange(3000)
     ranked = rank_by_degree(np.concatenate([rising, rising[::-1]]))
     digest = hashlib.sha256(ranked.astype("<i8").tobytes()).hexdigest()

@@ -198,7 +198,7 @@ def test_each_seed_has_a_folder(small_preset: str, tmp_path: Path) -> None:
 def test_one_of_several_makes_the_folder(
     small_preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four that ask at once all get the folder, which was generated once."""
+    """Four processes at once all get the directory, which is generated once."""
     made: list[int] = []
 
     def slowly(preset: Preset, seed: int) -> Synthetic:

@@ -102,7 +102,7 @@ def test_folder_is_small() -> None:
 
 
 def test_script_makes_the_same_arrays(made_again: list[Path]) -> None:
-    """What the script writes today is what is in the repository, member by member."""
+    """The script writes the file of the repository, member by member."""
     for path in sorted(FOLDER.iterdir()):
         with zipfile.ZipFile(path) as kept, zipfile.ZipFile(made_again[0] / path.name) as made:
             assert kept.namelist() == made.namelist()

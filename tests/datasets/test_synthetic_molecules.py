@@ -1,4 +1,4 @@
-"""The bundled set of graphs is what its docstring says, and its script makes it again."""
+"""The bundled set of graphs has its documented properties, and its script reproduces it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_archive_is_small() -> None:
 
 
 def test_script_makes_the_same_texts(made_again: list[Path]) -> None:
-    """What the script writes today is what is in the repository, member by member."""
+    """The script writes the file of the repository, member by member."""
     with zipfile.ZipFile(ARCHIVE) as kept, zipfile.ZipFile(made_again[0]) as made:
         assert kept.namelist() == made.namelist()
         for member in kept.namelist():

@@ -1,4 +1,4 @@
-"""What models see while they learn: the training graph, the whole one, or the graphs of a set."""
+"""Views for training: the training subgraph, the whole graph, or the training graphs of a set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_inductive_views_hold_no_test_node() -> None:
 
 
 def test_transductive_views_hold_the_whole_graph_and_hide_labels() -> None:
-    """Features and edges of all nodes, labels of those that the masks tell."""
+    """Features and edges of all nodes, labels of those under the masks."""
     view, wider = training_view(WHOLE), validation_view(WHOLE)
     for each in (view, wider):
         assert torch.equal(each.x, DATASET.graph.x)
@@ -39,7 +39,7 @@ def test_transductive_views_hold_the_whole_graph_and_hide_labels() -> None:
 
 
 def test_how_models_learn_is_part_of_the_fingerprint() -> None:
-    """What was stored for the one protocol is not taken for the other."""
+    """Results stored for one protocol are not used for the other."""
     assert WHOLE.fingerprint() != DATASET.fingerprint()
 
 
@@ -80,7 +80,7 @@ def test_a_training_that_changes_its_view_changes_no_dataset(dataset: AnyDataset
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_set_with_too_few_graphs_to_learn_from_is_refused(count: int) -> None:
-    """One is for validation, and two are the least to tell apart."""
+    """One is for validation, and two classes need at least two more."""
     few = replace(SET, train=SET.train[: count - 1])
     with pytest.raises(DataError, match=f"rings-and-stars: {count - 1} of 60 graphs are for tr"):
         graph_dataset(few)

@@ -57,7 +57,7 @@ def test_planetoid_counts(
 
 
 def test_four_file_cora_is_planetoid_cora(real_data: Path) -> None:
-    """The four-file folder holds the same features, edges and labels as Planetoid's files."""
+    """The four-file directory has the same features, edges and labels as Planetoid's files."""
     folder = load(find(str(real_data / FOUR_FILES)))
     planetoid = load(find("planetoid-cora", Places(folders=(real_data,))))
     for key in ("x", "edge_index", "y"):

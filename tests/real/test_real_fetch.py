@@ -43,7 +43,7 @@ def run(
 
 
 def row(shown: str, figure: str) -> list[str]:
-    """What `info` says was found and is published of a figure."""
+    """Return the found and the published value of a figure in the output of `info`."""
     line = next(each for each in shown.splitlines() if each.startswith(f"{figure}  "))
     return line.removeprefix(figure).split()
 
@@ -53,7 +53,7 @@ def asked(server: Server) -> list[str]:
 
 
 def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str, bytes]) -> None:
-    """Dead and lying sources are named and passed over; what comes is compared with Table 2 and 4.
+    """Dead and wrong sources are named and skipped; the download is compared with Tables 2 and 4.
 
     The order: not found, an expired link's web page, half an archive, another dataset, the right
     one.
@@ -94,7 +94,7 @@ def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str
 
 
 def test_files_that_changed_are_refused(tmp_path: Path, archives: dict[str, bytes]) -> None:
-    """By fetch's second call, by info, and where another copy is put in a folder of the user."""
+    """By a second fetch, by info, and if a user's directory has another copy."""
     with serving(Answer(archives["grb-cora"])) as server:
         assert run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}").returncode == 0
     copy = tmp_path / "copy" / "grb-cora"
@@ -108,7 +108,7 @@ def test_files_that_changed_are_refused(tmp_path: Path, archives: dict[str, byte
 
 
 def test_all_sources_dead_is_one_message(tmp_path: Path) -> None:
-    """Each source with its reason, and what can be done."""
+    """The message has each source with its reason, and what to do."""
     with serving(HTML) as server:
         done = run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}")
     assert done.returncode == 1
@@ -144,7 +144,7 @@ def test_workers_of_pytest_download_once(tmp_path: Path, archives: dict[str, byt
 
 
 def test_copied_zip_needs_no_network(tmp_path: Path, archives: dict[str, bytes]) -> None:
-    """A colleague's archive in a data folder, or named by its path."""
+    """A copied archive in a data directory, or given by its path."""
     folder = tmp_path / "from-a-colleague"
     folder.mkdir()
     (folder / "grb-citeseer.zip").write_bytes(archives["grb-citeseer"])

@@ -1,4 +1,4 @@
-"""Tests of archives that nobody vouches for."""
+"""Untrusted archives: files are extracted, or refused without damage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CHECKSUMMED = sorted(set(PACKERS) - {"tar"})
 
 
 def unpacked(archive: bytes, limits: Limits = ROOMY) -> dict[str, bytes]:
-    """What `extract` makes of an archive, and the certainty that it wrote nothing else."""
+    """Extract an archive, and check that nothing else was written."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         path, into = root / "archive", root / "a" / "b" / "into"
@@ -113,7 +113,7 @@ def test_two_folders_that_fit_equally_are_refused(folders: tuple[str, str]) -> N
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_an_archive_of_that_name_inside_is_opened(kind: str) -> None:
-    """It wins over the folder of another dataset; one of another name does not count."""
+    """It comes before the directory of another dataset; an archive of another name is ignored."""
     other = below("grb-flickr/", dict.fromkeys(FILES, b"other"))
     inner = {f"all/{NAME}.zip": zipped(below("")), "all/grb-reddit.zip": zipped(other)}
     assert unpacked(PACKERS[kind]({**other, **inner}.items())) == CONTENT
@@ -133,7 +133,7 @@ def test_only_one_level_of_archives_is_opened() -> None:
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_what_macos_adds_does_not_count(kind: str) -> None:
-    """Neither its folder nor its `._` files make a second place."""
+    """Neither its directory nor its `._` files count as a second match."""
     junk = {**below("__MACOSX/", dict.fromkeys(FILES, b"junk")), "x/._adj.npz": b"junk"}
     assert unpacked(PACKERS[kind]({**junk, **below("x/")}.items())) == CONTENT
 
@@ -221,7 +221,7 @@ def test_a_header_that_announces_too_little_does_not_help() -> None:
 
 @pytest.mark.parametrize("kind", PACKERS)
 def test_bombs_stop_at_the_limit(kind: str) -> None:
-    """Long before they would fill the disk; what fits exactly is let through."""
+    """Long before they would fill the disk; content of exactly the limit is accepted."""
     bomb = PACKERS[kind]({**below("x/"), "x/adj.npz": bytes(1 << 22)}.items())
     assert "more than 1,000,000 unpacked bytes" in refusal(bomb, Limits(total_bytes=1_000_000))
     assert len(unpacked(bomb)["adj.npz"]) == 1 << 22
@@ -240,7 +240,7 @@ def test_what_is_wanted_counts_to_the_byte() -> None:
 
 @pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
 def test_a_bomb_among_skipped_members_of_a_tar_stops(kind: str) -> None:
-    """What is skipped is unpacked as well."""
+    """Skipped members are unpacked as well."""
     bomb = PACKERS[kind]([("bomb", bytes(1 << 22)), *CONTENT.items()])
     assert "more than 1,000,000 unpacked bytes" in refusal(bomb, Limits(total_bytes=1_000_000))
 
@@ -261,7 +261,7 @@ def test_too_many_members_are_refused(kind: str) -> None:
     assert unpacked(archive, Limits(members=23)) == CONTENT
 
 
-def test_a_folder_that_cannot_be_written_is_no_fault_of_the_archive(tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_not_blamed_on_the_archive(tmp_path: Path) -> None:
     """The message names the file; one that is there already is not overwritten."""
     (tmp_path / "archive").write_bytes(zipped(CONTENT))
     (tmp_path / "features.npz").symlink_to(tmp_path / "victim")
@@ -293,7 +293,7 @@ paths = st.builds(str.__add__, absolute, names).filter(lambda path: path.strip("
     kind=st.sampled_from(sorted(PACKERS)),
 )
 def test_no_path_of_an_archive_does_harm(junk: list[Member], place: int, kind: str) -> None:
-    """Whatever lies around a complete folder: its bytes or a refusal, and nothing elsewhere."""
+    """A complete directory among anything else: its bytes or a refusal, nothing outside."""
     wanted = below(f"data/{NAME}/").items()
     archive = PACKERS[kind]([*junk[:place], *wanted, *junk[place:]])
     assert unpacked(archive) == CONTENT
@@ -302,7 +302,7 @@ def test_no_path_of_an_archive_does_harm(junk: list[Member], place: int, kind: s
 @settings(deadline=None, max_examples=200)
 @given(data=st.data(), kind=st.sampled_from(sorted(PACKERS)))
 def test_a_truncated_archive_is_refused_or_whole(data: st.DataObject, kind: str) -> None:
-    """What is cut off either matters and is noticed, or does not matter."""
+    """A missing end is either noticed or irrelevant."""
     archive = PACKERS[kind]({"README": b"read", **below("x/")}.items())
     size = data.draw(st.integers(0, len(archive)))
     try:

@@ -54,7 +54,7 @@ def refusal(server: Server, target: Path, retry: Retry = NO_TIME) -> str:
 
 
 def interrupted(target: Path, answer: Answer = CUT) -> None:
-    """Leave what a broken download leaves."""
+    """Leave the files of an interrupted download."""
     with serving(answer) as server:
         refusal(server, target, ONCE)
         notes = part_of(target).with_name("file.part.json")
@@ -64,7 +64,7 @@ def interrupted(target: Path, answer: Answer = CUT) -> None:
 
 
 def resumed(target: Path, server: Server) -> None:
-    """Go on with what `interrupted` left, as if it came from this server."""
+    """Resume the download that `interrupted` left, as if it came from this server."""
     notes = part_of(target).with_name("file.part.json")
     if notes.exists():
         notes.write_bytes(notes.read_bytes().replace(b"URL", server.url().encode()))
@@ -108,7 +108,7 @@ def test_progress_is_reported(target: Path) -> None:
         Answer(gzip.compress(BODY), headers={"Content-Encoding": "gzip"}, chunked=True),
     ],
 )
-def test_an_encoding_nobody_asked_for_is_undone(answer: Answer, target: Path) -> None:
+def test_an_unrequested_encoding_is_decoded(answer: Answer, target: Path) -> None:
     """The announced length is that of the encoded bytes, and is not compared with the file's."""
     with serving(answer) as server:
         download(server.url(), target, retry=ONCE)
@@ -137,7 +137,7 @@ def test_a_body_cut_short_is_continued_within_a_call(first: Answer, target: Path
 
 
 def test_a_later_call_continues(target: Path) -> None:
-    """The server is asked for the rest only, and only if the file is the same."""
+    """Only the rest is requested, on condition that the file is the same."""
     interrupted(target)
     had = part_of(target).stat().st_size
     assert 0 < had <= 200_000
@@ -225,7 +225,7 @@ def test_final_statuses_are_not_tried_again(status: int, target: Path) -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 503, 599, 408])
 def test_passing_statuses_are_tried_again(status: int, target: Path) -> None:
-    """The file comes in the end; what always fails, fails after four requests."""
+    """The file is received in the end; a permanent failure ends after four requests."""
     bad = Answer(b"later", status)
     with serving(bad, bad, WHOLE) as server:
         download(server.url(), target, retry=NO_TIME)
@@ -266,8 +266,8 @@ def test_a_date_to_come_is_waited_for(target: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["soon", "-1", "1.5", ""])
-def test_a_wait_that_is_none_is_ignored(header: str, target: Path) -> None:
-    """Then waits are doubled as ever."""
+def test_an_invalid_wait_is_ignored(header: str, target: Path) -> None:
+    """Then waits are doubled as usual."""
     assert waits(Answer(b"", 503, {"Retry-After": header}), target) == [1.0, 2.0, 4.0, 8.0]
 
 
@@ -279,8 +279,8 @@ def test_a_wait_that_is_none_is_ignored(header: str, target: Path) -> None:
         Answer(b"<HTML><title>Link\n&amp; expired</title>", etag='"one"'),
     ],
 )
-def test_a_web_page_is_no_file(answer: Answer, target: Path) -> None:
-    """Login pages and the like come with status 200; their title often says what is the matter."""
+def test_a_web_page_is_refused(answer: Answer, target: Path) -> None:
+    """Login pages and the like have status 200; their title often names the reason."""
     with serving(answer) as server:
         said = refusal(server, target)
     assert "a web page" in said
@@ -323,7 +323,7 @@ def test_redirects_are_followed_and_named(target: Path) -> None:
             assert said in str(caught.value)
 
 
-def test_truncation_is_told_in_bytes(target: Path) -> None:
+def test_truncation_is_reported_in_bytes(target: Path) -> None:
     """The message has the received and the expected number."""
     with serving(replace(CUT, ranges=False)) as server:
         said = refusal(server, target)
@@ -335,7 +335,7 @@ def test_truncation_is_told_in_bytes(target: Path) -> None:
 
 
 def test_more_than_a_range_announced_is_not_kept(target: Path) -> None:
-    """A server that heeds ranges and sends something else spoils what had come."""
+    """A range of wrong bytes makes the partial file invalid."""
     interrupted(target)
     had = part_of(target).stat().st_size
     right = f"bytes {had}-299999/300000"
@@ -381,7 +381,7 @@ def test_a_server_that_is_not_there_is_named(target: Path) -> None:
 def test_a_host_without_an_address_is_named(
     number: int, attempts: int, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked for again only if the resolver says that the failure is temporary."""
+    """Retried only if the resolver reports a temporary failure."""
     asked = []
 
     def resolve(host: str, *rest: object, **options: object) -> None:

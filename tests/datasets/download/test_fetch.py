@@ -1,4 +1,4 @@
-"""Tests of fetching a dataset: from source to folder, once, whole or not at all."""
+"""Fetching a dataset: from source to directory, once, whole or not at all."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def kept(home: Path) -> list[Path]:
 
 
 def visible(home: Path) -> Iterable[str]:
-    """What is in the folder but for locks and downloads."""
+    """Return the content of the directory besides locks and downloads."""
     return {path.name for path in home.iterdir()} - {".locks", ".downloads"}
 
 
 def test_the_first_good_source_gives_the_folder(home: Path) -> None:
-    """The folder holds the files and nothing else, and its archive is gone."""
+    """The directory has the files and nothing else; the archive is removed."""
     with serving(CORA) as server:
         url = server.url(f"/{NAME}.zip")
         assert get(home, [url, "http://never.invalid/"]) == Fetched(home / NAME, url)
@@ -98,7 +98,7 @@ def test_the_first_good_source_gives_the_folder(home: Path) -> None:
 
 
 def test_files_are_checked_before_they_are_there(home: Path) -> None:
-    """The check sees another folder."""
+    """The check is given another directory."""
     check = Check()
     with serving(CORA) as server:
         fetch(NAME, home, urls=[server.url()], files=FILES, check=check)
@@ -107,7 +107,7 @@ def test_files_are_checked_before_they_are_there(home: Path) -> None:
 
 
 def test_a_folder_that_is_there_is_taken(home: Path) -> None:
-    """Without a request, a check, or a file written: the folder may be read-only."""
+    """Without a request, a check, or a file written: the directory may be read-only."""
     for file in FILES:
         (home / NAME / file).parent.mkdir(parents=True, exist_ok=True)
         (home / NAME / file).write_bytes(b"")
@@ -201,7 +201,7 @@ def test_a_kept_archive_that_is_damaged_is_fetched_again(home: Path) -> None:
     assert archive.read_bytes() == BOTH.body
 
 
-def test_an_empty_folder_is_no_obstacle(home: Path) -> None:
+def test_an_empty_directory_is_replaced(home: Path) -> None:
     """Some make it by hand before they look for files."""
     (home / NAME).mkdir(parents=True)
     with serving(CORA) as server:
@@ -209,7 +209,7 @@ def test_an_empty_folder_is_no_obstacle(home: Path) -> None:
 
 
 def test_what_a_user_put_there_is_not_touched(home: Path) -> None:
-    """A folder with some of the files is an error, before anything is asked of the network."""
+    """A directory with some of the files is an error before any request."""
     (home / NAME).mkdir(parents=True)
     (home / NAME / "adj.npz").write_bytes(b"mine")
     with serving(CORA) as server:
@@ -230,7 +230,7 @@ def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert server.requests == []
 
 
-def test_a_disk_that_is_full_is_no_fault_of_the_source(
+def test_a_full_disk_is_not_blamed_on_the_source(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive stays, no other source is asked, and the next call needs no network."""
@@ -251,7 +251,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_source(
 
 
 def test_ctrl_c_leaves_only_what_can_be_continued(home: Path) -> None:
-    """The next call asks for the rest; a folder that a killed run left is removed."""
+    """The next call requests the rest; a directory left by a killed run is removed."""
 
     def stop(done: int, total: int | None) -> None:
         raise KeyboardInterrupt

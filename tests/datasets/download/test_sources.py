@@ -80,7 +80,7 @@ def test_a_malformed_entry_is_named_with_the_forms_allowed(entry: str, said: str
     ],
 )
 def test_credentials_are_not_shown(url: str, expected: str) -> None:
-    """Everything else of a URL is, and what is no URL stays as it is."""
+    """Everything else of a URL is shown, and a text that is not a URL stays as it is."""
     assert expected == shown_url(url)
 
 
@@ -103,6 +103,6 @@ def test_the_list_needs_no_heavy_module() -> None:
     ],
 )
 def test_a_list_is_split_where_an_entry_begins(text: str) -> None:
-    """At spaces, and at commas that are no part of a URL."""
+    """At spaces, and at commas that are not part of a URL."""
     expected = ("https://a.org/x,y/{name}.zip", "default", "grb-cora=http://b.org/c.zip")
     assert expected == named_sources([text])

@@ -127,7 +127,7 @@ def test_one_way_file_is_made_two_way(tmp_path: Path) -> None:
     ],
 )
 def test_fault_is_a_data_error(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    """The message names the file and what is wrong with it, in one line."""
+    """The message names the file and the fault, in one line."""
     path = write(tmp_path, **changes)
     with pytest.raises(DataError, match=message) as raised:
         load_npz_graph("ring", path)
@@ -142,7 +142,7 @@ def test_there_is_no_given_split(tmp_path: Path) -> None:
 
 
 def test_missing_file_and_single_array(tmp_path: Path) -> None:
-    """What is no archive is a DataError too."""
+    """A file that is not an archive is a DataError too."""
     np.save(tmp_path / "one.npy", np.ones(3))
     for name in ("absent.npz", "one.npy"):
         with pytest.raises(DataError, match=name):

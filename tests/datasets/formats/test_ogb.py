@@ -99,7 +99,7 @@ def test_split_files_are_needed_for_the_given_split_only(tmp_path: Path) -> None
 def test_fault_is_a_data_error(
     tmp_path: Path, changes: dict[str, bytes | None], message: str
 ) -> None:
-    """The message says which file and what, in one line."""
+    """The message names the file and the fault, in one line."""
     folder = write(tmp_path, **changes)
     with pytest.raises(DataError, match=message) as raised:
         load_arxiv(folder, split="given")

@@ -1,4 +1,4 @@
-"""A user's function gives the graph; what is wrong with it is said in terms of that function."""
+"""A graph from a user's function; messages are in terms of that function."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def load(module: ModuleType, made: object, **options: Any) -> Any:
 
 
 def test_graph_of_a_function(module: ModuleType) -> None:
-    """Edges and labels are the user's; the origin is what the user named."""
+    """Edges and labels are the user's; the origin is the name that the user gave."""
     dataset = load(module, graph())
     expected = graph()
     assert dataset.graph.edge_index.equal(expected.edge_index)
@@ -130,7 +130,7 @@ def test_forms_that_mean_the_same(module: ModuleType) -> None:
 
 
 def test_call_leaves_the_global_generators_alone(module: ModuleType) -> None:
-    """What the function draws is the same at each call, and nobody else notices."""
+    """The function's random numbers are the same at each call; other generators are unaffected."""
 
     def drawn() -> Data:
         return graph(x=torch.randn(NUM_NODES, 4) + float(np.random.random()))
@@ -171,7 +171,7 @@ def test_call_leaves_the_global_generators_alone(module: ModuleType) -> None:
     ],
 )
 def test_fault_of_the_graph(module: ModuleType, changes: dict[str, Any], message: str) -> None:
-    """One line that names the function and what to do."""
+    """The message names the function and what to do, in one line."""
     with pytest.raises(DataError, match=message) as raised:
         load(module, graph(**changes), split="given")
     assert "mine:data" in str(raised.value)
@@ -196,7 +196,7 @@ def test_grb_split_asks_for_no_masks(module: ModuleType) -> None:
     ],
 )
 def test_other_things_than_a_graph(module: ModuleType, made: object, message: str) -> None:
-    """The message says what came instead."""
+    """The message names the type of the object."""
     with pytest.raises(DataError, match=message):
         load(module, made)
 

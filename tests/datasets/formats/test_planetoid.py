@@ -108,7 +108,7 @@ def test_warning_filters_stay_as_they_were(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_damaged_file_is_a_data_error(tmp_path: Path, part: str) -> None:
-    """A truncated pickle is named by its folder, in one line."""
+    """The message names the directory of a truncated pickle, in one line."""
     path = write_raw(tmp_path) / f"ind.cora.{part}"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DataError, match="Planetoid files of cora cannot be read") as raised:

@@ -1,4 +1,4 @@
-"""Files of `torch.save` are read as what they say or refused; nothing in them runs."""
+"""Files of `torch.save` are read as what they contain or refused; nothing in them is run."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_nothing_in_a_file_runs(path: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_refusal_says_what_was_found_and_what_to_do(path: Path) -> None:
-    """The name in the file, what is allowed, and a line that saves a graph that can be read."""
+    """The name found, what is allowed, and a line of code that saves a readable file."""
     message = refusal(saved(Command(os.system, "true")), path)
     assert f"it contains '{os.name}.system'" in message.replace("nt.system", f"{os.name}.system")
     assert "only tensors and a torch_geometric.data.Data are read" in message
@@ -213,7 +213,7 @@ def test_refusal_says_what_was_found_and_what_to_do(path: Path) -> None:
     ],
 )
 def test_other_content_is_refused(path: Path, content: object, message: str) -> None:
-    """What else can be saved, and graphs that are none for node classification."""
+    """Other objects, and graphs that are not for node classification."""
     assert message in refusal(saved(content), path)
 
 
@@ -302,7 +302,7 @@ def test_safe_globals_of_others_are_as_before(path: Path) -> None:
 
 
 def test_classes_that_others_allowed_are_refused(path: Path) -> None:
-    """What a user's own code has added to torch's safe globals does not count here."""
+    """Classes that a user's code added to torch's safe globals are not allowed here."""
     torch.serialization.add_safe_globals([Command])
     try:
         refusal(saved(graph(extra=Command(int, 3))), path)
@@ -363,7 +363,7 @@ def test_mutants_are_read_as_what_they_say_or_refused(path: Path, kind: Any) -> 
 
 
 def as_torch_reads(content: bytes) -> str:
-    """The dataset of what `torch.load` itself returns, with PyG's classes allowed."""
+    """Return the fingerprint of the graph that `torch.load` returns with PyG's classes allowed."""
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
 

@@ -1,4 +1,4 @@
-"""PyG's dataset classes by name: found, downloaded once, and nobody's folder is touched."""
+"""PyG's dataset classes by name: found, downloaded once; users' directories stay unchanged."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ def test_raw_files_are_found_and_left_alone(
 
 
 def test_class_without_a_name(tmp_path: Path) -> None:
-    """WikiCS in a folder of its own name; the first of its splits; the warning of its class is not
-    the user's business."""
+    """WikiCS in a directory of its own name; the first of its splits; its class's warning is
+    suppressed."""
     write_wiki(tmp_path / "user" / "WikiCS" / "raw")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -128,7 +128,7 @@ def test_folders_are_tried_in_order(tmp_path: Path) -> None:
 
 
 def test_missing_files_without_download(tmp_path: Path) -> None:
-    """The error names the folders and what allows a download, and nothing was made."""
+    """The error names the directories and how to allow a download; nothing was written."""
     (tmp_path / "user" / "Planetoid" / "Cora" / "raw").mkdir(parents=True)
     (tmp_path / "user" / "Planetoid" / "Cora" / "raw" / "ind.cora.x").touch()
     before = snapshot(tmp_path)
@@ -152,7 +152,7 @@ def test_download_goes_home_and_is_believed_the_next_time(tmp_path: Path) -> Non
 
 
 def test_user_folder_comes_before_a_download(tmp_path: Path, origin: Path) -> None:
-    """What is there is not downloaded again."""
+    """Files that are present are not downloaded again."""
     write_photo(tmp_path / "user" / "Photo" / "raw")
     origin.unlink()
     assert load(tmp_path, download=True).num_nodes == NUM_NODES
@@ -179,7 +179,7 @@ def test_bad_download_leaves_nothing_to_believe(
 def test_interrupted_download_leaves_nothing_to_believe(
     tmp_path: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a file and Ctrl-C: the next time begins anew, in place of a partial folder too."""
+    """After half a file and Ctrl-C the next download starts again and replaces a partial one."""
 
     def interrupted(self: Amazon) -> None:
         Path(self.raw_dir, PHOTO).write_bytes(origin.read_bytes()[:100])
@@ -198,7 +198,7 @@ def test_interrupted_download_leaves_nothing_to_believe(
 
 
 def test_damaged_raw_file_is_a_data_error(tmp_path: Path) -> None:
-    """The message names the folder, in one line."""
+    """The message names the directory, in one line."""
     path = write_photo(tmp_path / "user" / "Photo" / "raw")
     path.write_bytes(path.read_bytes()[:-300])
     with pytest.raises(DataError, match=f"PyG cannot read {tmp_path / 'user'}") as raised:
@@ -231,7 +231,7 @@ def test_sets_of_graphs_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_class_that_cannot_be_made(tmp_path: Path, spec: str, message: str) -> None:
-    """A usage error says what to write instead."""
+    """The usage error says what to write instead."""
     with pytest.raises(UsageError, match=message) as raised:
         load(tmp_path, spec, download=True)
     assert f"pyg:{spec}" in str(raised.value)
@@ -239,13 +239,13 @@ def test_class_that_cannot_be_made(tmp_path: Path, spec: str, message: str) -> N
 
 @pytest.mark.parametrize("spec", ["", "a b", "Planetoid/", "/Cora", "A/../B", "A/..", "A/b/c", "é"])
 def test_spec_of_another_form(spec: str) -> None:
-    """Nothing that could leave a folder or is no name of a class."""
+    """Texts that could leave a directory, or are not the name of a class."""
     with pytest.raises(UsageError, match=r"give a class of torch_geometric\.datasets"):
         check_spec(spec)
 
 
 def test_spec_is_taken_apart_without_torch() -> None:
-    """Class and name; checking what a user typed must not take seconds."""
+    """Class and name; checking them does not import torch, which takes seconds."""
     assert check_spec("Planetoid/PubMed") == PygSpec("Planetoid", "PubMed")
     assert check_spec("WikiCS") == PygSpec("WikiCS", None)
     code = (

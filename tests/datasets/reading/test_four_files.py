@@ -1,4 +1,4 @@
-"""Four-file folders: what is right is read as it is, what is wrong is a DataError, nothing else."""
+"""Four-file directories: valid ones are read unchanged, invalid ones are a DataError."""
 
 from __future__ import annotations
 
@@ -319,14 +319,14 @@ def test_overlapping_parts_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"text", b"\x80\x04N."])
-def test_file_that_is_no_archive_is_named(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_not_an_archive_is_named(tmp_path: Path, content: bytes) -> None:
     """An empty file, a torn zip, text and a bare pickle are refused, the pickle unread."""
     (write(tmp_path, valid_files()) / "labels.npz").write_bytes(content)
     with pytest.raises(DataError, match=r"labels\.npz: not a readable npz file"):
         read(tmp_path)
 
 
-def test_single_array_is_no_archive(tmp_path: Path) -> None:
+def test_single_array_is_not_an_archive(tmp_path: Path) -> None:
     """A file that np.save wrote is not an npz file."""
     with (write(tmp_path, valid_files()) / "labels.npz").open("wb") as file:
         np.save(file, np.arange(NUM_NODES))
@@ -334,7 +334,7 @@ def test_single_array_is_no_archive(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_member_that_is_no_array_is_refused(tmp_path: Path) -> None:
+def test_member_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
     """A zip with other things in it is not a data file."""
     with zipfile.ZipFile(write(tmp_path, valid_files()) / "labels.npz", "w") as archive:
         archive.writestr("data", "text")

@@ -1,4 +1,4 @@
-"""Over a thousand damaged four-file folders: each is read as what it says, or is a DataError."""
+"""Over a thousand damaged four-file directories: read as what they contain, or a DataError."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Folder = dict[str, bytes]  # file name without its suffix -> content
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graph:
-    """What a folder says, read without the loader."""
+    """The content of a directory, read without the loader."""
 
     edges: set[tuple[int, int]]
     features: NDArray[np.float64]
@@ -61,7 +61,7 @@ class Graph:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of 24 nodes, 5 features and 3 classes as the project itself writes it."""
+    """A directory with 24 nodes, 5 features and 3 classes, from the project's own writer."""
     rng = np.random.default_rng(1)
     upper = np.triu(rng.random((NUM_NODES, NUM_NODES)) < 0.2, 1)
     adjacency = sp.csr_matrix((upper | upper.T).astype(np.float32))
@@ -144,7 +144,7 @@ def edges_by_hand(arrays: dict[str, Array]) -> set[tuple[int, int]]:
 
 
 def graph_by_hand(folder: Path) -> Graph:
-    """What plain numpy and Python loops make of the four files."""
+    """Read the four files with plain numpy and Python loops."""
     adj, features, labels, index = (
         arrays_of((folder / f"{name}.npz").read_bytes()) for name in NAMES
     )
@@ -164,7 +164,7 @@ def graph_by_hand(folder: Path) -> Graph:
 
 
 def agrees(dataset: Dataset, graph: Graph) -> None:
-    """The dataset is what the files say, and keeps the promises of its class."""
+    """Check that the dataset equals the files and has the properties that its class documents."""
     rows, columns = dataset.graph.edge_index.tolist()
     assert sorted(graph.edges) == list(zip(rows, columns, strict=True))
     np.testing.assert_allclose(dataset.graph.x.numpy(), graph.features, atol=2e-6, rtol=0)
@@ -189,7 +189,7 @@ def write_all(folder: Path, content: Folder) -> Path:
 
 
 def error_of(folder: Path) -> str | None:
-    """The loader's DataError, checked; None if it reads the folder, and rightly so."""
+    """Return the message of the loader's DataError, checked; None if it reads the content."""
     try:
         dataset = read(folder)
     except DataError as error:
@@ -644,7 +644,7 @@ def odd_archives(content: bytes, key: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_odd_archives(mutants: Mutants, name: str) -> None:
-    """What zip allows and npz does not is refused or changes nothing; no key has two arrays."""
+    """Archives that zip allows and npz does not: refused, or without effect; no duplicate keys."""
     key = {"adj": "shape", "index": "index_train"}.get(name, "data")
     for label, content in odd_archives(mutants.original[name], key).items():
         error = mutants.judge(f"{name} {label}", {name: content})

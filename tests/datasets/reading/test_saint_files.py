@@ -191,7 +191,7 @@ def test_missing_file_is_a_data_error(tmp_path: Path, file: str) -> None:
 
 
 def test_download_through_pyg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyG's `download` fills a folder of ours, without PyG's processing; the second time
+    """PyG's `download` fills our directory, without PyG's processing; the second time
     nothing is downloaded."""
 
     def download(self: Flickr) -> None:

@@ -1,4 +1,4 @@
-"""Sets of graphs from TUDataset's text files: folders, archives, and files that were cut off."""
+"""Sets of graphs from TUDataset's text files: directories, archives, truncated files."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_split_covers_each_graph_once(tmp_path: Path) -> None:
     "place", ["MUTAG/raw", "tu/MUTAG/raw", "MUTAG.zip", "MUTAG/MUTAG.zip", "tu/MUTAG/MUTAG.zip"]
 )
 def test_places_give_the_same_graphs(tmp_path: Path, place: str) -> None:
-    """Folders and archives; nothing is written into the user's folder."""
+    """Directories and archives; nothing is written into the user's directory."""
     user = tmp_path / "user"
     (zipped if place.endswith(".zip") else write)(user / place)
     before = sorted(user.rglob("*"))
@@ -180,13 +180,13 @@ def test_damaged_archives(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_a_usage_error(tmp_path: Path) -> None:
-    """The message names the places and what allows a download."""
+    """The message names the places searched and how to allow a download."""
     places = Places(folders=(tmp_path / "user",), home=tmp_path / "home")
     with pytest.raises(UsageError, match=r"--grb-download.*user/tu/DD/raw"):
         find("dd", places)
 
 
-def test_single_graph_is_no_set(tmp_path: Path) -> None:
+def test_single_graph_is_not_a_set(tmp_path: Path) -> None:
     """The sets there are stand in the message."""
     with pytest.raises(UsageError, match="the sets of graphs are synthetic-molecules, mutag"):
         load_graph_set(find("synthetic-cora"))
@@ -194,7 +194,7 @@ def test_single_graph_is_no_set(tmp_path: Path) -> None:
 
 @notice
 def test_download_through_pyg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyG's `TUDataset` fetches the archive into a folder of ours; the second time needs no
+    """PyG's `TUDataset` downloads the archive into our directory; the second time needs no
     permission."""
     zipped(tmp_path / "origin" / "MUTAG.zip")
     monkeypatch.setattr(TUDataset, "url", f"file://{tmp_path}/origin")
