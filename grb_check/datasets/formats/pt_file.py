@@ -148,8 +148,9 @@ def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
     last: object = None  # top of the stack, if known
     for operation, argument, _ in pickletools.genops(content):
         code = operation.name
+        place = argument if type(argument) is int else -1
         if code in ("BINPUT", "LONG_BINPUT"):
-            memo[argument] = last
+            memo[place] = last
             continue
         if code == "GLOBAL" and argument not in _ALLOWED:
             found = ascii(str(argument)[:80].replace(" ", "."))
@@ -164,7 +165,7 @@ def _check_pickle(content: bytes, sizes: Mapping[str, int]) -> None:
         elif code == "TUPLE":
             items, last = None, items
         elif code in ("BINGET", "LONG_BINGET"):
-            last = memo.get(argument)
+            last = memo.get(place)
         else:
             last = argument if code in _VALUES else None
         if code not in ("MARK", "TUPLE"):
@@ -184,7 +185,7 @@ def _loaded(copy: io.BytesIO) -> object:
     import torch
 
     # Without these checks, which are off by default, indices out of range are memory errors later.
-    with _classes_allowed(), torch.sparse.check_sparse_tensor_invariants(True):
+    with _classes_allowed(), torch.sparse.check_sparse_tensor_invariants(True):  # type: ignore[no-untyped-call]
         return torch.load(copy, map_location="cpu", weights_only=True)
 
 
