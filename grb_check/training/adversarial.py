@@ -1,9 +1,9 @@
-"""Adversarial training: a model learns on graphs into which FGSM has just injected nodes.
+"""Adversarial training: a model is trained on graphs into which FGSM injects nodes.
 
 GRB's general defence AT (`Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_, Zheng et
-al. 2021, appendix A.4.3): (1) a warm-up on the training graph as it is; (2) FGSM injects nodes that
-attack the training nodes of the model as it is now; (3) one update on the injected graph, by the
-loss of the training nodes; (4) again from (2) until it has converged.
+al. 2021, appendix A.4.3): (1) a warm-up on the clean training graph; (2) FGSM injects nodes to
+attack the training nodes of the current model; (3) one update on the injected graph, by the loss of
+the training nodes; (4) repeat from (2) until convergence.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from grb_check.victims.wrappers import Wrapped
 CORA_TRAINING_NODES: Final = 1608  # of grb-cora
 CORA_NODES: Final = 60
 CORA_EDGES: Final = 20
-# The attack that judges a state has twice the links for each target, which is what the harness's
-# own attacks have, and three times the steps: that of the iterations tells good from better badly.
+# The attack that states are compared by has twice the links per target, as the harness's own
+# attacks do, and three times the steps: the attack of the iterations is too weak to rank states.
 JUDGING_NODES: Final = 2
 JUDGING_STEPS: Final = 3
 WARMUP: Final = TrainingSettings(max_epochs=50)
@@ -53,20 +53,20 @@ UNDER_ATTACK: Final = TrainingSettings(max_epochs=100, patience=30, warmup_epoch
 
 @dataclass(frozen=True, kw_only=True)
 class AdversarialSettings:
-    """How a model is trained adversarially.
+    """Settings of adversarial training.
 
     Attributes:
-        injected_nodes: by the attack of one iteration, once the budget has grown; None: 60 for
-            grb-cora's 1,608 training nodes, scaled as `attacks.budgets` scales.
-        edges_per_injected_node: of each; None: 20 for as many, scaled likewise.
+        injected_nodes: of the attack of one iteration, once the budget has grown; None: 60 for
+            grb-cora's 1,608 training nodes, scaled as in `attacks.budgets`.
+        edges_per_injected_node: None: 20 for as many training nodes, scaled likewise.
         feature_range: of injected features; None: that of the training graph.
         steps: of FGSM in each iteration.
-        step_size: of one step; None: all steps together lead from 0 to the farther limit.
-        objective: what FGSM maximises, from `attacks.objectives.OBJECTIVES`.
-        warmup: of the training on the clean graph.
-        training: of that under attack.
-        growth: iterations over which the number of injected nodes grows from 1 to all; only later
-            states can be the best one.
+        step_size: of one step; None: all steps together reach from 0 to the farther limit.
+        objective: maximised by FGSM, one of `attacks.objectives.OBJECTIVES`.
+        warmup: settings of the training on the clean graph.
+        training: settings of the training under attack.
+        growth: iterations over which the number of injected nodes grows from 1 to its maximum;
+            only later states can be chosen as the best one.
         measure_every: iterations between two measurements on the validation nodes.
     """
 
@@ -84,19 +84,19 @@ class AdversarialSettings:
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("growth", 0), ("measure_every", 1)):
             if getattr(self, name) < least:
-                raise UsageError(f"{name} is {getattr(self, name)}, allowed are {least} and more")
+                raise UsageError(f"{name} is {getattr(self, name)}; it must be at least {least}")
         for name in ("injected_nodes", "edges_per_injected_node"):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}, allowed are 1 and more, or None")
+                raise UsageError(f"{name} is {value}; it must be at least 1, or None")
         if self.step_size is not None and not self.step_size > 0:
-            raise UsageError(f"step_size is {self.step_size}, allowed is anything above 0, or None")
+            raise UsageError(f"step_size is {self.step_size}; it must be above 0, or None")
         limits = self.feature_range
         if limits is not None and not (
             len(limits) == 2 and -math.inf < limits[0] <= limits[1] < math.inf
         ):
             raise UsageError(
-                f"feature_range is {limits}, allowed are two finite limits, the lower one first"
+                f"feature_range is {limits}; it must be two finite limits, the lower one first"
             )
         objective_named(self.objective)
 
@@ -109,24 +109,24 @@ def adversarial_training(
     settings: AdversarialSettings | None = None,
     seed: int | None = None,
 ) -> TrainingRun:
-    """Train a module in place to withstand injected nodes; leave it in its best state.
+    """Train a module in place against FGSM injection, and leave it in its best state.
 
     Args:
-        module: untrained, in any calling convention that the harness knows, or what
-            `grb_check.wrap` made of one; on the device of the data.
+        module: untrained, in any calling convention that the harness knows, or wrapped by
+            `grb_check.wrap`; on the device of the data.
         data: `x` float [n, d], `edge_index` int64 [2, e] with both directions of each edge, `y`
-            int64 [n], and `train_mask` bool [n] where not all nodes are training nodes.
-        validation: likewise, with `val_mask`: by whose accuracy, clean and attacked, the best state
-            is chosen. None: `data` where that has a `val_mask`, else the training nodes.
+            int64 [n], and `train_mask` bool [n] unless all nodes are training nodes.
+        validation: the same with `val_mask`; the best state has the highest mean of its clean and
+            attacked accuracy. None: `data` if that has a `val_mask`, otherwise the training nodes.
         settings: see `AdversarialSettings`.
-        seed: of everything random; None: drawn from torch's global state.
+        seed: of everything random; None: drawn from torch's global generator.
 
     Returns:
         Iterations under attack, the best one, and its score: the mean of clean and attacked
         accuracy of the validation nodes.
 
     Raises:
-        DataError: a graph lacks something or has another form.
+        DataError: a graph lacks a field, or a field is invalid.
         ModelError, GradientError: the module cannot be called, trained or attacked.
         UsageError: a setting is out of range.
     """
@@ -140,17 +140,17 @@ def adversarial_training(
     if validation is None and isinstance(data, Data) and "val_mask" in data:
         validation = data
     columns = check_views(adapter, data, validation, seed=seed)
-    learnt = _Ground(adapter, columns, data, _nodes(data, "train_mask"))
-    judged = learnt
+    trained_on = _AttackedNodes(adapter, columns, data, _nodes(data, "train_mask"))
+    judged_on = trained_on
     if validation is not None:
-        judged = _Ground(adapter, columns, validation, _nodes(validation, "val_mask"))
-    threat = threat_to(data, learnt.nodes, chosen)
-    _try_attack(learnt, threat, chosen, seed)
-    descend(adapter, loss_on(adapter, data, columns), _clean(judged), chosen.warmup, seed=seed)
+        judged_on = _AttackedNodes(adapter, columns, validation, _nodes(validation, "val_mask"))
+    threat = threat_to(data, trained_on.nodes, chosen)
+    _try_attack(trained_on, threat, chosen, seed)
+    descend(adapter, loss_on(adapter, data, columns), _clean(judged_on), chosen.warmup, seed=seed)
     return descend(
         adapter,
-        _loss_under_growing_attack(learnt, threat, chosen, seed),
-        _robustness(judged, _judging(threat, judged.nodes), chosen, seed),
+        _loss_under_growing_attack(trained_on, threat, chosen, seed),
+        _robustness(judged_on, _judging(threat, judged_on.nodes), chosen, seed),
         chosen.training,
         seed=derive_seed("under attack", seed),
         measure_every=chosen.measure_every,
@@ -159,19 +159,19 @@ def adversarial_training(
 
 
 def threat_to(view: Data, targets: Tensor, settings: AdversarialSettings) -> Threat:
-    r"""What the attack of one iteration may do at most.
+    r"""Return the threat of the attack of one iteration.
 
-    For t targets, with :math:`c = \max(1, (t / 1608)^{0.4})`, where the settings do not tell:
+    For t targets, with :math:`c = \max(1, (t / 1608)^{0.4})`, the defaults are
 
     .. math:: \text{nodes} = 60 \cdot t / 1608 / c, \qquad \text{edges per node} = 20 \cdot c
 
-    rounded, at least 1 node, at most t edges, as `attacks.budgets` scales; grb-cora has 1,608
-    training nodes.
+    rounded, at least 1 node, at most t edges, as in `attacks.budgets`; grb-cora has 1,608 training
+    nodes.
 
     Args:
-        view: gives the range of features.
+        view: its features give the default feature range.
         targets: int64 [t].
-        settings: what they tell goes first.
+        settings: override the defaults.
     """
     count = int(targets.numel())
     growth = max(1.0, (count / CORA_TRAINING_NODES) ** 0.4)
@@ -190,7 +190,7 @@ def threat_to(view: Data, targets: Tensor, settings: AdversarialSettings) -> Thr
 
 
 def fgsm_of(settings: AdversarialSettings, limits: tuple[float, float]) -> InjectionFgsm:
-    """The attack of one iteration on features within these limits."""
+    """Return the attack of one iteration, for features within these limits."""
     low, high = limits
     start = min(max(0.0, low), high)
     reach = max(high - start, start - low) / settings.steps
@@ -204,8 +204,8 @@ def fgsm_of(settings: AdversarialSettings, limits: tuple[float, float]) -> Injec
 
 
 @dataclass(frozen=True, eq=False)
-class _Ground:
-    """A graph on which a model is attacked.
+class _AttackedNodes:
+    """A graph and the nodes of it that are attacked.
 
     Attributes:
         adapter: the model.
@@ -228,7 +228,7 @@ class _Ground:
     def attacked(
         self, attack: InjectionFgsm, threat: Threat, generator: torch.Generator
     ) -> Callable[[], Tensor]:
-        """Attack the model as it is now: its logits [t, columns] of the targets, differentiable."""
+        """Attack the current model; return a function of its differentiable logits [t, columns]."""
         with frozen(self.adapter.module):
             victim = Victim(self.adapter, self.columns)
             perturbation = attack.perturb(self.view, threat, victim, generator)
@@ -239,7 +239,7 @@ class _Ground:
 
 
 def _judging(threat: Threat, targets: Tensor) -> Threat:
-    """The threat by which states are judged: `JUDGING_NODES` times as many links a target."""
+    """Return the threat that states are compared under: `JUDGING_NODES` x the links per target."""
     share = JUDGING_NODES * targets.numel() / threat.targets.numel()
     return replace(
         threat,
@@ -250,9 +250,9 @@ def _judging(threat: Threat, targets: Tensor) -> Threat:
 
 
 def _loss_under_growing_attack(
-    ground: _Ground, threat: Threat, settings: AdversarialSettings, seed: int
+    ground: _AttackedNodes, threat: Threat, settings: AdversarialSettings, seed: int
 ) -> Callable[[], Tensor]:
-    """A function that attacks the model anew and gives the loss of the training nodes."""
+    """Return a function that attacks the current model and computes the training nodes' loss."""
     generator = torch.Generator().manual_seed(derive_seed("attacks", seed))
     attack = fgsm_of(settings, threat.feature_range)
     iteration = 0
@@ -268,8 +268,10 @@ def _loss_under_growing_attack(
     return loss
 
 
-def _try_attack(ground: _Ground, threat: Threat, settings: AdversarialSettings, seed: int) -> None:
-    """One step with one node: a model that cannot be attacked is refused before the warm-up."""
+def _try_attack(
+    ground: _AttackedNodes, threat: Threat, settings: AdversarialSettings, seed: int
+) -> None:
+    """Attack once with one node, so that a model that cannot be attacked fails before warm-up."""
     attack = replace(fgsm_of(settings, threat.feature_range), iterations=1)
     with isolated_randomness(seed):
         ground.attacked(attack, replace(threat, injected_nodes=1), torch.Generator())
@@ -277,16 +279,16 @@ def _try_attack(ground: _Ground, threat: Threat, settings: AdversarialSettings, 
 
 def _checked_seed(seed: object) -> int:
     if not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise UsageError(f"seed is {seed!r}, allowed are whole numbers from 0 to {2**32 - 1}")
+        raise UsageError(f"seed is {seed!r}; it must be an integer from 0 to {2**32 - 1}")
     return seed
 
 
 def _robustness(
-    ground: _Ground, threat: Threat, settings: AdversarialSettings, seed: int
+    ground: _AttackedNodes, threat: Threat, settings: AdversarialSettings, seed: int
 ) -> Callable[[], tuple[float, float]]:
-    """A function that measures mean accuracy and mean loss, without and under attack.
+    """Return a function that measures the means of clean and attacked accuracy and loss.
 
-    Every time the attack has the same links and budget.
+    The attack has the same budget and the same random links each time.
     """
     attack = fgsm_of(settings, threat.feature_range)
     attack = replace(attack, iterations=JUDGING_STEPS * settings.steps)
@@ -303,12 +305,12 @@ def _robustness(
     return measure
 
 
-def _clean(ground: _Ground) -> Callable[[], tuple[float, float]]:
+def _clean(ground: _AttackedNodes) -> Callable[[], tuple[float, float]]:
     return measure_on(ground.adapter, ground.view, ground.columns, ground.nodes)
 
 
 def _nodes(view: Data, mask: str) -> Tensor:
-    """int64 [t], the nodes under a mask, or all."""
+    """Return int64 [t], the nodes of a mask; all nodes if there is none."""
     if mask in view:
         found: Tensor = view[mask].nonzero().squeeze(1)
         return found

@@ -1,4 +1,4 @@
-"""Training of a user's classifier of graphs: mini-batches, early stopping on validation graphs."""
+"""The training loop for classifiers of graphs: mini-batches, early stopping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from grb_check.victims.conventions import Adapter
 BATCH_SIZE: Final = 64  # graphs
 EPOCHS: Final = 100
 PATIENCE: Final = 20
-LEAST_STEPS: Final = 500  # for sets of which an epoch is a few mini-batches
+LEAST_STEPS: Final = 500  # for sets with only a few mini-batches per epoch
 LEARNING_RATE: Final = 0.005
 
 
@@ -30,19 +30,21 @@ def train_on_graphs(
 ) -> TrainingRun:
     """Train a module in place and leave it in its best epoch's state, in evaluation mode.
 
-    Cross-entropy over mini-batches of `BATCH_SIZE` training graphs, Adam; the best of `EPOCHS`
-    epochs is that of the highest accuracy on the validation graphs, and training ends `PATIENCE`
-    epochs after the last that raised it or lowered their loss; small sets have more epochs.
+    Cross-entropy on mini-batches of `BATCH_SIZE` training graphs, Adam. The best of `EPOCHS` epochs
+    is that of the highest validation accuracy; training ends when neither that nor the validation
+    loss has improved for `PATIENCE` epochs. Small sets have more epochs.
 
     Args:
         adapter: the module, on the device, its lazy parameters initialised.
-        seed: of the global random states, which shuffling and dropout draw from.
+        dataset: to train on.
+        seed: of the global random states, such as for shuffling and dropout.
+        device: of the module.
 
     Returns:
-        How the training went, counted in mini-batches.
+        The course of the training, with mini-batches in place of epochs.
 
     Raises:
-        ModelError: the module raises, answers nonsense, or cannot be trained by gradients.
+        ModelError: the module raises, returns an invalid output, or cannot be trained by gradients.
     """
     graphs = graphs_of(training_view(dataset).to(device))
     held_out = validation_view(dataset).to(device)
@@ -53,9 +55,9 @@ def train_on_graphs(
         lr=LEARNING_RATE,
         warmup_epochs=steps,
     )
-    parts = _for_ever(graphs)
+    parts = _endless(graphs)
 
-    def answers(x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+    def logits_of(x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         bound = replace(adapter, batch=batch)
         return check_output(
             bound(x, edge_index),
@@ -68,16 +70,16 @@ def train_on_graphs(
 
     def loss_of() -> Tensor:
         part = next(parts)
-        return F.cross_entropy(answers(part.x, part.edge_index, part.batch), part.y)
+        return F.cross_entropy(logits_of(part.x, part.edge_index, part.batch), part.y)
 
     def measure() -> tuple[float, float]:
         with torch.no_grad():
-            logits = answers(held_out.x, held_out.edge_index, held_out.batch)
+            logits = logits_of(held_out.x, held_out.edge_index, held_out.batch)
             return accuracy_and_loss(logits, held_out.y)
 
     return descend(adapter, loss_of, measure, settings, seed=seed, measure_every=steps)
 
 
-def _for_ever(graphs: Graphs) -> Iterator[Graphs]:
+def _endless(graphs: Graphs) -> Iterator[Graphs]:
     while True:
         yield from mini_batches(graphs, BATCH_SIZE)

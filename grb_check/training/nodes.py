@@ -1,4 +1,4 @@
-"""The inductive training loop: gradients from the training nodes alone, early stopping."""
+"""The training loop for nodes: cross-entropy on the training nodes, early stopping."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.modes import evaluating
 from grb_check.victims.wrappers import Wrapped
 
-# Raised whenever the same model, data and seed come to give other weights: by the loops, probing,
-# adversarial training, or what the harness wraps models in. It is part of names on disk.
+# Raised whenever the same model, data and seed give other weights: after changes to the loops, the
+# probe, adversarial training or the harness's wrappers. It is part of names on disk.
 PROTOCOL: Final = 1
 
 
 class Fit(Protocol):
-    """A training of its own, see `grb_check.SelfTrained`."""
+    """The type of `fit` of a `grb_check.SelfTrained`."""
 
     def __call__(self, data: Data, validation: Data | None = None) -> object: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """How a model is trained: full batch, cross-entropy, Adam.
+    """Settings of the training: full batch, cross-entropy, Adam.
 
-    The learning rate is GRB's for every model; the warm-up and the clipped gradient let models
-    train with it that otherwise collapse in the first steps, such as a GIN without normalisation.
+    The learning rate is GRB's for every model. Without the warm-up and the clipped gradient, models
+    such as a GIN without normalisation collapse in the first steps at this rate.
     """
 
     max_epochs: int = 300
-    patience: int = 50  # epochs in which neither validation accuracy nor loss got better
+    patience: int = 50  # epochs in which neither validation accuracy nor loss improves
     lr: float = 0.01  # GRB, Tables 6 to 10
     weight_decay: float = 0.0
     warmup_epochs: int = 100  # over which the learning rate grows linearly to `lr`
@@ -52,22 +52,23 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         for name in ("max_epochs", "patience", "warmup_epochs"):
             if getattr(self, name) < 1:
-                raise UsageError(f"{name} is {getattr(self, name)}, allowed are 1 and more")
+                raise UsageError(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("lr", "weight_decay"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
-                raise UsageError(f"{name} is {value}, allowed are 0 and more")
+                raise UsageError(f"{name} is {value}; it must be at least 0 and finite")
         if not self.max_gradient_norm > 0:
-            raise UsageError(
-                f"max_gradient_norm is {self.max_gradient_norm}, allowed is anything above 0"
-            )
+            raise UsageError(f"max_gradient_norm is {self.max_gradient_norm}; it must be above 0")
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How a training went: epochs run (from 1), the best one, its score.
+    """The course of a training.
 
-    The score is the validation accuracy, or what else was to be high, see `descend`.
+    Attributes:
+        epochs: number of epochs run.
+        best_epoch: the one whose state was kept, counted from 1.
+        accuracy: its score: the validation accuracy, or another score of `descend`.
     """
 
     epochs: int
@@ -85,17 +86,20 @@ def train(
 ) -> TrainingRun:
     """Train a module in place and leave it in its best epoch's state, in evaluation mode.
 
-    Gradients come from the training view, early stopping from the validation nodes on the
-    validation view; test nodes and their edges appear in neither. The best epoch is that of the
-    highest validation accuracy; training ends when neither that nor the validation loss has
-    improved for `patience` epochs, because the accuracy of a slow starter stands still at first.
+    Gradients are of the training view, early stopping is by the validation nodes on the validation
+    view; test nodes and their edges are in neither. The best epoch is that of the highest
+    validation accuracy; training ends when neither that nor the validation loss has improved for
+    `patience` epochs, because the accuracy of some models does not change at first.
 
     Args:
         adapter: the module, on the device, its lazy parameters initialised.
-        seed: of the global random states, which dropout draws from.
+        dataset: to train on.
+        settings: of the training.
+        seed: of the global random states, such as for dropout.
+        device: of the module.
 
     Raises:
-        ModelError: the module raises, answers nonsense, or cannot be trained by gradients.
+        ModelError: the module raises, returns an invalid output, or cannot be trained by gradients.
         DataError: there are no validation nodes.
     """
     if dataset.val.numel() == 0:
@@ -110,14 +114,14 @@ def train(
 
 
 def fit_with(module: nn.Module | Wrapped, settings: TrainingSettings) -> Fit:
-    """A `fit` for `grb_check.SelfTrained` that trains a module as `train` does.
+    """Return a `fit` for `grb_check.SelfTrained` that trains a module as `train` does.
 
-    For factories whose model needs other settings than the harness's, such as a learning rate.
+    For factories whose model needs settings other than the harness's, such as a learning rate.
 
     Returns:
-        From the training view, and the validation view if there is one, to how the training went.
-        Its seed is drawn from torch's global state. Without a validation view the training loss
-        decides in place of validation accuracy and loss. It raises what `train` raises.
+        A function of the training view and, if there is one, the validation view. Its seed is drawn
+        from torch's global generator. Without a validation view, early stopping is by the training
+        loss. It raises what `train` raises.
     """
 
     def fit(data: Data, validation: Data | None = None) -> TrainingRun:
@@ -148,17 +152,18 @@ def descend(
 
     Args:
         adapter: the module.
-        loss_of: called once an epoch with the module in training mode, differentiable.
-        measure: called with it in evaluation mode: a score to be high, such as validation
-            accuracy, by which the best epoch is chosen, and one to be low, such as validation
-            loss. None: the training loss is both.
-        seed: of the global random states, which dropout draws from.
-        measure_every: epochs from one call of `measure` to the next; the last has one too.
+        loss_of: returns the differentiable loss; called once per epoch, in training mode.
+        measure: returns a score to maximise, such as validation accuracy, by which the best epoch
+            is chosen, and one to minimise, such as validation loss; called in evaluation mode.
+            None: the training loss is used for both.
+        settings: of the training.
+        seed: of the global random states, such as for dropout.
+        measure_every: epochs from one call of `measure` to the next; the last epoch has one too.
         measure_from: the first epoch whose state may be chosen.
 
     Raises:
-        ModelError: the module cannot be trained by gradients, or the loss is not finite. It is
-            then left as it is at that moment.
+        ModelError: the module cannot be trained by gradients, or the loss is not finite. The module
+            is then left in its current state.
     """
     module = adapter.module
     parameters = [p for p in module.parameters() if p.requires_grad]
@@ -192,16 +197,16 @@ def descend(
 
 
 def adapter_of(module: nn.Module | Wrapped) -> Adapter:
-    """The module behind the harness's interface, named by its class.
+    """Return the module behind the harness's interface, named by its class.
 
     Raises:
-        ModelError: it is no module, or cannot be called in any convention.
+        ModelError: `module` is not a module, or no calling convention fits it.
     """
     inner = module.module if isinstance(module, Wrapped) else module
     if not isinstance(inner, nn.Module):
         raise ModelError(
-            f"the model is a {type(inner).__name__}; give a torch.nn.Module, or what "
-            f"grb_check.wrap(module, forward=...) made of one"
+            f"the model is a {type(inner).__name__}; give a torch.nn.Module, or "
+            f"grb_check.wrap(module, forward=...)"
         )
     name = type(inner).__name__
     if isinstance(module, Wrapped):
@@ -210,14 +215,14 @@ def adapter_of(module: nn.Module | Wrapped) -> Adapter:
 
 
 def check_views(adapter: Adapter, data: Data, validation: Data | None, *, seed: int) -> int:
-    """The number of classes that the module tells, once it has answered on the views.
+    """Check that the module can be trained on the views; return its number of outputs per node.
 
     The call also gives lazy parameters their shapes, and their first values from the seed.
 
     Raises:
-        DataError: a view lacks something, or has no node that counts.
-        ModelError: the module raises, answers nonsense, has too few columns for the labels, or
-            keeps a graph that it has seen.
+        DataError: a view is not a labelled graph, or its mask is empty.
+        ModelError: the module raises, returns an invalid output, has too few columns for the
+            labels, or caches a graph.
     """
     check_nothing_cached(adapter.module, adapter.name)
     check_view(data, "data", "train_mask")
@@ -236,19 +241,19 @@ def check_views(adapter: Adapter, data: Data, validation: Data | None, *, seed: 
     highest = max(int(labels.max()) for labels in counting)
     if highest >= columns:
         raise ModelError(
-            f"model {adapter.name} has {columns} outputs a node; the labels go up to {highest}, "
-            f"which takes {highest + 1}"
+            f"model {adapter.name} has {columns} outputs per node, but the labels go up to "
+            f"{highest}; give it {highest + 1} outputs"
         )
     return columns
 
 
 def drawn_seed() -> int:
-    """A seed from torch's global state, which the harness seeds for each repeat."""
+    """Draw a seed from torch's global generator, which the harness seeds for each repeat."""
     return int(torch.randint(2**31, ()))
 
 
 def loss_on(adapter: Adapter, view: Data, num_classes: int) -> Callable[[], Tensor]:
-    """A function that measures the cross-entropy of the training nodes, differentiable."""
+    """Return a function that computes the differentiable cross-entropy of the training nodes."""
     logits = logits_on(adapter, view, num_classes, "in training mode")
     nodes = counted(view, "train_mask")
     truth = view.y[nodes]
@@ -258,7 +263,7 @@ def loss_on(adapter: Adapter, view: Data, num_classes: int) -> Callable[[], Tens
 def measure_on(
     adapter: Adapter, view: Data, num_classes: int, nodes: Tensor | slice
 ) -> Callable[[], tuple[float, float]]:
-    """A function that measures accuracy and loss on these nodes."""
+    """Return a function that measures accuracy and loss on these nodes."""
     logits = logits_on(adapter, view, num_classes, "on the validation view")
     truth = view.y[nodes]
 
@@ -270,19 +275,19 @@ def measure_on(
 
 
 def accuracy_and_loss(logits: Tensor, truth: Tensor) -> tuple[float, float]:
-    """Accuracy and mean cross-entropy of logits [n, c] against labels [n]."""
+    """Return accuracy and mean cross-entropy of logits [n, c] for labels [n]."""
     accuracy = (logits.argmax(dim=1) == truth).float().mean()
     return float(accuracy), float(F.cross_entropy(logits, truth))
 
 
 def counted(view: Data, mask: str) -> Tensor | slice:
-    """The nodes under a mask; where there is none, or it holds all, all of them."""
+    """Return the nodes of a mask; all nodes if there is no mask, or it holds all."""
     nodes: Tensor | None = view.get(mask)
     return slice(None) if nodes is None or bool(nodes.all()) else nodes
 
 
 def logits_on(adapter: Adapter, view: Data, num_classes: int, when: str) -> Callable[[], Tensor]:
-    """A function that calls the module on a view, whose topology is prepared once."""
+    """Return a function that calls the module on a view, whose graph is prepared once."""
     rows = view.x.shape[0]
     forward = adapter.on_topology(view.edge_index, rows)
     called = f"{adapter.convention} {when}"
@@ -294,7 +299,8 @@ def logits_on(adapter: Adapter, view: Data, num_classes: int, when: str) -> Call
 def _check_loss(loss: Tensor, name: str, epoch: int) -> None:
     if not torch.isfinite(loss):
         raise ModelError(
-            f"model {name}: the training loss is {float(loss.detach())} in epoch {epoch}"
+            f"model {name}: the training loss is {float(loss.detach())} in epoch {epoch}; it must "
+            f"be finite, so check for divisions by zero, or lower the learning rate"
         )
 
 
@@ -317,7 +323,7 @@ def _step(
 
 def _untrainable(name: str) -> ModelError:
     return ModelError(
-        f"model {name} cannot be trained: no gradient reaches any of its parameters; a finished "
-        f"model is returned as grb_check.Trained(module), one that trains itself has fit(data), "
+        f"model {name} cannot be trained: no gradient reaches any of its parameters; return a "
+        f"finished model as grb_check.Trained(module); a model that trains itself needs fit(data), "
         f"or is returned as grb_check.SelfTrained(module, fit)"
     )

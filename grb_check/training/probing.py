@@ -1,7 +1,7 @@
 """The linear probe: a logistic regression on the embeddings of a frozen encoder.
 
 Steps 2 and 3 of the protocol of `On the Adversarial Robustness of Graph Contrastive Learning
-Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1): attacks see
+Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1). Attacks treat
 encoder and probe as one model.
 """
 
@@ -24,7 +24,7 @@ from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.probed import Probed
 
-# Of the L2 penalty beside the summed loss, on standardised embeddings; the strongest first.
+# Weights of the L2 penalty beside the summed loss, on standardised embeddings; strongest first.
 STRENGTHS: Final = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)
 MAX_ITERATIONS: Final = 1000
 
@@ -35,11 +35,11 @@ Probe = tuple[NDArray[np.float64], NDArray[np.float64]]  # weight [c, size], bia
 def probe(encoder: Adapter, dataset: AnyDataset, *, device: torch.device) -> Probed:
     """Fit a linear probe to the embeddings of the training nodes, or graphs.
 
-    The strength of its penalty is that of `STRENGTHS` with the highest accuracy on validation
-    nodes, of equals the strongest; 1 where there are none. The encoder stays as it is.
+    The penalty is the one of `STRENGTHS` with the highest validation accuracy, ties broken by the
+    strongest; 1 if there is no validation set. The encoder is not changed.
 
     Raises:
-        ModelError: the encoder raises, answers nonsense, or changes when it is called.
+        ModelError: the encoder raises, returns an invalid output, or changes when it is called.
     """
     encoder.module.eval()
     before = _state(encoder)
@@ -60,11 +60,12 @@ def chosen_probe(
     held_out: tuple[NDArray[np.float64], NDArray[np.int64]],
     num_classes: int,
 ) -> Probe:
-    """The logistic regression with the penalty that is best on what was held out.
+    """Return the logistic regression with the penalty that is best on held-out data.
 
     Args:
         fitted: embeddings [n, size] and labels [n] to fit.
-        held_out: the same of others, to choose by; may be empty.
+        held_out: the same, to choose the penalty by; may be empty.
+        num_classes: number of classes.
     """
     if not held_out[1].size:
         return fit_logistic_regression(*fitted, num_classes, 1.0)
@@ -85,15 +86,15 @@ def fit_logistic_regression(
     num_classes: int,
     strength: float,
 ) -> Probe:
-    """Weight [num_classes, size] and bias [num_classes] of the multinomial logistic regression
+    """Return weight [num_classes, size] and bias [num_classes] of the logistic regression
 
         min  sum_i -log softmax(W z_i + b)[y_i] + strength / 2 * |W|^2
 
-    on standardised embeddings z, folded back so that they apply to the embeddings themselves.
+    on standardised embeddings z, converted so that they apply to the embeddings themselves.
     Deterministic: full batch, from zero, in float64.
     """
     mean, deviation = embeddings.mean(axis=0), embeddings.std(axis=0)
-    deviation[deviation < 1e-12] = 1.0  # a constant column carries nothing
+    deviation[deviation < 1e-12] = 1.0  # a constant column carries no information
     z = (embeddings - mean) / deviation
     size = z.shape[1]
     wanted = np.eye(num_classes)[labels]  # [n, num_classes]
@@ -118,7 +119,7 @@ def fit_logistic_regression(
 def _embedded(
     encoder: Adapter, view: Data, mask: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], torch.dtype]:
-    """Embeddings float64 [n, size] and labels of a view's nodes under a mask, or of its graphs."""
+    """Return embeddings float64 [n, size], labels and dtype of masked nodes, or of graphs."""
     bound = replace(encoder, batch=view.get("batch"))
     embeddings = check_output(
         bound(view.x, view.edge_index),
@@ -135,7 +136,7 @@ def _embedded(
 
 
 def _state(encoder: Adapter) -> dict[str, Tensor]:
-    """Copies of all parameters and buffers, those too that no state dict holds."""
+    """Return copies of all parameters and buffers, including those outside the state dict."""
     module = encoder.module
     return {
         name: value.detach().clone()
@@ -149,7 +150,7 @@ def _check_unchanged(before: dict[str, Tensor], encoder: Adapter) -> None:
         if name not in before or name not in after or not _equal(before[name], after[name]):
             raise ModelError(
                 f"model {encoder.name}: calling the encoder changed {name}; a frozen encoder must "
-                f"answer without changing, so see that it stays in evaluation mode"
+                f"not change, so check that it stays in evaluation mode"
             )
 
 

@@ -73,7 +73,9 @@ def check_output(
                 "; if these are embeddings, return grb_check.Encoder(module), so that a linear "
                 "probe is fitted to them"
             )
-        raise ModelError(f"model {name}: {expected}, one row per {one_for}{hint}, got {shape}")
+        raise ModelError(
+            f"model {name}: {expected}, one row per {one_for}{hint}, got shape {shape}"
+        )
     if not output.is_floating_point():
         raise ModelError(
             f"model {name}: {expected}, got {output.dtype}; return logits, not predicted classes"

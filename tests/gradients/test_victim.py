@@ -607,7 +607,9 @@ def test_self_trained_wins_over_a_fit_of_the_module_and_takes_a_wrapped_one() ->
 
 def test_self_trained_without_a_function_is_refused() -> None:
     """The message says what `fit` has to be."""
-    with pytest.raises(ModelError, match=r"SelfTrained holds a int as fit; it must be a function"):
+    with pytest.raises(
+        ModelError, match=r"fit of grb_check.SelfTrained is a int; it must be a function"
+    ):
         build(SelfTrained(EdgeIndex(), 3))  # type: ignore[arg-type]
 
 
@@ -623,7 +625,7 @@ def test_self_trained_that_raises_is_an_error_of_its_own_training() -> None:
 
 def test_self_trained_needs_a_factory() -> None:
     """Each repeat trains a new one; what is trained already is `Trained`."""
-    with pytest.raises(UsageError, match=r"give the factory that makes it.*grb_check\.Trained"):
+    with pytest.raises(UsageError, match=r"pass the factory that makes it.*grb_check\.Trained"):
         as_subject(SelfTrained(EdgeIndex(), lambda data: None))
 
 
@@ -638,7 +640,7 @@ def test_trained_is_used_as_it_is_and_left_alone() -> None:
 def test_trained_in_training_mode_is_named() -> None:
     """It is put into evaluation mode, and its author is told."""
     module = EdgeIndex()
-    with pytest.warns(TrainingModeWarning, match="mypkg:build was handed over in training mode"):
+    with pytest.warns(TrainingModeWarning, match="mypkg:build was passed in training mode"):
         victim = build(Trained(module))
     assert not victim.module.training
     assert module.training
@@ -840,7 +842,7 @@ class OneGraphOnly(EdgeIndex):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (Unfillable, r"nothing is known to pass as edge_attr; supported are \(x, edge_index\)"),
+        (Unfillable, r"no argument is known for edge_attr; supported are \(x, edge_index\)"),
         (Raises, r"called as \(x, edge_index\) with Tensor \[60, 8\].*\n.*test_victim\.py"),
         (WrongShape, r"must return a float tensor \[60, 3\].*got shape \[60, 4\]"),
         (OneRow, r"must return a float tensor \[60, 3\].*got shape \[1, 3\]"),
@@ -853,7 +855,7 @@ class OneGraphOnly(EdgeIndex):
         (CachedLayer, "layer first has cached=True.*set cached=False"),
         (KeepsGraph, "keeps state between calls"),
         (KeepsGraphOfEachSize, "keeps state between calls"),
-        (OneGraphOnly, r"keeps state between calls.*\n?.*after one it fails"),
+        (OneGraphOnly, r"keeps state between calls.*\n?.*after another graph it fails"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -931,7 +933,7 @@ def test_a_finished_model_that_ignores_edges_is_named() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.own(x)
 
-    with pytest.warns(StructureIgnoredWarning, match="answers the same whatever the edges are"):
+    with pytest.warns(StructureIgnoredWarning, match="build does not depend on the edges"):
         build(Trained(Mlp().eval()))
     kept = KeepsGraph().eval()
     view = GRAPH.edge_index[:, (GRAPH.edge_index < 60).all(dim=0)]

@@ -95,7 +95,7 @@ def test_three_thousand_nodes_need_no_square_matrix() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, 0.04, float("nan")])
 def test_temperatures_that_float32_cannot_hold_are_refused(temperature: float) -> None:
-    with pytest.raises(UsageError, match=f"temperature is {temperature}, allowed are 0.05"):
+    with pytest.raises(UsageError, match=f"temperature is {temperature}; it must be at least 0.05"):
         info_nce(*views(3, 2), temperature=temperature)
 
 
