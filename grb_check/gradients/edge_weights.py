@@ -1,7 +1,7 @@
-"""Weights of edges for a module of any kind: the ways to hand them over, and which of them hold.
+"""Edge weights for modules of any kind: several weightings, and the trial that validates them.
 
-No way is believed before it is tried: with weights of 1 and 0 it has to give the module's own
-output on the graph that has the edges of weight 1, and the weights have to have a gradient.
+A weighting is used only if a trial shows that, with weights of 1 and 0, the output equals the
+module's own output on the graph with the edges of weight 1, and that the weights have a gradient.
 """
 
 from __future__ import annotations
@@ -28,28 +28,27 @@ Weighting = Callable[[Adapter, Tensor, int], WeightedForward]  # of an adapter, 
 MOST_DENSE_NODES: Final = 10_000  # 400 MB a matrix
 TRIAL_NODES: Final = 300  # at most; whole graphs up to this size
 TRIAL_PAIRS: Final = 40
-DRAWN: Final = 5000  # of which these are taken, half of them edges where there are such
+DRAWN: Final = 5000  # pairs from which those of the trial are taken, half of them edges if possible
 TOLERANCE: Final = 1e-4  # relative to the largest output
-NOISE: Final = 1e-5  # likewise; what rounding may do
+NOISE: Final = 1e-5  # relative error that rounding may cause
 
 
 @dataclass(frozen=True, eq=False)
 class PairGraph:
-    """A graph in which some pairs of nodes have weights: the edges that are none of these, then the
-    pairs in one direction and in the other.
+    """A graph in which some pairs of nodes have weights.
 
     Attributes:
-        edge_index: int64 [2, e + 2m].
-        present: bool [m], which pairs are edges of the graph it was made from.
+        edge_index: int64 [2, e + 2m]: other edges, the pairs in one direction, then in the other.
+        present: bool [m], which pairs are edges of the original graph.
     """
 
     edge_index: Tensor
     present: Tensor
 
     def weights(self, of_pairs: Tensor) -> Tensor:
-        """float [e + 2m] from those of the pairs [m].
+        """Return the weights of all edges, float [e + 2m], for those of the pairs [m].
 
-        A gradient that is not finite is 0: the square root of a degree has none at 0.
+        A gradient that is not finite becomes 0: the square root of a degree has none at 0.
         """
         if of_pairs.requires_grad:
             of_pairs = of_pairs.view_as(of_pairs)
@@ -58,17 +57,18 @@ class PairGraph:
         return torch.cat([ones, of_pairs, of_pairs])
 
     def real_edges(self, chosen: Tensor) -> Tensor:
-        """int64 [2, f]: the edges where the pairs chosen, bool [m], are edges, the others none."""
+        """Return the edges int64 [2, f] of the graph in which only chosen pairs, bool [m], are."""
         fixed = chosen.new_ones(self.edge_index.shape[1] - 2 * chosen.numel())
         return self.edge_index[:, torch.cat([fixed, chosen, chosen])]
 
 
 def pair_graph(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> PairGraph:
-    """Give weights to pairs of nodes.
+    """Return the graph with weights on some pairs of nodes.
 
     Args:
         edge_index: int64 [2, 2E], both directions of each edge.
         pairs: int64 [2, m], each once, in one direction.
+        num_nodes: N.
     """
     places = _places(edge_index, pairs, num_nodes)
     edges = torch.cat([edge_index[:, places < 0], pairs, pairs.flip(0)], dim=1)
@@ -78,12 +78,14 @@ def pair_graph(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> PairGraph:
 def first_valid_weighting(
     adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tensor
 ) -> Weighting | None:
-    """The first way to give the pairs weights that stands the trial; None if none does.
+    """Return the first weighting of the pairs that passes the trial; None if none does.
 
-    The trial takes four forward passes and one backward for each way, on a part of the graph with
-    `TRIAL_NODES` nodes at most; on the whole graph where the module cannot be called on parts.
+    The trial takes four forward passes and one backward pass for each weighting, on a part of the
+    graph with at most `TRIAL_NODES` nodes; on the whole graph if the module cannot be called on the
+    part.
 
     Args:
+        adapter: of the module.
         x: float [N, d].
         edge_index: int64 [2, 2E].
         pairs: int64 [2, m].
@@ -94,11 +96,11 @@ def first_valid_weighting(
     )
     if trial is None:
         return None
-    return next((way for way in _weightings(adapter, x.shape[0]) if trial.passed(way)), None)
+    return next((each for each in _weightings(adapter, x.shape[0]) if trial.passed(each)), None)
 
 
 def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
-    """Those that an adapter's convention allows, the cheapest first."""
+    """Yield the weightings that an adapter's convention allows, the cheapest first."""
     if isinstance(adapter.module, Probed):
         encoder = replace(adapter.module.adapter, batch=adapter.batch)
         yield from map(_probed, _weightings(encoder, num_nodes))
@@ -150,27 +152,28 @@ def _by_masks(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedF
 
 
 def _probed(inner: Weighting) -> Weighting:
-    """The way of an encoder, with the probe's linear layer behind it."""
+    """Return the weighting of an encoder, followed by the probe's linear layer."""
 
-    def way(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
+    def weighting(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
         probed = cast(Probed, adapter.module)
         encoder = replace(probed.adapter, batch=adapter.batch)
         embeddings = inner(encoder, edge_index, num_nodes)
         return lambda x, weights: probed.linear(embeddings(x, weights))
 
-    return way
+    return weighting
 
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """What a way has to reproduce.
+    """The outputs that a weighting must reproduce.
 
     Attributes:
+        adapter: of the module.
         x: float [n, d].
         graph: with the pairs of the trial.
-        pattern: bool [p], other pairs than those that are edges.
+        pattern: bool [p], a random choice of pairs that differs from those present.
         outputs: float [n, c] of the module itself, for the pairs present and for the pattern.
-        scale: the largest of them.
+        scale: the largest absolute output.
     """
 
     adapter: Adapter
@@ -180,12 +183,12 @@ class _Trial:
     outputs: tuple[Tensor, Tensor]
     scale: float
 
-    def passed(self, way: Weighting) -> bool:
-        """Whether a way gives the outputs, and a gradient where they differ."""
+    def passed(self, weighting: Weighting) -> bool:
+        """Return whether a weighting reproduces the outputs, with a gradient if they differ."""
         try:
-            weighted = way(self.adapter, self.graph.edge_index, self.x.shape[0])
+            weighted = weighting(self.adapter, self.graph.edge_index, self.x.shape[0])
             return self._reproduced(weighted)
-        except (ModelError, RuntimeError):  # torch's own: an operation without a gradient
+        except (ModelError, RuntimeError):  # torch's error for an operation without a gradient
             return False
 
     def _reproduced(self, weighted: WeightedForward) -> bool:
@@ -202,12 +205,12 @@ class _Trial:
             return False
         if change <= NOISE * self.scale or bool(gradient.any()):
             return True
-        # Two alike nodes of a pooled graph are a place where the gradient happens to be 0.
+        # At the pattern the gradient may be 0 by symmetry, such as for equal nodes that are pooled.
         _, gradient = self._along(weighted, torch.full_like(pattern, 0.5))
         return gradient is not None and bool(gradient.any())
 
     def _along(self, weighted: WeightedForward, weights: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The output for weights [p], and its gradient along a direction; None where none leads."""
+        """Return the output for weights [p] and its gradient along a direction, or None."""
         of_pairs = weights.clone().requires_grad_()
         with torch.enable_grad(), isolated_randomness(0):
             output = weighted(self.x, self.graph.weights(of_pairs))
@@ -224,13 +227,14 @@ class _Trial:
 def _trial(
     adapter: Adapter, x: Tensor, nodes: Tensor, edge_index: Tensor, pairs: Tensor
 ) -> _Trial | None:
-    """The trial on a part of the graph; None where the module cannot be called on it.
+    """Return the trial on a part of the graph; None if the module cannot be called on it.
 
     Args:
+        adapter: of the module.
         x: float [N, d], of all nodes.
         nodes: int64 [n], those of the part.
-        edge_index: int64 [2, f], in numbers of the part.
-        pairs: int64 [2, p], likewise.
+        edge_index: int64 [2, f], as positions in `nodes`.
+        pairs: int64 [2, p], as positions in `nodes`.
     """
     graph = pair_graph(edge_index, pairs, nodes.numel())
     generator = torch.Generator().manual_seed(0)
@@ -249,7 +253,7 @@ def _trial(
 
 
 def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Some of the pairs with their neighbourhood: nodes, edges and pairs in their numbers."""
+    """Return some of the pairs with their neighbourhood: nodes, edges and renumbered pairs."""
     num_nodes = x.shape[0]
     generator = torch.Generator().manual_seed(0)
     drawn = pairs[:, torch.randperm(pairs.shape[1], generator=generator)[:DRAWN].to(pairs.device)]
@@ -269,7 +273,7 @@ def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor,
 
 
 def _places(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
-    """int64 [e]: which pair each edge is, in either direction; -1 for none."""
+    """Return int64 [e]: the pair that each edge is, in either direction; -1 for none."""
     of_edges, of_pairs = (_keys(ends, num_nodes) for ends in (edge_index, pairs))
     if not of_pairs.numel():
         return torch.full_like(of_edges, -1)
@@ -279,14 +283,14 @@ def _places(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
 
 
 def _present(places: Tensor, pairs: Tensor) -> Tensor:
-    """bool [m]: which pairs are places of an edge."""
+    """Return bool [m]: which pairs are edges."""
     present = torch.zeros(pairs.shape[1], dtype=torch.bool, device=pairs.device)
     present[places[places >= 0]] = True
     return present
 
 
 def _keys(ends: Tensor, num_nodes: int) -> Tensor:
-    """int64 [e]: the same for both directions of a pair."""
+    """Return int64 [e]: a number that is the same for both directions of a pair."""
     first, second = ends
     return torch.minimum(first, second) * num_nodes + torch.maximum(first, second)
 

@@ -1,6 +1,6 @@
-"""What injected nodes change, and no more: exact logits of targets without a whole forward pass.
+"""Logits of targets as a function of the features of injected nodes, without a full forward pass.
 
-For models that alternate row-wise maps and one fixed sparse matrix,
+For models that alternate row-wise maps and one fixed sparse matrix (see `alternating`),
 
     logits = f_K(P f_{K-1}(... P f_1(P f_0(x)))),
 
@@ -10,8 +10,8 @@ depend on (within K - l hops of a target). Step l then is
 
     h_l = P[A_l, A_{l-1}] f_{l-1}(h_{l-1}) + c_l,        A_l = R_l intersected with S_l,
 
-where the constants c_l hold what the rows outside R_{l-1} contribute. They, the submatrices and
-their transposes for the gradient are made once for each topology.
+where the constants c_l are the contributions of the rows outside R_{l-1}. They, the submatrices and
+their transposes for the gradient are computed once for each topology.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Step:
 def injected_logits(
     model: Alternating, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
 ) -> RowWise:
-    """The map from features [count, d] of injected nodes to logits [t, num_classes] of the targets.
+    """Return the map from features [count, d] of injected nodes to logits [t, num_classes].
 
     Equal to the model's own forward pass up to rounding (1e-5 in the tests), at the cost of the
     active rows alone.
@@ -55,7 +55,7 @@ def injected_logits(
         x: float [N, d], features of the existing nodes.
         edge_index: int64 [2, e], both directions of each edge of the graph of N + count nodes, no
             duplicates; the injected nodes come last.
-        count: injected nodes.
+        count: number of injected nodes.
         targets: int64 [t], distinct existing nodes.
     """
     num_nodes = x.shape[0] + count
@@ -70,7 +70,7 @@ def injected_logits(
         steps, last = _steps(matrix, stages, x, count, reached, active)
         fixed = stages[-1](last[targets])
     start = active[0] - x.shape[0]
-    # Level K has no order of its own yet: the targets give it theirs.
+    # Rows of the result are in the order of the targets.
     place = torch.full((num_nodes,), -1, device=x.device)
     place[targets] = torch.arange(targets.numel(), device=x.device)
     moved = place[active[-1]]
@@ -85,7 +85,7 @@ def injected_logits(
 
 
 def _hulls(seeds: Tensor, edge_index: Tensor, num_nodes: int, hops: int) -> list[Tensor]:
-    """bool [num_nodes] for 0 ... hops: the nodes within that many hops of the seeds."""
+    """Return bool [num_nodes] for 0 ... hops: the nodes within that many hops of the seeds."""
     hull = torch.zeros(num_nodes, dtype=torch.bool, device=edge_index.device)
     hull[seeds] = True
     hulls = [hull]
@@ -105,13 +105,13 @@ def _steps(
     reached: list[Tensor],
     active: list[Tensor],
 ) -> tuple[list[_Step], Tensor]:
-    """The propagations between active rows, and h_K [N + count, a], right outside R_K."""
+    """Return the propagations between active rows, and h_K [N + count, a], valid outside R_K."""
     values = stages[0](x)
     values = torch.cat([values, values.new_zeros((count, values.shape[1]))])
     steps = []
     for number, stage in enumerate(stages[1:], start=1):
-        # A row outside R_l has no neighbour in R_{l-1}, so these sums are its true value; in a row
-        # inside they are the part that stays.
+        # A row outside R_l has no neighbour in R_{l-1}, so that these sums are its value; for a row
+        # inside they are the constant part.
         rest = matrix.to(values.dtype) @ values
         rows, columns = active[number], active[number - 1]
         block = csr_block(matrix.to(values.dtype), rows, columns)
@@ -124,8 +124,7 @@ def _steps(
 
 
 class _Propagation(torch.autograd.Function):
-    """matrix @ dense + constant with the given transpose in the gradient, which spares the
-    transposition that torch's own backward makes on every call."""
+    """matrix @ dense + constant; the given transpose saves torch's transposition per backward."""
 
     @staticmethod
     def forward(ctx: Any, dense: Tensor, step: _Step) -> Tensor:

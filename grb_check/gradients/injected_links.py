@@ -1,13 +1,13 @@
 """Logits as a function of the features of injected nodes and of the weights of their links.
 
-For models that alternate row-wise maps and S (A + loop I) S (see `models.restricted`), weights W
-between injected nodes and candidates enter twice: as entries of A and through the degrees in S.
-With the injected rows kept apart from the existing ones,
+For models that alternate row-wise maps and S (A + loop I) S (see `alternating`), weights W between
+injected nodes and candidates enter twice: as entries of A and through the degrees in S. With the
+injected rows kept separate from the existing ones,
 
     h     <- f_l(s * ((A + loop I)(s * h) + W^T (s' * h'))),
     h'    <- f_l(s' * (loop s' * h' + W (s * h))),
 
-so that W stays a small dense matrix and A a fixed sparse one.
+W is a small dense matrix and A a fixed sparse one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LinkedLogits = Callable[[Tensor, Tensor], Tensor]
 def linked_logits(
     model: Alternating, x: Tensor, edge_index: Tensor, candidates: Tensor, targets: Tensor
 ) -> LinkedLogits:
-    """The map from features [n, d] and weights [n, m] of links to logits [t, num_classes].
+    """Return the map from features [n, d] and weights [n, m] of links to logits [t, num_classes].
 
-    With weights of 0 and 1 it is the model's own forward pass on the graph that has the links of
-    weight 1, up to rounding (1e-5 in the tests).
+    With weights of 0 and 1 it equals the model's own forward pass on the graph that has the links
+    of weight 1, up to rounding (1e-5 in the tests).
 
     Args:
         model: in evaluation mode, its parameters frozen.

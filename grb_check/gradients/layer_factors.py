@@ -1,6 +1,7 @@
 """The gradient in the weights of all pairs of nodes, for modules of PyG's layers.
 
-It is computed from what goes through the layers, see `propagations`, and believed after a trial.
+It is computed from the inputs and outputs of the layers, see `propagations`, and used only if it
+agrees with autograd on a sample of pairs.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from grb_check.gradients.propagations import (
     PropagateCall,
     WeightedGraph,
     error,
+    fitted_normalisations,
     fixed_noise,
-    found_formulas,
     gradients_of,
     recorded,
     weighted_graph,
@@ -41,23 +42,23 @@ from grb_check.victims.conventions import Adapter
 PAIRS: Final = 100  # of the trial, half of them edges
 ALLOWED: Final = 1e-3  # between the two gradients of the trial, relative to the largest entry
 MOST_ENTRIES: Final = 100_000_000  # of the factors, 0.4 GB
-_STARTS: Final = 20  # edges that the part grows from
+_STARTS: Final = 20  # edges from which the part of the graph grows
 
-Formulas = Mapping[nn.Module, Normalisation]  # of each layer; empty where there is no trust in them
+Normalisations = Mapping[nn.Module, Normalisation]  # of each layer; empty if the trial failed
 
 
 class LayerFactors:
-    """The formulas of one module's layers, found by a trial on first use and kept.
+    """The normalisations of one module's layers, found by a trial on first use and kept.
 
-    The trial also decides whether the gradients computed by these formulas are used at all.
+    The trial also decides whether gradients are computed from them at all.
     """
 
     def __init__(self) -> None:
-        self._formulas: Formulas | None = None  # None before the trial
+        self._norms: Normalisations | None = None  # None before the trial
         self._weighting: Weighting | None = None
 
     def copy(self) -> LayerFactors:
-        """Return the same knowledge in a new object, for the module on other graphs."""
+        """Return a copy with the results so far, for the module on other graphs."""
         return copy.copy(self)
 
     def gradients(
@@ -68,25 +69,25 @@ class LayerFactors:
         objective: Callable[[Tensor], Tensor],
         edge_weight: Tensor | None = None,
     ) -> PairGradients | None:
-        """The gradient of an objective in the weight of every pair of nodes.
+        """Return the gradient of an objective in the weight of every pair of nodes.
 
         Args:
             adapter: of the module, in evaluation mode.
             x: float [N, d].
             edge_index: int64 [2, 2E], both directions of each edge.
-            objective: from what the module returns to a scalar.
-            edge_weight: float [2E], the same in both directions; 1 where it is not given.
+            objective: from the module's output to a scalar.
+            edge_weight: float [2E], the same in both directions (default: 1).
 
         Returns:
-            None where a layer follows none of the formulas, where the gradients differ from
-            autograd's on the weights of some pairs of a part of the graph (the module looks at the
-            edges elsewhere), where there is no way to give edges weights, and for more than
-            `MOST_ENTRIES` factors.
+            None if no normalisation fits a layer; if the gradients differ from autograd's for some
+            pairs on a part of the graph, because the module also uses the edges outside its layers;
+            if no weighting of the edges is valid; or if the factors have more than `MOST_ENTRIES`
+            entries.
         """
         x = x.detach()
-        if self._formulas is None:
-            self._formulas = _tried_formulas(adapter, x, edge_index)
-        if not self._formulas:
+        if self._norms is None:
+            self._norms = _trusted_normalisations(adapter, x, edge_index)
+        if not self._norms:
             return None
         if edge_weight is None:
             weights = x.new_ones(edge_index.shape[1])
@@ -98,84 +99,88 @@ class LayerFactors:
                 return None
             forward = partial(weighted, x, weights)
         module = adapter.module
-        output, propagations = recorded(module, forward, x.shape[0])
+        output, calls = recorded(module, forward, x.shape[0])
         graph = weighted_graph(edge_index, weights, x.shape[0])
-        if not propagations or not all(
-            _follows(self._formulas, each, graph) for each in propagations
-        ):
+        if not calls or not all(_fits(self._norms, each, graph) for each in calls):
             return None
         with torch.enable_grad():
             value = objective(output)
-        found = gradients_of(value, module, propagations, self._formulas, graph)
+        found = gradients_of(value, module, calls, self._norms, graph)
         entries = found.inputs.numel() + found.outputs.numel()
         return found if entries <= MOST_ENTRIES else None
 
     def _weighted(self, adapter: Adapter, x: Tensor, edge_index: Tensor) -> WeightedForward | None:
-        """The module as a function of features and weights of edges."""
+        """Return the module as a function of features and weights of edges."""
         if self._weighting is None:
             pairs = _some_pairs(edge_index, x.shape[0])
             self._weighting = first_valid_weighting(adapter, x, edge_index, pairs)
         return None if self._weighting is None else self._weighting(adapter, edge_index, x.shape[0])
 
 
-def _follows(formulas: Formulas, propagation: PropagateCall, graph: WeightedGraph) -> bool:
-    """Whether a layer still follows the formula of the trial."""
-    formula = formulas.get(propagation.layer)
-    return formula is not None and error(formula, propagation, graph) <= SAME
+def _fits(norms: Normalisations, call: PropagateCall, graph: WeightedGraph) -> bool:
+    """Return whether the normalisation that the trial found fits this call."""
+    norm = norms.get(call.layer)
+    return norm is not None and error(norm, call, graph) <= SAME
 
 
-def _tried_formulas(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Formulas:
-    """Those of the layers, if the gradients agree with autograd's for some pairs of nodes.
+def _trusted_normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Normalisations:
+    """Return the layers' normalisations if the gradients agree with autograd's on some pairs.
 
-    On a part of the graph; on the whole graph where the module cannot be called on parts, or where
-    no pair of that part has a gradient.
+    Tried on a part of the graph; on the whole graph if the module cannot be called on the part, or
+    no pair of it has a gradient.
     """
     if not layers_of(adapter.module):
         return {}
     nodes, edges = _part(edge_index, x.shape[0])
     for rows, ends in ((x[nodes], edges), (x, edge_index)):
         try:
-            formulas = _agreeing_formulas(adapter, rows, ends)
-        except (ModelError, RuntimeError):  # torch's own: an operation without a gradient
+            norms = _verified_normalisations(adapter, rows, ends)
+        except (ModelError, RuntimeError):  # torch's error for an operation without a gradient
             continue
-        if formulas is not None:
-            return formulas
+        if norms is not None:
+            return norms
     return {}
 
 
-def _agreeing_formulas(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Formulas | None:
-    """As above; None where all gradients are 0, so that nothing is known."""
+def _verified_normalisations(
+    adapter: Adapter, x: Tensor, edge_index: Tensor
+) -> Normalisations | None:
+    """Return the same for one graph; None if all gradients are 0, which decides nothing."""
     num_nodes = x.shape[0]
     graph = weighted_graph(edge_index, x.new_ones(edge_index.shape[1]), num_nodes)
     with isolated_randomness(0):
-        output, propagations = recorded(adapter.module, partial(adapter, x, edge_index), num_nodes)
-    formulas = found_formulas(propagations, graph)
+        output, calls = recorded(adapter.module, partial(adapter, x, edge_index), num_nodes)
+    norms = fitted_normalisations(calls, graph)
     pairs = _some_pairs(edge_index, num_nodes)
-    way = first_valid_weighting(adapter, x, edge_index, pairs) if formulas else None
-    if not formulas or way is None:
+    weighting = first_valid_weighting(adapter, x, edge_index, pairs) if norms else None
+    if not norms or weighting is None:
         return {}
     with torch.enable_grad():
         value = _some_objective(output)
-    found = gradients_of(value, adapter.module, propagations, formulas, graph).at(pairs)
+    found = gradients_of(value, adapter.module, calls, norms, graph).at(pairs)
     of_pairs = pair_graph(edge_index, pairs, num_nodes)
     weights = of_pairs.present.to(x.dtype).requires_grad_()
     with torch.enable_grad(), isolated_randomness(0):
-        output = way(adapter, of_pairs.edge_index, num_nodes)(x, of_pairs.weights(weights))
+        weighted = weighting(adapter, of_pairs.edge_index, num_nodes)
+        output = weighted(x, of_pairs.weights(weights))
         (expected,) = torch.autograd.grad(_some_objective(output), weights)
     if not bool(expected.any()):
         return None
     right = float((found - expected).abs().max()) <= ALLOWED * float(expected.abs().max())
-    return formulas if right else {}
+    return norms if right else {}
 
 
 def _some_objective(output: Tensor) -> Tensor:
-    """A random direction, so that no part of the output is left out."""
+    """Return the output along a random direction, so that no part of it is left out."""
     return (output * fixed_noise(output.shape, output)).sum()
 
 
 def _part(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """A part of a graph that hangs together, where it does: at most `TRIAL_NODES` nodes around some
-    edges, int64 [n], and the edges among them in their numbers, int64 [2, f]."""
+    """Return at most `TRIAL_NODES` nodes around some edges, int64 [n], and the edges among them.
+
+    The edges, int64 [2, f], are numbered by positions in the nodes. The part is connected if
+    possible.
+    """
     if num_nodes <= TRIAL_NODES:
         return torch.arange(num_nodes, device=edge_index.device), edge_index
     generator = torch.Generator().manual_seed(0)
@@ -192,9 +197,9 @@ def _part(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
 
 
 def _some_pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """int64 [2, m]: edges, and pairs of their ends that are none, each once and first < second.
+    """Return int64 [2, m]: some edges, and some pairs that are not edges, with first < second.
 
-    Not of isolated nodes, where autograd's gradient may be infinite.
+    Isolated nodes are left out, because autograd's gradient may be infinite there.
     """
     generator = torch.Generator().manual_seed(0)
     codes = edge_index[0] * num_nodes + edge_index[1]

@@ -1,21 +1,21 @@
-"""Weights of edges for PyG layers that take none: masks on their messages, for one call.
+"""Edge weights for PyG layers that take none: masks on their messages, for one call.
 
-With a weight of 1 an edge is there, with 0 it is not, and between them the layer's output is
-differentiable in the weight. Hooks on every `MessagePassing` layer see to that:
+An edge of weight 1 is present, one of weight 0 absent, and the layer's output is differentiable in
+the weight. Hooks on every `MessagePassing` layer achieve this:
 
-* A layer whose `forward` takes `edge_weight` is handed the weights, and normalises with them.
+* A layer whose `forward` takes `edge_weight` is passed the weights, and normalises with them.
 * Otherwise its messages m_e are scaled by w_e; for a mean over neighbours by
   w_e * count_i / sum_i(w), which makes it the weighted mean; for a product they become
   1 + w_e (m_e - 1); for a maximum v_e = w_e m_e + (1 - w_e) low_i, low_i being the lowest message
-  at node i, plus sum_i w (1 - w) relu(m - max_i v), without which messages that are not there yet
-  would have no gradient; for a minimum the same with signs changed.
-* Attention that is normalised over neighbours, sum_i exp(a_e) = 1, has log w_e added to a_e: every
-  exponential of the layer's messages is multiplied by w_e while it is computed, and the messages
-  themselves are left alone.
+  at node i, plus sum_i w (1 - w) relu(m - max_i v), without which absent messages would have no
+  gradient; for a minimum the same with signs changed.
+* For attention that is normalised over neighbours, sum_i exp(a_e) = 1, log w_e is added to a_e:
+  every exponential of the layer's messages is multiplied by w_e when it is computed, and the
+  messages themselves are not changed.
 
-A node whose weights are all 0 has no neighbours, and a normalised weight jumps where its first one
-arrives. There the weights are taken out of the normalisation and scale the messages instead, so
-that the gradient is what the neighbour would bring rather than infinite.
+A node whose weights are all 0 has no neighbours, and a normalised weight is discontinuous when it
+gets its first one. There the weights are left out of the normalisation and scale the messages
+instead, so that the gradient is the neighbour's contribution rather than infinite.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from grb_check.errors import GradientError
 
 _EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
 _UNDERSTOOD: Final = (
-    type(None),  # the layer's own `aggregate`, taken for a sum
+    type(None),  # the layer's own `aggregate`, assumed to be a sum
     SumAggregation,
     MeanAggregation,
     MaxAggregation,
@@ -54,7 +54,7 @@ _UNDERSTOOD: Final = (
 
 
 class Edges:
-    """The edges of a graph, so that those which a layer uses can be found among them.
+    """The edges of a graph, in which those that a layer uses can be looked up.
 
     Args:
         edge_index: int64 [2, e], no self-loops, in both directions.
@@ -67,13 +67,14 @@ class Edges:
         self._sorted: tuple[Tensor, Tensor] | None = None
 
     def weights(self, given: Tensor, edge_index: Tensor) -> Tensor:
-        """float [f]: the weights of the edges int64 [2, f], and 1 for self-loops.
+        """Return the weights float [f] of edges int64 [2, f], and 1 for self-loops.
 
         Args:
-            given: float [e], for the edges of this graph.
+            given: float [e], weights of the edges of this graph.
+            edge_index: int64 [2, f], in any order.
 
         Raises:
-            GradientError: one is no edge of this graph.
+            GradientError: one of them is not an edge of this graph.
         """
         count = self.edge_index.shape[1]
         if edge_index.shape[1] >= count and torch.equal(edge_index[:, :count], self.edge_index):
@@ -84,14 +85,14 @@ class Edges:
 
     def _looked_up(self, given: Tensor, edge_index: Tensor) -> Tensor:
         if edge_index.numel() and int(edge_index.max()) >= self.num_nodes:
-            raise GradientError("a layer passes messages between nodes that the graph has not")
+            raise GradientError("a layer passes messages between nodes that are not in the graph")
         loops = edge_index[0] == edge_index[1]
         keys, order = self._keys()
         wanted = self._key(edge_index)
         places = torch.searchsorted(keys, wanted).clamp_(max=max(0, keys.numel() - 1))
         found = keys[places] == wanted if keys.numel() else torch.zeros_like(loops)
         if not bool((found | loops).all()):
-            raise GradientError("a layer passes messages along edges that the graph has not")
+            raise GradientError("a layer passes messages along edges that are not in the graph")
         padded = torch.cat([given, given.new_ones(1)])
         return padded[torch.where(loops, given.numel(), _at(order, places, loops))]
 
@@ -107,10 +108,10 @@ class Edges:
 
 @contextmanager
 def message_masks(module: nn.Module, edges: Edges, weights: Tensor) -> Iterator[None]:
-    """Inside, every PyG layer of a module passes messages along edges of these weights.
+    """Make every PyG layer of a module pass messages along edges of these weights inside.
 
-    The module is afterwards as it was, whatever happens inside. Memory and time are those of the
-    module on all edges, whatever their weights, and of a few floats for each edge and layer.
+    The module is restored afterwards, also on errors. Memory and time are those of the module on
+    all edges, whatever their weights, and a few floats for each edge and layer.
 
     Args:
         module: in evaluation mode.
@@ -133,7 +134,7 @@ def message_masks(module: nn.Module, edges: Edges, weights: Tensor) -> Iterator[
 
 
 def layers_of(module: nn.Module) -> list[MessagePassing]:
-    """Its PyG layers."""
+    """Return the PyG layers of a module."""
     return [part for part in module.modules() if isinstance(part, MessagePassing)]
 
 
@@ -147,10 +148,10 @@ class _Mask:
         self.edges = edges
         self.given = given
         self.exponentials = exponentials
-        self.handed_over = False  # as `edge_weight`
+        self.handed_over = False  # the weights, as `edge_weight`
         self.in_softmax = False
-        self.weights = given  # [f], of the edges in use
-        self.index = edges.edge_index[1]  # int64 [f], where their messages arrive
+        self.weights = given  # [f], of the edges that the layer uses
+        self.index = edges.edge_index[1]  # int64 [f], the nodes that receive their messages
 
     def register(self) -> list[Any]:
         """Register all hooks."""
@@ -168,7 +169,7 @@ class _Mask:
     def before_forward(
         self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Hand the weights over where they are taken."""
+        """Pass the weights to a layer that takes them."""
         self._check()
         self.handed_over = self.in_softmax = False
         signature = inspect.signature(layer.forward)
@@ -209,7 +210,7 @@ class _Mask:
             return None
         dim = self.layer.node_dim
         if not isinstance(messages, Tensor) or messages.shape[dim] != self.weights.numel():
-            raise GradientError(f"{self._name()} does not make one message for each edge")
+            raise GradientError(f"{self._name()} does not make one message per edge")
         if self._is((MaxAggregation,)):
             return self._for_maximum(messages)
         if self._is((MinAggregation,)):
@@ -223,7 +224,7 @@ class _Mask:
         self.exponentials.mask = None
 
     def weighted_exponential(self, exponential: Tensor) -> Tensor:
-        """exp(a + log w) of exp(a), where its first dimension is that of the edges."""
+        """Return exp(a + log w) for exp(a), if its first dimension is that of the edges."""
         if self.handed_over or exponential.dim() == 0:
             return exponential
         if exponential.shape[0] != self.weights.numel():
@@ -236,7 +237,9 @@ class _Mask:
         if getattr(self.layer, "cached", False) is True:
             raise GradientError(f"{self._name()} has cached=True")
         if not self._is(_UNDERSTOOD):
-            raise GradientError(f"{self._name()} aggregates by {self.layer.aggr_module}")
+            raise GradientError(
+                f"{self._name()} aggregates by {self.layer.aggr_module}, which has no masks"
+            )
 
     def _align(self, edge_index: Any) -> None:
         self._check()
@@ -248,7 +251,7 @@ class _Mask:
         self.index = ends[1] if forth else ends[0]
 
     def _factor(self) -> Tensor:
-        """float [f]: by what a message is scaled."""
+        """Return float [f]: the factors of the messages."""
         if self.handed_over:
             factor = torch.ones_like(self.weights)
         elif self.in_softmax or self._is((SoftmaxAggregation,)):
@@ -262,7 +265,7 @@ class _Mask:
         return factor * ratio[self.index]
 
     def _for_maximum(self, messages: Tensor) -> Tensor:
-        """Messages that move from the lowest at their node to what they are, as weights do."""
+        """Return messages that move from the lowest at their node to their own value."""
         dim = self.layer.node_dim
         crowded = _along((~self._lonely()).to(messages.dtype), messages, dim)
         weights = _along(self.weights, messages, dim)
@@ -271,13 +274,13 @@ class _Mask:
         return moved + self._reduced(weights * (1 - weights) * crowded * excess, "sum")
 
     def _reduced(self, messages: Tensor, reduce: str) -> Tensor:
-        """For each message the sum, maximum or minimum of those at its node."""
+        """Return, for each message, the sum, maximum or minimum of those at its node."""
         dim, size = self.layer.node_dim, self.edges.num_nodes
         of_nodes: Tensor = scatter(messages, self.index, dim=dim, dim_size=size, reduce=reduce)
         return of_nodes.index_select(dim, self.index)
 
     def _lonely(self) -> Tensor:
-        """bool [f]: whether all messages to the node of an edge have a weight of 0."""
+        """Return bool [f]: whether all messages to the node of an edge have a weight of 0."""
         with torch.no_grad():
             return (self._sum(self.weights) == 0)[self.index]
 
@@ -292,7 +295,7 @@ class _Mask:
 
 
 class _Exponentials(TorchFunctionMode):
-    """Hands every exponential that is computed while a mask is set to that mask."""
+    """Passes every exponential that is computed while a mask is set to that mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -312,7 +315,7 @@ class _Exponentials(TorchFunctionMode):
 
 
 def _ends(edge_index: Any) -> Tensor:
-    """int64 [2, f], from and to; sparse matrices have the target of a message as their row."""
+    """Return int64 [2, f], from and to; in sparse matrices the row is the target of a message."""
     if not isinstance(edge_index, Tensor):
         raise GradientError(f"a layer is given its edges as {type(edge_index).__name__}")
     if not is_torch_sparse_tensor(edge_index):
@@ -335,7 +338,7 @@ def _at(order: Tensor, places: Tensor, loops: Tensor) -> Tensor:
 
 
 def _along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
-    """Values [f] in the shape that multiplies dimension `dim` of a tensor."""
+    """Return values [f] in the shape that broadcasts along dimension `dim` of a tensor."""
     shape = [1] * tensor.dim()
     shape[dim] = -1
     return values.to(tensor.dtype).view(shape)

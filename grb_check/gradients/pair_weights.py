@@ -1,13 +1,13 @@
 """Logits as a function of the weights of pairs of nodes, and their gradient for all pairs at once.
 
-For models that alternate row-wise maps and P = S (A + loop I) S (see `models.restricted`). With
-u_l = S h_l, o_l = (A + loop I) u_l and h_{l+1} = f_l(S o_l), and v_l the gradient of an objective
-with respect to o_l, t its gradient with respect to the degrees in S, the weight of a pair {i, j}
-enters at A_ij, at A_ji and in two degrees:
+For models that alternate row-wise maps and P = S (A + loop I) S (see `alternating`). Let
+u_l = S h_l, o_l = (A + loop I) u_l and h_{l+1} = f_l(S o_l), let v_l be the gradient of an
+objective with respect to o_l and t its gradient with respect to the degrees in S. The weight of a
+pair {i, j} enters at A_ij, at A_ji and in two degrees:
 
     d objective / d w_ij = sum_l (v_l[i] . u_l[j] + v_l[j] . u_l[i]) + t_i + t_j.
 
-That is a matrix of low rank: the gradient of every pair of nodes without an N x N array.
+That is a matrix of low rank: the gradient for every pair of nodes needs no N x N array.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pair_gradients(
     objective: Callable[[Tensor], Tensor],
     edge_weight: Tensor | None = None,
 ) -> PairGradients:
-    """The gradient of an objective with respect to the weight of every pair of nodes.
+    """Return the gradient of an objective with respect to the weight of every pair of nodes.
 
     Args:
         model: in evaluation mode, its parameters frozen.
@@ -41,7 +41,7 @@ def pair_gradients(
         edge_index: int64 [2, 2E], both directions of each edge.
         targets: int64 [t].
         objective: from logits float [t, num_classes] to a scalar.
-        edge_weight: float [2E], the same in both directions; 1 where it is not given.
+        edge_weight: float [2E], the same in both directions (default: 1).
     """
     num_nodes = x.shape[0]
     if edge_weight is None:
@@ -51,7 +51,7 @@ def pair_gradients(
     first, *others = model.stages()
     inputs, outputs = [], []
     with torch.no_grad():
-        h = first(x).requires_grad_()  # a scale that is constant, as a GIN's, asks for no gradient
+        h = first(x).requires_grad_()  # so that there is a graph even if the scale is constant
     with torch.enable_grad():
         scale = model.normalisation.scale(degrees)[:, None]
         for stage in others:
@@ -70,10 +70,10 @@ def pair_gradients(
 def pair_logits(
     model: Alternating, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
 ) -> Callable[[Tensor], Tensor]:
-    """The map from weights [m] of pairs to logits [t, num_classes] of the targets.
+    """Return the map from weights [m] of pairs to logits [t, num_classes] of the targets.
 
-    With weights of 0 and 1 it is the model's own forward pass on the graph that has the pairs of
-    weight 1, up to rounding (1e-5 in the tests).
+    With weights of 0 and 1 it equals the model's own forward pass on the graph that has the pairs
+    of weight 1, up to rounding (1e-5 in the tests).
 
     Args:
         model: in evaluation mode, its parameters frozen.
@@ -117,18 +117,18 @@ def _with_loops(
 
 
 def _among(edge_index: Tensor, pairs: Tensor, num_nodes: int) -> Tensor:
-    """bool [e]: which edges are among the pairs."""
+    """Return bool [e]: which edges are among the pairs."""
     codes = edge_index.amin(0) * num_nodes + edge_index.amax(0)
     return torch.isin(codes, pairs[0] * num_nodes + pairs[1])
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """A symmetric matrix of which some entries are weights.
+    """A symmetric matrix, some of whose entries are weights.
 
     Attributes:
         matrix: sparse CSR [n, n] with all other values.
-        places: int64 [2m], where the weights stand: in one direction, then in the other.
+        places: int64 [2m], positions of the weights: in one direction, then in the other.
         pairs: int64 [2, m].
     """
 

@@ -1,22 +1,23 @@
-r"""The gradient in the weights of all pairs of nodes, for modules of PyG's layers.
+r"""The gradient in the weights of all pairs of nodes, from the propagations of PyG's layers.
 
-Many of PyG's layers, and many that users write, send the rows of a matrix z along the edges so that
+Many of PyG's layers, and many that users write, propagate a matrix z to
 
 .. math:: c D^a (A + l I) D^b z, \qquad D \text{ the degrees in } A + l I,
 
-arrives: GCNConv, SGConv, SSGConv, APPNP and TAGConv with a = b = -1/2, GINConv and GraphConv with
-a = b = 0, SAGEConv with a = -1 and b = 0. With g the gradient of an objective with respect to what
-arrives, one such propagation adds to the gradient with respect to the weight of the pair {i, j}
+a `Normalisation`: GCNConv, SGConv, SSGConv, APPNP and TAGConv with a = b = -1/2, GINConv and
+GraphConv with a = b = 0, SAGEConv with a = -1 and b = 0. With g the gradient of an objective with
+respect to that product, one such propagation adds to the gradient with respect to the weight of the
+pair {i, j}
 
 .. math:: v_i \cdot u_j + v_j \cdot u_i + t_i + t_j,
 
-with u = D^b z, what is sent, v = c D^a g, the gradient with respect to what is received, and t, the
-part of the degrees, its dot products being taken row by row:
+where u = D^b z and v = c D^a g, and t is the contribution of the degrees, with dot products taken
+row by row:
 
 .. math:: t = D^{-1} (a \, v \cdot (A + l I) u + b \, u \cdot (A + l I) v).
 
-z, what arrives, and g are caught on their way through the module's own forward and backward pass.
-Which formula a layer follows is told by what arrives, not by the layer's name.
+z, the product and g are recorded by hooks in the module's own forward and backward pass. The
+normalisation of a layer is found from its inputs and outputs, not from its name.
 """
 
 from __future__ import annotations
@@ -34,12 +35,11 @@ from grb_check.gradients.message_masks import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.victims.sparse import csr_matrix
 
-SAME: Final = 1e-4  # relative to the largest; what rounding may do to a product
-_TIED: Final = 1e-6  # likewise; between formulas that cannot be told apart
-_NOTHING: Final = 1e-12  # squared, likewise; what a direction without a gradient may have
+SAME: Final = 1e-4  # relative error that rounding may cause in a product
+_TIED: Final = 1e-6  # difference of relative errors that decides nothing between normalisations
+_NOTHING: Final = 1e-12  # squared relative size below which a direction has no gradient
 
-
-# The usual ones first: of those that fit equally well, the first is taken.
+# Most common first: of those that fit equally well, the first is taken.
 NORMALISATIONS: Final = (
     Normalisation(-0.5, -0.5, 1.0),
     Normalisation(0.0, 0.0, 0.0),
@@ -60,35 +60,40 @@ class WeightedGraph:
 
     Attributes:
         matrix: A, sparse CSR [N, N], symmetric.
-        sums: float [N], of its rows.
+        sums: its row sums, float [N].
     """
 
     matrix: Tensor
     sums: Tensor
 
     def product(self, loop: float, dense: Tensor) -> Tensor:
-        """(A + loop I) dense, float [N, r]."""
+        """Return (A + loop I) dense, float [N, r]."""
         return self.matrix @ dense + loop * dense
 
     def degrees(self, loop: float) -> Tensor:
-        """float [N, 1] of A + loop I; 1 where they are 0."""
+        """Return the degrees in A + loop I, float [N, 1], with 1 in place of 0.
+
+        An isolated node receives 0 in any case; its first neighbour then counts as with a degree of
+        1, where the derivative at 0 may be infinite.
+        """
         degrees = self.sums + loop
         return torch.where(degrees > 0, degrees, 1.0)[:, None]
 
 
 def weighted_graph(edge_index: Tensor, weights: Tensor, num_nodes: int) -> WeightedGraph:
-    """Of edges int64 [2, e], both directions of each, and their weights float [e]."""
+    """Return the graph of edges int64 [2, e], in both directions, with weights float [e]."""
     matrix = csr_matrix(edge_index[0], edge_index[1], weights, num_nodes)
     return WeightedGraph(matrix, weights.new_zeros(num_nodes).index_add(0, edge_index[0], weights))
 
 
 @dataclass(frozen=True, eq=False)
 class PropagateCall:
-    """What went through one call of a layer's `propagate`.
+    """The input and output of one call of a layer's `propagate`.
 
     Attributes:
+        layer: of PyG.
         sent: z, float [N, r].
-        received: float [N, r]; requires a gradient.
+        received: the product, float [N, r]; requires a gradient.
     """
 
     layer: nn.Module
@@ -99,70 +104,72 @@ class PropagateCall:
 def recorded(
     module: nn.Module, forward: Callable[[], Tensor], num_nodes: int
 ) -> tuple[Tensor, list[PropagateCall]]:
-    """What a module returns, and what went through its layers on the way.
+    """Call a module and record the propagations of its layers.
 
-    The module is afterwards as it was, whatever happens inside.
+    The module is restored afterwards, also on errors.
 
     Args:
-        forward: calls the module on a graph of that many nodes.
+        module: whose layers are recorded.
+        forward: calls the module on a graph of `num_nodes` nodes.
+        num_nodes: N.
 
     Returns:
-        The output, differentiable in what was received, and the propagations; none of them where
-        one is of another shape than a matrix with a row for each node.
+        The output, differentiable in every `received`, and the calls; no calls if one of them has
+        another shape than [N, r].
     """
     recorder = _Recorder(num_nodes)
     with ExitStack() as stack, torch.enable_grad():
         for layer in layers_of(module):
             stack.callback(layer.register_propagate_forward_hook(recorder).remove)
         output = forward()
-    return output, recorder.propagations if recorder.all_understood else []
+    return output, recorder.calls if recorder.all_recorded else []
 
 
-def found_formulas(
-    propagations: Sequence[PropagateCall], graph: WeightedGraph
+def fitted_normalisations(
+    calls: Sequence[PropagateCall], graph: WeightedGraph
 ) -> dict[nn.Module, Normalisation] | None:
-    """The formula that each layer follows; None where one follows none, or several."""
+    """Return the normalisation that fits each layer; None if a layer has none, or several."""
     found: dict[nn.Module, Normalisation] = {}
-    for each in propagations:
-        errors = [error(formula, each, graph) for formula in NORMALISATIONS]
+    for each in calls:
+        errors = [error(norm, each, graph) for norm in NORMALISATIONS]
         least = min(errors)
-        if not least <= SAME:  # no number is not less either
+        if not least <= SAME:  # also for NaN
             return None
-        formula = found.setdefault(
+        norm = found.setdefault(
             each.layer,
             next(f for f, e in zip(NORMALISATIONS, errors, strict=True) if e <= least + _TIED),
         )
-        if not errors[NORMALISATIONS.index(formula)] <= SAME:
+        if not errors[NORMALISATIONS.index(norm)] <= SAME:
             return None
     return found
 
 
-def error(formula: Normalisation, propagation: PropagateCall, graph: WeightedGraph) -> float:
-    """How far what was received is from what a formula gives, relative to the largest.
+def error(norm: Normalisation, call: PropagateCall, graph: WeightedGraph) -> float:
+    """Return the largest error of a normalisation, relative to the largest entry received.
 
-    Compared in a random direction of the rows, all formulas being linear.
+    Both are compared along a random direction of the rows, which is enough for linear maps.
     """
-    direction = fixed_noise(propagation.sent.shape[1:], propagation.sent)[:, None]
-    sent, received = propagation.sent @ direction, propagation.received.detach() @ direction
-    degrees = graph.degrees(formula.loop)
-    given = degrees**formula.left * graph.product(formula.loop, degrees**formula.right * sent)
-    distance = (formula.factor * given - received).abs().max()
+    direction = fixed_noise(call.sent.shape[1:], call.sent)[:, None]
+    sent, received = call.sent @ direction, call.received.detach() @ direction
+    degrees = graph.degrees(norm.loop)
+    given = degrees**norm.left * graph.product(norm.loop, degrees**norm.right * sent)
+    distance = (norm.factor * given - received).abs().max()
     return float(distance / received.abs().max()) if distance != 0 else 0.0
 
 
 def gradients_of(
     objective: Tensor,
     module: nn.Module,
-    propagations: Sequence[PropagateCall],
-    formulas: Mapping[nn.Module, Normalisation],
+    calls: Sequence[PropagateCall],
+    norms: Mapping[nn.Module, Normalisation],
     graph: WeightedGraph,
 ) -> PairGradients:
-    """The gradient of an objective, a scalar that was computed from what was received."""
-    received = [each.received for each in propagations]
+    """Return the gradient of an objective, a scalar computed from the output of `recorded`."""
+    received = [each.received for each in calls]
     gradients = torch.autograd.grad(objective, received, materialize_grads=True)
     parts = [
-        _part_of(module, each, formulas[each.layer], gradient, graph)
-        for each, gradient in zip(propagations, gradients, strict=True)
+        _part_of(module, each, norms[each.layer], gradient, graph)
+        for each, gradient in zip(calls, gradients, strict=True)
     ]
     return PairGradients(
         torch.cat([part.inputs for part in parts], dim=1),
@@ -172,32 +179,32 @@ def gradients_of(
 
 
 def fixed_noise(shape: Sequence[int], like: Tensor) -> Tensor:
-    """Standard normal, the same on each call."""
+    """Return standard normal numbers, the same on each call."""
     generator = torch.Generator().manual_seed(0)
     return torch.randn(tuple(shape), generator=generator).to(like)
 
 
 class _Recorder:
-    """Catches what goes through the layers of a module."""
+    """A hook that records the propagations of a module's layers."""
 
     def __init__(self, num_nodes: int) -> None:
         self.num_nodes = num_nodes
-        self.propagations: list[PropagateCall] = []
-        self.all_understood = True
+        self.calls: list[PropagateCall] = []
+        self.all_recorded = True
 
     def __call__(self, layer: nn.Module, inputs: tuple[Any, ...], output: object) -> Tensor | None:
-        """A hook of `propagate`, called with (edge_index, size, arguments) and what it returns."""
+        """Record a call of `propagate`, given (edge_index, size, arguments) and its output."""
         sent = self._sent(inputs[2], output)
         if sent is None or not isinstance(output, Tensor):
-            self.all_understood = False
+            self.all_recorded = False
             return None
         received = output if output.requires_grad else output.detach().requires_grad_()
-        self.propagations.append(PropagateCall(layer, sent.detach(), received))
-        # A copy, since the module may change it in place.
+        self.calls.append(PropagateCall(layer, sent.detach(), received))
+        # A copy, because the module may change it in place.
         return received.clone()
 
     def _sent(self, arguments: dict[str, Any], output: object) -> Tensor | None:
-        """The one argument that has a row for each node, as what arrives has."""
+        """Return the one argument that has the shape and dtype of the output, if there is one."""
         if not isinstance(output, Tensor) or not output.is_floating_point():
             return None
         if output.dim() != 2 or output.shape[0] != self.num_nodes:
@@ -213,33 +220,33 @@ class _Recorder:
 
 def _part_of(
     module: nn.Module,
-    propagation: PropagateCall,
-    formula: Normalisation,
+    call: PropagateCall,
+    norm: Normalisation,
     gradient: Tensor,
     graph: WeightedGraph,
 ) -> PairGradients:
-    """What one propagation adds."""
-    degrees = graph.degrees(formula.loop)
-    sent, received = propagation.sent, propagation.received.detach()
-    basis = _basis(gradient, _maps(propagation, module))
+    """Return the contribution of one propagation."""
+    degrees = graph.degrees(norm.loop)
+    sent, received = call.sent, call.received.detach()
+    basis = _basis(gradient, _maps(call, module))
     if basis is not None:
         sent, received, gradient = sent @ basis, received @ basis, gradient @ basis
-    u = degrees**formula.right * sent
-    v = formula.factor * degrees**formula.left * gradient
-    of_degrees = formula.left * (gradient * received).sum(1)  # which are v . (A + loop I) u
-    if formula.right:
-        of_degrees = of_degrees + formula.right * (u * graph.product(formula.loop, v)).sum(1)
+    u = degrees**norm.right * sent
+    v = norm.factor * degrees**norm.left * gradient
+    of_degrees = norm.left * (gradient * received).sum(1)  # equal to left * v . (A + loop I) u
+    if norm.right:
+        of_degrees = of_degrees + norm.right * (u * graph.product(norm.loop, v)).sum(1)
     return PairGradients(u, v, of_degrees / degrees.squeeze(1))
 
 
-def _maps(propagation: PropagateCall, module: nn.Module) -> list[Tensor]:
-    """Parameters float [r, k] that what is received may be multiplied by, those of its layer first.
+def _maps(call: PropagateCall, module: nn.Module) -> list[Tensor]:
+    """Return parameters float [r, k] by which `received` may be multiplied next.
 
-    Rows in wide form, such as raw features, mostly go through a linear map next. The gradient with
-    respect to them then has no larger rank than that map.
+    Wide rows, such as raw features, are usually mapped linearly next, by a parameter of the layer
+    or of the module. The rank of the gradient with respect to them is then at most that of the map.
     """
-    width = propagation.sent.shape[1]
-    for owner in (propagation.layer, module):
+    width = call.sent.shape[1]
+    for owner in (call.layer, module):
         matrices = [each.detach() for each in owner.parameters() if each.dim() == 2]
         found = [
             each if each.shape[0] == width else each.T for each in matrices if width in each.shape
@@ -250,13 +257,14 @@ def _maps(propagation: PropagateCall, module: nn.Module) -> list[Tensor]:
 
 
 def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
-    """Orthonormal columns float [r, k] that span the rows of a gradient float [N, r].
+    """Return orthonormal columns float [r, k] that span the rows of a gradient float [N, r].
 
     Args:
-        maps: float [r, ...], in the span of whose columns they are looked for.
+        gradient: float [N, r].
+        maps: float [r, ...], whose columns may span them.
 
     Returns:
-        None if they are not in that span, or it is no narrower.
+        None if the rows are not in that span, or its dimension is not below r.
     """
     width = gradient.shape[1]
     if not maps or sum(each.shape[1] for each in maps) >= width:
@@ -267,7 +275,7 @@ def _basis(gradient: Tensor, maps: list[Tensor]) -> Tensor | None:
     whole, inside = gradient @ direction, places @ (basis.T @ direction)
     if not float((whole - inside).abs().max()) <= SAME * float(whole.abs().max()):
         return None
-    # Some maps are of what is not received, such as a node's own features.
+    # Some maps are applied to something else, such as a node's own features.
     squares, vectors = torch.linalg.eigh(places.T.double() @ places.double())
     kept: Tensor = basis @ vectors[:, squares > _NOTHING * squares[-1]].to(basis.dtype)
     return kept

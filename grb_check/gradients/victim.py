@@ -1,4 +1,4 @@
-"""The victim: a model as attacks and evaluation see it."""
+"""The victim: a model behind the interface of attacks and evaluation."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ from grb_check.victims.conventions import Adapter
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
-MOST_VALUES: Final = 50_000_000  # of features on links: 0.4 GB for each tensor of messages
+MOST_VALUES: Final = 50_000_000  # features on links: 0.4 GB for each tensor of messages
 
 
 @dataclass(frozen=True, eq=False)
 class Victim:
-    """A model in evaluation mode with frozen parameters, as attacks and evaluation see it.
+    """A model in evaluation mode with frozen parameters.
 
     Every output is checked to be finite floats [num_nodes, num_classes]; a `ModelError` says what
-    is wrong. Where the adapter has a `batch`, graphs take the place of nodes in outputs and
-    targets, and only edges change.
+    is wrong. If the adapter has a `batch`, outputs and targets are of graphs instead of nodes, and
+    only edges change.
+
+    Attributes:
+        adapter: the module behind the harness's interface.
+        num_classes: columns of the logits.
+        layer_factors: filled by the first call of `pair_gradients`.
     """
 
     adapter: Adapter
@@ -52,13 +57,13 @@ class Victim:
         return self.adapter.convention.takes_edge_weight
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Logits float [num_nodes, num_classes]."""
+        """Return logits float [num_nodes, num_classes]."""
         output = self.adapter(x, edge_index, edge_weight)
         rows = self.adapter.rows(x.shape[0])
         return self._checked(output, rows, features=x, weights=edge_weight)
 
     def on_graphs(self, batch: Tensor) -> Victim:
-        """The same model for other graphs; `batch` int64 [N], rising, is the graph of each node."""
+        """Return the model for other graphs; `batch` int64 [N], ascending: each node's graph."""
         return replace(
             self,
             adapter=replace(self.adapter, batch=batch),
@@ -66,18 +71,17 @@ class Victim:
         )
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
-        """The map from features to logits with the graph fixed."""
+        """Return the map from features to logits with the graph fixed."""
         forward = self.adapter.on_topology(edge_index, num_nodes)
         return lambda x: self._checked(forward(x), self.adapter.rows(x.shape[0]), features=x)
 
     def with_injected(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor]:
-        """The map from features of injected nodes to logits of targets, all else being fixed.
+        """Return the map from features of injected nodes to logits of targets.
 
-        Models whose layers are known (`Alternating`) compute only what the injected nodes change;
-        models whose receptive field is certain run on that part of the graph; all others on the
-        whole graph.
+        For `Alternating` models only the rows that injected nodes change are computed; models with
+        a known receptive field run on that part of the graph; all others on the whole graph.
         """
         known = self._alternating()
         if known is not None:
@@ -94,11 +98,12 @@ class Victim:
     def with_links(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """The map from features of injected nodes and weights of links to logits of targets.
+        """Return the map from features of injected nodes and weights of links to logits of targets.
 
-        None where no way to give the model's edges weights holds, see `with_pairs`; and for models
-        whose layers are not known with more than `MOST_PAIRS` pairs, which all become edges, or
-        with more than `MOST_VALUES` features on them, which layers that take no weights may carry.
+        Returns:
+            None if no weighting of the model's edges is valid, see `with_pairs`. For models that
+            are not `Alternating` also None for more than `MOST_PAIRS` pairs, which all become
+            edges, or more than `MOST_VALUES` features on them in layers that take no weights.
         """
         known = self._alternating()
         if known is not None:
@@ -115,15 +120,18 @@ class Victim:
     def with_pairs(
         self, x: Tensor, edge_index: Tensor, pairs: Tensor, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
-        """The map from weights of pairs of existing nodes to logits of targets.
+        """Return the map from weights of pairs of existing nodes to logits of targets.
 
-        Models whose layers are known (`Alternating`) compute it themselves. To all others the
-        weights are handed, on a graph that has every pair as an edge, by the first of these ways
-        that holds: as `edge_weight`; as entries of `adj_t` or `adj`; as masks on the messages of
-        their PyG layers. None where none does; see `edge_weights` for the trial, which each call
-        makes anew, and `MOST_DENSE_NODES` there for models that need a COO or a dense matrix.
+        For `Alternating` models it is computed from their layers. All others run on a graph that
+        has every pair as an edge, with the first valid weighting: as `edge_weight`; as entries of
+        `adj_t` or `adj`; as masks on the messages of their PyG layers. See `edge_weights` for the
+        trial, which each call repeats, and `MOST_DENSE_NODES` there for models that need a COO or a
+        dense matrix.
 
         An evaluation takes the time and memory of a forward pass on e + 2m edges.
+
+        Returns:
+            None if no weighting is valid.
         """
         known = self._alternating()
         if known is not None:
@@ -131,12 +139,12 @@ class Victim:
             return lambda weights: self._checked(
                 logits_of(weights), targets.numel(), weights=weights
             )
-        way = first_valid_weighting(self.adapter, x, edge_index, pairs)
-        if way is None:
+        weighting = first_valid_weighting(self.adapter, x, edge_index, pairs)
+        if weighting is None:
             return None
         num_nodes = x.shape[0]
         graph = pair_graph(edge_index, pairs, num_nodes)
-        weighted = way(self.adapter, graph.edge_index, num_nodes)
+        weighted = weighting(self.adapter, graph.edge_index, num_nodes)
 
         def logits(weights: Tensor) -> Tensor:
             output = weighted(x, graph.weights(weights.to(x.dtype)))
@@ -153,11 +161,13 @@ class Victim:
         objective: Callable[[Tensor], Tensor],
         edge_weight: Tensor | None = None,
     ) -> PairGradients | None:
-        """The gradient of an objective of the targets' logits in the weights of all pairs of nodes.
+        """Return the gradient of an objective of the targets' logits in the weights of all pairs.
 
-        Models whose layers are known (`Alternating`) compute it themselves; of PyG's layers it is
-        caught on the way through one forward and one backward pass, see `layer_factors`. None for
-        any other model, and where the first call's trial finds that it would not be right.
+        For `Alternating` models it is computed from their layers, for PyG's layers from one forward
+        and one backward pass, see `layer_factors`.
+
+        Returns:
+            None for any other model, and if the trial in the first call disagrees with autograd.
         """
         known = self._alternating()
         if known is not None:
@@ -176,7 +186,7 @@ class Victim:
     def _on_part(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
-        """`with_injected` on the targets' receptive field, where there is a certain one."""
+        """Return `with_injected` on the targets' receptive field, or None if that is unknown."""
         hops = receptive_hops(self.module) if self.adapter.method == "forward" else None
         num_nodes = x.shape[0] + count
         part = None if hops is None else receptive_part(targets, hops, edge_index, num_nodes)
@@ -191,20 +201,19 @@ class Victim:
     def _linked(
         self, x: Tensor, edge_index: Tensor, count: int, candidates: Tensor, targets: Tensor
     ) -> Callable[[Tensor, Tensor], Tensor] | None:
-        """`with_links` on the graph with every candidate link, each with its weight.
+        """Return `with_links` on the graph that has every candidate link as a weighted edge.
 
         The trial has two injected nodes with the features of existing ones.
         """
         two = x[:2] if x.shape[0] > 1 else x.expand(2, -1)
         grown = torch.cat([x, two])
-        way = first_valid_weighting(
-            self.adapter, grown, edge_index, _links(x.shape[0], 2, candidates)
-        )
-        if way is None:
+        links = _links(x.shape[0], 2, candidates)
+        weighting = first_valid_weighting(self.adapter, grown, edge_index, links)
+        if weighting is None:
             return None
         num_nodes = x.shape[0] + count
         graph = pair_graph(edge_index, _links(x.shape[0], count, candidates), num_nodes)
-        weighted = way(self.adapter, graph.edge_index, num_nodes)
+        weighted = weighting(self.adapter, graph.edge_index, num_nodes)
 
         def logits(injected: Tensor, weights: Tensor) -> Tensor:
             given = graph.weights(weights.flatten().to(x.dtype))
@@ -221,7 +230,7 @@ class Victim:
         features: Tensor | None = None,
         weights: Tensor | None = None,
     ) -> Tensor:
-        """The output, which has to be logits and lead back to what requires a gradient."""
+        """Return the output if it is valid logits, with a gradient where one is required."""
         logits = check_output(
             output,
             name=self.name,
@@ -234,13 +243,13 @@ class Victim:
             wanted = given is not None and given.requires_grad and torch.is_grad_enabled()
             if wanted and not logits.requires_grad:
                 raise GradientError(
-                    f"model {self.name}: no gradient leads from its logits to its {what}; see "
-                    f"that its forward does not use torch.no_grad, detach or numpy"
+                    f"model {self.name}: its logits have no gradient in its {what}; check that its "
+                    f"forward does not use torch.no_grad, detach or numpy"
                 )
         return logits
 
 
 def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:
-    """int64 [2, count * m] of every pair of a candidate and an injected node, node by node."""
+    """Return int64 [2, count * m]: each candidate with each injected node, node by node."""
     new = torch.arange(num_nodes, num_nodes + count, device=candidates.device)
     return torch.cartesian_prod(new, candidates).T.flip(0)

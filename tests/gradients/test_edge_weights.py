@@ -148,7 +148,7 @@ def probed(encoder: nn.Module) -> nn.Module:
     return Probed(_adapter(encoder.eval()), torch.randn(3, 3), torch.zeros(3))
 
 
-WAYS: dict[str, tuple[Make, str]] = {
+WEIGHTINGS: dict[str, tuple[Make, str]] = {
     "optional weight": (OptionalWeight, "_by_argument"),
     "weight and batch": (WeightAndBatch, "_by_argument"),
     "data with weight": (DataWithWeight, "_by_argument"),
@@ -180,8 +180,8 @@ WAYS: dict[str, tuple[Make, str]] = {
         "_by_csr_matrix",
     ),
     "dense": (lambda: DenseNormalised(dense_gcn), "_by_own_matrix"),
-    "encoder of layers": (lambda: probed(pyg.GINConv(nn.Linear(8, 3))), "way"),
-    "encoder of adj": (lambda: probed(Adj()), "way"),
+    "encoder of layers": (lambda: probed(pyg.GINConv(nn.Linear(8, 3))), "weighting"),
+    "encoder of adj": (lambda: probed(Adj()), "weighting"),
 }
 
 
@@ -207,13 +207,13 @@ def _pairs(edge_index: Tensor, num_nodes: int) -> Tensor:
 PAIRS = _pairs(GRAPH.edge_index, NUM_NODES)
 
 
-@pytest.mark.parametrize(("make", "expected"), WAYS.values(), ids=WAYS)
-def test_every_way(make: Make, expected: str) -> None:
+@pytest.mark.parametrize(("make", "expected"), WEIGHTINGS.values(), ids=WEIGHTINGS)
+def test_every_weighting(make: Make, expected: str) -> None:
     """Logits are those of the real graph, gradients those of differences, for some targets."""
     victim = _victim(make)
-    way = first_valid_weighting(victim.adapter, GRAPH.x, GRAPH.edge_index, PAIRS)
-    assert way is not None
-    assert expected in ("", way.__name__)
+    weighting = first_valid_weighting(victim.adapter, GRAPH.x, GRAPH.edge_index, PAIRS)
+    assert weighting is not None
+    assert expected in ("", weighting.__name__)
     targets = torch.tensor([3, 0, 50, 40])
     logits_of = victim.with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, targets)
     assert logits_of is not None

@@ -172,9 +172,7 @@ def test_rows_for_nodes_are_refused() -> None:
         def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
             return self.last(self.first(x, edge_index))
 
-    with pytest.raises(
-        ModelError, match=r"a float tensor \[27, 2\], one row per graph"
-    ):
+    with pytest.raises(ModelError, match=r"a float tensor \[27, 2\], one row per graph"):
         _victim(Unpooled())
 
 

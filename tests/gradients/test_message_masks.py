@@ -298,8 +298,8 @@ class OtherNodes(Inside):
     [
         (lambda: Inside(pyg.GCNConv(4, 3, cached=True)), "GCNConv has cached=True"),
         (lambda: Inside(pyg.SAGEConv(4, 3, aggr="std")), "SAGEConv aggregates by StdAggregation"),
-        (lambda: OtherEdges(pyg.GINConv(mlp())), "along edges that the graph has not"),
-        (lambda: OtherNodes(pyg.GINConv(mlp())), "between nodes that the graph has not"),
+        (lambda: OtherEdges(pyg.GINConv(mlp())), "along edges that are not in the graph"),
+        (lambda: OtherNodes(pyg.GINConv(mlp())), "between nodes that are not in the graph"),
     ],
     ids=["cached", "std", "other edges", "other nodes"],
 )

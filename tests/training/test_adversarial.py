@@ -379,7 +379,7 @@ class NoGradient(nn.Module):
         (GCN(5, 3, (4,)), ModelError, "model GCN: .* raised when called"),
         (GCN(8, 3, (4,)).requires_grad_(False), ModelError, "cannot be trained"),
         (Cached(), ModelError, "cache"),
-        (NoGradient(), GradientError, "no gradient leads from its logits to its features"),
+        (NoGradient(), GradientError, "its logits have no gradient in its features"),
     ],
     ids=["no module", "too few classes", "other features", "frozen", "cached", "no gradient"],
 )

@@ -73,7 +73,7 @@ def test_gradients_of_all_pairs_are_those_of_the_graph_alone() -> None:
 def test_the_trial_is_not_made_again_on_other_graphs(monkeypatch) -> None:
     victim = victim_on(WHOLE)
     assert victim.pair_gradients(WHOLE.x, WHOLE.edge_index, torch.arange(3), margin) is not None
-    monkeypatch.setattr("grb_check.gradients.layer_factors._tried_formulas", _never)
+    monkeypatch.setattr("grb_check.gradients.layer_factors._trusted_normalisations", _never)
     other = victim.on_graphs(SECOND.batch)
     assert other.pair_gradients(SECOND.x, SECOND.edge_index, torch.tensor([0]), margin) is not None
 
