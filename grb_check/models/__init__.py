@@ -10,16 +10,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from grb_check.models.zoo import CONTRASTIVE, ZOO
-
-_MODULES = {each.name: each.module for each in (*ZOO.values(), *CONTRASTIVE)}
+from grb_check.models.zoo import CONTRASTIVE, ZOO, known
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    row = known(f"grb_check.models:{name}")
+    if row is None:
         raise AttributeError(f"module 'grb_check.models' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"grb_check.models.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(f"grb_check.models.{row.module}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(_MODULES)
+    return sorted(each.name for each in (*ZOO.values(), *CONTRASTIVE))

@@ -1,6 +1,6 @@
-"""The reference models by name, with the titles that GRB's tables give them.
+"""The table of models: a new model is its file and one row here.
 
-Nothing here imports torch: names are listed and checked before any model is built.
+Nothing here imports torch, so that names can be listed and checked before a model is built.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from grb_check.errors import unknown
 
 @dataclass(frozen=True)
 class Entry:
-    """One reference model.
+    """One model.
 
     Attributes:
         name: of its factory in `grb_check.models`.
-        module: below `grb_check.models`, that has the factory.
-        title: in GRB's tables.
-        about: one line for a list.
-        version: raised whenever it comes to be another model: its layers, its hyper-parameters,
-            how it is trained, or the version of the attack that it is trained under.
+        module: of the factory, below `grb_check.models`.
+        title: in tables; that of GRB's tables for models that they have.
+        about: one line for `--grb-list=models`.
+        version: raised whenever the model changes: its layers, its hyper-parameters, its training,
+            or the version of the attack that it is trained with.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Entry:
 
     @property
     def described(self) -> str:
-        """Name and version, for whatever is written to disk."""
+        """Name and version, as written to disk."""
         return f"{self.name} v{self.version}"
 
     @property
     def target(self) -> str:
-        """What `--grb-model` takes."""
+        """Its value for `--grb-model`."""
         return f"grb_check.models:{self.name}"
 
 
@@ -107,9 +107,10 @@ _ENTRIES: Final = (
     ),
 )
 
-ZOO: Final[Mapping[str, Entry]] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+_ROWS: Final = {entry.name: entry for entry in _ENTRIES}
+ZOO: Final[Mapping[str, Entry]] = MappingProxyType(_ROWS)
 
-# Those of Guerranti et al. 2023, of which no leaderboard is kept.
+# The models of Guerranti et al. 2023, for which there is no leaderboard.
 CONTRASTIVE: Final = (
     Entry(
         "gcn_kipf",
@@ -167,16 +168,16 @@ CONTRASTIVE: Final = (
 
 
 def known(target: str) -> Entry | None:
-    """The model of ours that a target names, contrastive ones included; None for any other."""
+    """Return the row of a target such as `grb_check.models:dgi`; None for other targets."""
     every = (*ZOO.values(), *CONTRASTIVE)
     return next((each for each in every if each.target == target.strip()), None)
 
 
 def entry(text: str) -> Entry:
-    """The reference model of a name, a title or a target, in any case.
+    """Return the reference model with this name, title or target, ignoring case.
 
     Raises:
-        UsageError: there is none; names the nearest and all that there are.
+        UsageError: there is none; the message lists the nearest name and all names.
     """
     wanted = text.strip().lower()
     for each in ZOO.values():
