@@ -31,7 +31,8 @@ class ModificationDice:
         removal_share: d / b; d is rounded down. The paper leaves it open; GRB's code has 0.6, and
             one candidate for an addition at each target. With shares of 0, 0.25, 0.5, 0.75 and 1,
             GCNs on Cora keep an accuracy of 81.9, 82.4, 83.2, 83.9 and 84.3 %, of 86.2 % (263
-            flips; `python -m benchmarks.modification black-box`); 0.25 still does both. (ours)
+            flips; `python -m benchmarks.modification black-box`); 0.25 still does both. (our
+            choice)
         isolate: whether a node may lose its last edge.
     """
 
