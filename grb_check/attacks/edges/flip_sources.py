@@ -88,7 +88,7 @@ def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSou
 
     def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
         found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
-        if found is None:  # a layer may match a closed form on one graph and not on another
+        if found is None:  # layers may have closed forms on some graphs only
             return some_pairs(edges, forbidden, count)
         return best_flips(found, edges, aim.rows, forbidden, count)
 

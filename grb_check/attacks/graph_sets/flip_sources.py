@@ -124,28 +124,25 @@ class _AllPairs:
     def __call__(
         self, owners: Tensor, flips: Tensor, count: int, weights: Tensor | None = None
     ) -> RankedKinds:
-        parts = list(self.graphs.parts(owners))
-        return self._of_parts(parts, owners, flips, count, weights)
-
-    def _of_parts(
-        self,
-        parts: Sequence[Tensor],
-        owners: Tensor,
-        flips: Tensor,
-        count: int,
-        weights: Tensor | None,
-    ) -> RankedKinds:
+        """Rank all pairs in passes of bounded size, smaller if the gradients' factors need it."""
+        parts: Sequence[Tensor] = list(self.graphs.parts(owners))
+        if len(parts) == 1:
+            found = self._ranked(owners, flips, count, weights)
+            if found is not None:
+                return found
+            if owners.numel() == 1:  # layers may have closed forms on some graphs only
+                return self.otherwise(owners, flips, count, weights)
+            parts = torch.arange(owners.numel(), device=owners.device).tensor_split(2)
         return _stacked(
             [
-                self._ranked(owners[p], flips[p], count, None if weights is None else weights[p])
-                for p in parts
+                self(owners[part], flips[part], count, None if weights is None else weights[part])
+                for part in parts
             ]
         )
 
     def _ranked(
         self, owners: Tensor, flips: Tensor, count: int, weights: Tensor | None
-    ) -> RankedKinds:
-        """Rank the pairs of the graphs of one pass, or of fewer if their factors are too large."""
+    ) -> RankedKinds | None:
         copies = self.graphs.copies(owners, flips)
         if weights is None:
             gradients = _all_gradients(copies, self.objective, copies.edge_index)
@@ -158,13 +155,9 @@ class _AllPairs:
             of_both = of_edges.repeat(2)[order]
             gradients = _all_gradients(copies, self.objective, both[:, order], of_both)
             copies = replace(copies, edges=copies.clean)
-        if gradients is not None:
-            barred = _forbidden(copies, flips, self.isolate)
-            return best_of_each(gradients, copies, barred, count)
-        if owners.numel() == 1:  # a layer may match a closed form on one graph and not on another
-            return self.otherwise(owners, flips, count, weights)
-        halves = copies.every.tensor_split(2)
-        return self._of_parts(halves, owners, flips, count, weights)
+        if gradients is None:
+            return None
+        return best_of_each(gradients, copies, _forbidden(copies, flips, self.isolate), count)
 
 
 @dataclass(frozen=True, eq=False)
