@@ -54,6 +54,18 @@ def test_has_and_perturbation_tell_edges_from_others(data) -> None:
     assert perturbation.notes == ("a note",)
 
 
+@given(st.data(), st.floats(0, 1, width=32))
+@settings(deadline=None, max_examples=30)
+def test_partly_flipped_edges_lie_between_none_and_all(data, weight) -> None:
+    """Weight 0 gives the edges as they are and 1 the flipped ones; other edges have weight 1."""
+    graph = data.draw(graphs())
+    clean, (_, flips) = edge_set(graph), flips_of(data, graph)
+    edges, weights = clean.partly_flipped(flips, torch.full((flips.numel(),), weight))
+    assert edges.codes.tolist() == sorted({*clean.codes.tolist(), *flips.tolist()})
+    before, after = (each.has(edges.codes).float() for each in (clean, clean.flipped(flips)))
+    assert torch.allclose(weights, (1 - weight) * before + weight * after)
+
+
 def test_without_edges_and_with_one_node() -> None:
     """All operations work on empty sets."""
     for num_nodes in (1, 3):
