@@ -15,7 +15,12 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.datasets import Source
 from grb_check.errors import ModelError
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.failures.counter_example_text import CounterExample, Flip, InjectedNode, summary
+from grb_check.failures.counter_example_text import (
+    CounterExample,
+    Flip,
+    InjectedNode,
+    summary,
+)
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Evidence, Limits, write
 from grb_check.failures.replay import Replay, replaying
@@ -152,7 +157,7 @@ def save_smallest(
         weights, num_nodes = replay.model.weights, replay.graph.num_nodes
     if small is None:
         return None
-    shown = counter_example(small, num_nodes)
+    about = counter_example(small, num_nodes)
     part = replace(
         repeat,
         clean=small.clean,
@@ -165,11 +170,11 @@ def save_smallest(
         replace(
             found,
             limits=replace(found.limits, clean=None),
-            message=summary(shown),
+            message=summary(about),
             repeats=(part,),
         ),
     )
-    return shown
+    return about
 
 
 def small_path(path: Path) -> Path:
@@ -191,7 +196,7 @@ def counter_example(found: Smallest, num_nodes: int) -> CounterExample:
     """Return what reports show.
 
     Nodes are numbered as in the attacked graph: injected ones follow the `num_nodes` of the clean
-    graph. A link between two injected nodes is listed at the first.
+    graph. A link between two of them is listed at the first.
     """
     part = found.perturbation
     links = part.injected_edges.T.tolist()

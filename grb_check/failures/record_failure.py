@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import to_builtins
-from msgspec.structs import replace as replace_fields
 
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.outcomes import Outcome
@@ -120,8 +119,8 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
         else:
             lines.append(NO_SINGLE_REPEAT if small is None else counter_example_text.summary(small))
             if small is not None:
-                small = replace_fields(small, artifact=shown(small_path(path), places.here))
-                record["smallest"] = to_builtins(small)
+                where = {"artifact": shown(small_path(path), places.here)}
+                record["smallest"] = to_builtins(small) | where
                 what = "graph" if failure.source.of_graphs else "node"
                 section = "\n".join(counter_example_text.lines(small, what))
     return Kept(record=record, lines=tuple(lines), section=section)

@@ -17,18 +17,18 @@ PREFIX = "grb.rank"
 
 
 def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `3rd`, `4th`, ... `11th`, ... `21st`."""
+    """Return `1st`, `2nd`, `3rd`, `4th`, ... `11th`, ... `21st`."""
     last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{'th' if number % 100 in (11, 12, 13) else last}"
 
 
 def rank_of(standing: Standing) -> str:
-    """`3 of 17`, as in tables."""
+    """Return the rank as in tables: `3 of 17`."""
     return f"{standing.rank} of {standing.competitors}"
 
 
 def sentence(standing: Standing) -> str:
-    """`3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)`."""
+    """Return `3rd of 17 (zoo), between SGCN+LN 81.2% and ... (weighted accuracy 80.9%)`."""
     ours = "; settings GRB's, perturbations ours" if standing.board == PUBLISHED else ""
     all_attacks = standing.attacks + len(standing.missing)
     over = f" over {standing.attacks} of {all_attacks} attacks" if standing.missing else ""
@@ -81,7 +81,7 @@ def verdict_message(verdict: RankVerdict) -> str:
 
 
 def listed(models: Iterable[Ranked]) -> str:
-    """`1. name 80.0%, 2. name 70.0%`."""
+    """Return `1. name 80.0%, 2. name 70.0%`."""
     return ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in models)
 
 

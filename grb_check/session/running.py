@@ -137,9 +137,9 @@ class CaseRunner:
     def compared(self, node_id: str, outcome: Outcome) -> Comparison | None:
         """Return the comparison of an outcome with the baseline; None without a baseline."""
         baseline = self._plan.settings.baseline
-        return (
-            None if baseline is None else baseline.compare(key_of(node_id, outcome.case), outcome)
-        )
+        if baseline is None:
+            return None
+        return baseline.compare(key_of(node_id, outcome.case), outcome)
 
     def keep(
         self, node: pytest.Item, model: Any, result: CaseResult, verdict: Verdict | None

@@ -1,4 +1,4 @@
-"""The parts of a run judged together."""
+"""The parts of a run, judged as one run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CASES = SETTINGS.cases()
 
 
 def rows_of(cases: Sequence[Case], own: Settings = SETTINGS) -> list[Row]:
-    """The cases as they came back: each loses a share that depends on its place."""
+    """The reported cases: each has a drop that depends on its place."""
     ledger = Ledger()
     for case in cases:
         lost = CASES.index(case) % 5 / 20
@@ -84,7 +84,7 @@ def part(
     own: Settings = SETTINGS,
     lost: int = 0,
 ) -> RunRecord:
-    """The record of a part, which lost its first cases."""
+    """The record of a part that lost its first cases."""
     made = plan(CASES, shard, seconds or {})
     own = replace(own, shard=shard)
     rows = rows_of(made.own[lost:], own)
@@ -129,7 +129,7 @@ def fields_of(record: RunRecord) -> dict[str, Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the files of the tests are, by their names."""
+    """The directory of the files of the tests."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -147,7 +147,7 @@ def written(given: Sequence[Part]) -> list[str]:
     st.randoms(),
 )
 def test_merged_parts_are_the_run(count: int, seconds: dict[str, float], order: Any) -> None:
-    """Whatever the cut, the order of the parts, and however many are empty."""
+    """For any division, order of the parts, and number of empty ones."""
     given = parts(count, seconds=seconds)
     order.shuffle(given)
     whole = merge(given)
@@ -156,7 +156,7 @@ def test_merged_parts_are_the_run(count: int, seconds: dict[str, float], order: 
 
 
 def test_ranks_are_judged_once_over_all() -> None:
-    """A part says that it cannot; the whole run does."""
+    """A part cannot judge them; the whole run does."""
     given = parts(3)
     for each in given:
         verdicts = each.record.ranks.verdicts
@@ -166,8 +166,8 @@ def test_ranks_are_judged_once_over_all() -> None:
     assert passed == {"mlp@tiny/easy": False, "net@tiny/easy": True, "net@tiny/full": True}
 
 
-def test_what_no_part_has_a_verdict_on_is_missing() -> None:
-    """Lost in a part, or in a part that was not given."""
+def test_a_case_without_a_verdict_in_any_part_is_missing() -> None:
+    """Lost in a part, or of a part that was not given."""
     first, second, third = parts(3)
     lost = part(Shard(3, 3), lost=2)
     whole = merge([first, replace(third, record=lost)])
@@ -177,8 +177,8 @@ def test_what_no_part_has_a_verdict_on_is_missing() -> None:
     assert {each.passed for each in whole.verdicts if each.group.model == "mlp"} == {False}
 
 
-def test_a_crashed_case_is_missing_though_it_has_a_row() -> None:
-    """Its row says error; a verdict it has none."""
+def test_a_crashed_case_is_missing_although_it_has_a_row() -> None:
+    """Its row has an error and no verdict."""
 
     def crash(fields: dict[str, Any]) -> None:
         entry = fields["cases"][0]
@@ -192,7 +192,7 @@ def test_a_crashed_case_is_missing_though_it_has_a_row() -> None:
 
 
 def test_deselected_cases_are_not_missing() -> None:
-    """What one part left out and another has is run; what none has makes ranks unjudged."""
+    """A case that another part has was run; one that no part has leaves ranks unjudged."""
     record = part(None)
     gone, rest = record.cases[:2], record.cases[2:]
     left = replace_fields(record, cases=rest, deselected=tuple(each.id for each in gone))
@@ -207,7 +207,7 @@ def test_deselected_cases_are_not_missing() -> None:
 
 
 def test_a_case_in_two_parts_is_refused() -> None:
-    """Also a test of the repository's own, which every part ran."""
+    """Also a user's own test that every part ran."""
     first, second = parts(2)
     with pytest.raises(UsageError, match=r"case grb::.* is in 1\.json and in 1\.json; give each"):
         merge([first, first])
@@ -250,7 +250,7 @@ def test_parts_of_other_runs_are_refused(
 
 
 def test_where_a_part_ran_does_not_matter() -> None:
-    """Device, folders and versions may differ; the versions are all told."""
+    """Device, directories and versions may differ; all versions are reported."""
 
     def moved(record: dict[str, Any]) -> None:
         record["settings"] |= {"device": "cuda", "data": ["/elsewhere"], "origins": {}}
@@ -285,8 +285,8 @@ def test_the_command_writes_and_shows_the_whole_run(
     assert "not judged: 5 cases; the run cannot be green. Parts not given: 1/3" in out
 
 
-def test_the_command_is_green_where_all_is_well(folder: Path) -> None:
-    """And 5 where there is no case at all."""
+def test_the_command_passes_if_every_case_passes(folder: Path) -> None:
+    """It ends with 5 if there is no case at all."""
     calm = replace(SETTINGS, rank_limits=())
     assert main(["merge", *written(parts(2, own=calm))]) == 0
     record = part(None, own=calm)
@@ -294,7 +294,7 @@ def test_the_command_is_green_where_all_is_well(folder: Path) -> None:
     assert main(["merge", *written([Part(name="none.json", record=gone)])]) == 5
 
 
-def test_a_dataset_that_differs_between_parts_is_not_green(
+def test_a_dataset_that_differs_between_parts_fails(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its cases cannot be compared."""
@@ -329,7 +329,7 @@ def test_wrong_input_is_4(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_the_baseline_is_judged_once_or_written(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Written by the merge, since a part has not all cases; then all cases are compared."""
+    """The merge writes it, since a part lacks cases; then all cases are compared."""
     calm = replace(SETTINGS, rank_limits=())
     names = written(parts(2, own=calm))
     kept = folder / "robustness.json"
@@ -360,7 +360,7 @@ def test_the_baseline_is_judged_once_or_written(
 
 
 def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
-    """Without the training of the victims, which every part does itself."""
+    """Without the training of the victims, which every part does."""
     (name,) = written([Part(name="run.json", record=part(None))])
     cut = replace(SETTINGS, shard=Shard(1, 2))
     path = folder / name

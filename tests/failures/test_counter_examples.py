@@ -328,7 +328,7 @@ def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
 
 
 def test_the_counter_example_in_reports_is_complete() -> None:
-    """Injected nodes are numbered as in the attacked graph and have all their links."""
+    """Injected nodes have their numbers in the attacked graph, and all of their links."""
     found = checked(replay(), injection(), 0.1)
     shown = counter_example(found, NODES)
     part = found.perturbation

@@ -62,15 +62,15 @@ def test_ordinals(number: int, text: str) -> None:
 
 
 def test_a_line_says_rank_neighbours_and_figure() -> None:
-    """The model is named where a run has several."""
+    """The model is named if a run has several."""
     told = "3rd of 17 (zoo), between SGCN+LN 81.2% and R-GCN 80.4% (weighted accuracy 80.9%)"
     assert lines(GROUP) == [f"rank on grb-cora/full: {told}"]
     assert lines(SEVERAL) == [f"rank of net on grb-cora/full: {told}"]
     assert lines(NONE) == ["no rank of net on grb-cora/full: it was ill"]
 
 
-def test_a_published_leaderboard_says_what_is_whose() -> None:
-    """Settings theirs, perturbations ours; and that attacks are missing."""
+def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None:
+    """GRB's settings, our perturbations, and which share of the attacks is missing."""
     published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
     assert lines(replace(GROUP, standings=(published,))) == [
         "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
@@ -84,7 +84,7 @@ def test_a_published_leaderboard_says_what_is_whose() -> None:
     [(False, True, "before R-GCN"), (True, False, "after SGCN+LN"), (False, False, "level with")],
 )
 def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
-    """Or none, where all are equal."""
+    """Or none, if all are equal."""
     end = replace(
         STANDING,
         better=STANDING.better if better else None,
@@ -94,7 +94,7 @@ def test_ends_have_one_neighbour(better: bool, worse: bool, text: str) -> None:
 
 
 def test_properties_hold_rank_competitors_and_neighbours() -> None:
-    """Plain types; further leaderboards of a case have their name in the property's."""
+    """Builtin types; properties of further leaderboards contain their name."""
     other = replace(STANDING, board="mine", rank=1, better=None)
     assert case_properties([STANDING, other]) == [
         ("grb.rank", 3),
@@ -160,7 +160,7 @@ VERDICT = RankVerdict(
     ],
 )
 def test_a_verdict_says_rank_and_limit_or_the_reason(verdict: RankVerdict, message: str) -> None:
-    """In terminal and JSON alike."""
+    """The same in terminal and JSON."""
     assert verdict_message(verdict) == message
     (record,) = ranks_record([], Ranks(), [verdict]).verdicts
     assert (record.group, record.limit, record.message) == ("grb-cora/full", 2, message)
