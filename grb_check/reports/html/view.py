@@ -1,7 +1,7 @@
 """Contents of the sections of a page: values for the templates, no markup.
 
-Templates read `Digest`, `Line` and `Outcome` directly. What has to be grouped, chosen or put into
-words first is prepared here, and so is everything that is read from the run record itself.
+Templates read `Digest`, `Line` and the records of outcomes directly; this module groups, selects
+and words what has no such form yet.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any, Final, NamedTuple
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
+from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
+from grb_check.ranking.lowest import Lowest
 from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, count, percent
 from grb_check.reports.rank_words import place_line
-from grb_check.reports.record import BaselineRecord, OutcomeRecord
+from grb_check.reports.record import OutcomeRecord
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
 FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
@@ -56,8 +58,8 @@ class Run:
 
     Attributes:
         digest: of the run.
-        prefix: of its ids, which keeps those of several runs apart.
-        sections: those that have something to show, in order.
+        prefix: of the ids on the page, which differs between runs.
+        sections: in order, without empty ones.
     """
 
     digest: Digest
@@ -99,7 +101,7 @@ class Run:
 
 
 def sections(digest: Digest) -> list[Section]:
-    """Return the sections that have something to show, in the order in which readers ask."""
+    """Return the sections that are not empty, in order."""
     contents = (
         ("broke", digest.trouble, _failures(digest)),
         ("drops", "Drops", _heat_maps(digest)),
@@ -119,14 +121,14 @@ def sections(digest: Digest) -> list[Section]:
 
 
 def says_more(line: Line) -> bool:
-    """Return whether the message has more than the page shows of it anyway."""
+    """Return whether the message has lines that the page does not show elsewhere."""
     shown = ("replay: ", "smallest counter-example: ", *filter(None, [line.first]))
     said = (each.strip() for each in line.text.splitlines())
     return any(each and not each.startswith(shown) for each in said)
 
 
 def _heat_rows(lines: Sequence[Line]) -> dict[str, dict[str, Line]]:
-    """Return attack -> difficulty -> case; of several tests of a case, that of the largest drop."""
+    """Return attack -> difficulty -> case, with the largest drop if several tests share a case."""
     found: dict[str, dict[str, Line]] = {}
     for line in lines:
         row, level = found.setdefault(line.attack, {}), line.row.case.difficulty
@@ -160,39 +162,18 @@ def _curves(digest: Digest) -> dict[str, Any]:
 
 
 def _baseline(digest: Digest) -> dict[str, Any]:
-    about, lines = digest.baseline, compared(digest)
+    lines = compared(digest)
     fine = [line for line in lines if line.comparison and line.comparison.result in FINE]
-    return {
-        "terms": _terms(about) if about is not None else [],
-        "together": about.together if about is not None else (),
-        "open": [line for line in lines if line not in fine],
-        "fine": fine,
-        "notes": about.notes if about is not None else (),
-        "unused": about.unused if about is not None else (),
-    }
-
-
-def _terms(about: BaselineRecord) -> list[str]:
-    """Return what the run was compared with, and what counts as a regression, in sentences."""
-    tests = about.tests + len(about.together)
-    shared = f", shared by {count(tests, 'test')}" if about.tests else ""
-    return [
-        f"{'Written to' if about.written else 'Compared with'} {about.path}.",
-        f"A loss of up to {about.margin:g} points is no regression.",
-        f"False alarms of the whole run: {about.alpha:.0%} at most{shared}.",
-    ]
+    others = [line for line in lines if line not in fine]
+    return {"baseline": digest.baseline, "others": others, "fine": fine}
 
 
 def _ranks(digest: Digest) -> dict[str, Any]:
-    ranks = digest.record.ranks
+    ranks, several = digest.record.ranks, digest.several_models
     return {
         "limits": ranks.verdicts,
-        "placed": [each for each in ranks.standings if each.standing is not None],
-        "unplaced": [
-            place_line(each, digest.several_models)
-            for each in ranks.standings
-            if each.standing is None
-        ],
+        "ranked": [each for each in ranks.standings if each.standing is not None],
+        "unranked": [place_line(each, several) for each in ranks.standings if not each.standing],
         "overall": [each for each in ranks.comparisons if not each.attack],
         "by_attack": [each for each in ranks.comparisons if each.attack],
         "notes": ranks.notes,
@@ -200,19 +181,17 @@ def _ranks(digest: Digest) -> dict[str, Any]:
 
 
 def _summary(digest: Digest) -> dict[str, Any]:
-    record = digest.record
-    low = {(each.model, each.dataset, each.difficulty, each.budget): each for each in record.lowest}
-    tables: dict[str, list[Any]] = {}
-    for mean in record.averages:
-        strongest = low.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
-        title = digest.title_of((mean.model, mean.dataset))
-        tables.setdefault(title, []).append(
-            (with_budget(mean.difficulty, mean.budget), mean, strongest)
-        )
-    return {
-        "tables": tables,
-        "differences": [each.replace(" +- ", " ± ") for each in delta_lines(record.delta)],
+    lowest = {
+        (each.model, each.dataset, each.difficulty, each.budget): each
+        for each in digest.record.lowest
     }
+    tables: dict[str, list[tuple[str, Averages, Lowest | None]]] = {}
+    for mean in digest.record.averages:
+        strongest = lowest.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
+        row = (with_budget(mean.difficulty, mean.budget), mean, strongest)
+        tables.setdefault(digest.title_of((mean.model, mean.dataset)), []).append(row)
+    differences = [line.replace(" +- ", " ± ") for line in delta_lines(digest.record.delta)]
+    return {"tables": tables, "differences": differences}
 
 
 def _diagnostics(digest: Digest) -> dict[str, Any]:
@@ -226,7 +205,7 @@ def _diagnostics(digest: Digest) -> dict[str, Any]:
 
 def _meaning(name: str) -> str:
     known = DIAGNOSTICS.get(name)
-    return f"{known.figure} (limit {known.limit:g})" if known is not None else "of a later version"
+    return "from another version" if known is None else f"{known.figure} (limit {known.limit:g})"
 
 
 def _settings(digest: Digest) -> dict[str, Any]:
@@ -257,12 +236,12 @@ def _cases(digest: Digest) -> dict[str, Any]:
 
 
 def _rank_tile(digest: Digest) -> list[Tile]:
-    """The worst place on the first leaderboard."""
-    ranked = [found for each in digest.record.ranks.standings if (found := each.standing)]
-    ranked = [each for each in ranked if each.board == ranked[0].board]
+    """The lowest rank on the first leaderboard, for a run of one model."""
+    ranked = [each.standing for each in digest.record.ranks.standings if each.standing]
     if not ranked or digest.several_models:
         return []
-    worst = max(ranked, key=lambda each: each.rank / each.competitors)
+    first = [each for each in ranked if each.board == ranked[0].board]
+    worst = max(first, key=lambda each: each.rank / each.competitors)
     where = f"{worst.board}, {worst.dataset}/{worst.difficulty}"
     return [Tile("Lowest rank", str(worst.rank), f"of {worst.competitors} on {where}")]
 
@@ -277,11 +256,11 @@ def _baseline_tile(digest: Digest) -> list[Tile]:
 
 
 def _drop(line: Line) -> float:
-    """The drop; more than any for a case without figures."""
+    """The drop; above any drop for a case without figures."""
     return line.row.outcome.drop if line.row.outcome else 2.0
 
 
-# Settings on the page, with the ini option that each comes from.
+# Settings on the page -> the name of their origin.
 _SETTINGS: Final = {
     "suite": "grb_suite",
     "datasets": "grb_dataset",
