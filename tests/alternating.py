@@ -1,4 +1,4 @@
-"""Models that alternate row-wise maps and one matrix, with parameters as after some training."""
+"""Alternating models with parameters as after some training."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def gin_of(width: int, hidden: tuple[int, ...], *, eps: float = 0.0, num_classes
 
 
 def victim_of(module: nn.Module, num_classes: int = 3) -> Victim:
-    """The module as attacks see it."""
+    """The module as a victim."""
     convention = detect_convention(module, "forward", "model")
     return Victim(Adapter(module, "model", convention), num_classes)

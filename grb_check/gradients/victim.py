@@ -107,9 +107,9 @@ class Victim:
         """
         known = self._alternating()
         if known is not None:
-            relaxed = linked_logits(known, x, edge_index, candidates, targets)
+            logits_of = linked_logits(known, x, edge_index, candidates, targets)
             return lambda new, weights: self._checked(
-                relaxed(new, weights), targets.numel(), features=new, weights=weights
+                logits_of(new, weights), targets.numel(), features=new, weights=weights
             )
         links = count * candidates.numel()
         wide = not self.takes_edge_weight and links * x.shape[1] > MOST_VALUES

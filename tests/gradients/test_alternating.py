@@ -1,4 +1,4 @@
-"""Which modules are taken as alternating: those whose own class declares it, unchanged."""
+"""Only unchanged modules whose own class declares its layers are alternating."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class Declared(nn.Module):
 
 
 class Inheriting(GCN):
-    """Everything is inherited."""
+    """A subclass that overrides nothing."""
 
 
 class Overriding(GCN):
-    """Another forward pass, which the inherited `stages` do not describe."""
+    """A subclass with a forward pass that the inherited `stages` do not describe."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         return super().forward(x, edge_index, edge_weight).relu()
 
 
 class Unrelated(nn.Module):
-    """The same names with another meaning."""
+    """A class that uses the same names for something else."""
 
     normalisation = "batch"
 

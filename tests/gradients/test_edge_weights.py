@@ -1,4 +1,4 @@
-"""Weights of pairs for a module of any kind, and the trial that each way has to stand."""
+"""Edge weights for modules of any kind, and the trial that each weighting must pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUM_NODES = 120
 
 
 class Summed(nn.Module):
-    """Two rounds of the mean over four, or of the product with a matrix; subclasses add forward."""
+    """Two rounds of a neighbourhood mean or of a product with a matrix; subclasses add forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class TwoAdjacencies(Normalised):
 
 
 def grb_gcn(adjacency: sp.csr_matrix, left: float = -0.5, right: float = -0.5) -> sp.csr_matrix:
-    """As GRB's GCNAdjNorm does."""
+    """The same as GRB's GCNAdjNorm."""
     adjacency = sp.eye(adjacency.shape[0]) + adjacency
     sums = np.asarray(adjacency.sum(1)).ravel()
     return sp.diags(sums**left) @ adjacency @ sp.diags(sums**right)
@@ -209,7 +209,7 @@ PAIRS = _pairs(GRAPH.edge_index, NUM_NODES)
 
 @pytest.mark.parametrize(("make", "expected"), WEIGHTINGS.values(), ids=WEIGHTINGS)
 def test_every_weighting(make: Make, expected: str) -> None:
-    """Logits are those of the real graph, gradients those of differences, for some targets."""
+    """Logits equal those of the real graph, gradients finite differences, for some targets."""
     victim = _victim(make)
     weighting = first_valid_weighting(victim.adapter, GRAPH.x, GRAPH.edge_index, PAIRS)
     assert weighting is not None
@@ -237,7 +237,7 @@ class DeafToWeight(Summed):
 
 
 class CountsEdges(Summed):
-    """Its degrees are of edges, whatever these weigh."""
+    """Its degrees count edges, whatever their weights."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         degrees = degree(edge_index[1], x.shape[0])[:, None] + 1
@@ -250,7 +250,7 @@ class WithoutGradient(Summed):
 
 
 class ThresholdOnWeight(Summed):
-    """The values are right and the gradient is 0 throughout."""
+    """The values are right, but the gradient is 0 everywhere."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         weight = edge_weight
@@ -260,7 +260,7 @@ class ThresholdOnWeight(Summed):
 
 
 class LooksAtEdges(nn.Module):
-    """A layer, and a statistic of the edges beside it."""
+    """A layer, and a statistic of the edges outside it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -271,7 +271,7 @@ class LooksAtEdges(nn.Module):
 
 
 class AddsANode(nn.Module):
-    """Adds a node to which all others are tied."""
+    """Adds a node that is linked to all others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -313,14 +313,14 @@ NONE: dict[str, Make] = {
 
 @pytest.mark.parametrize("make", NONE.values(), ids=NONE)
 def test_a_model_that_does_not_allow_it_has_no_map(make: Make) -> None:
-    """Its values would be wrong, or there is no gradient."""
+    """The values would be wrong, or there is no gradient."""
     victim = _victim(make)
     targets = torch.arange(5)
     assert victim.with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, targets) is None
 
 
 def test_a_map_for_no_pairs() -> None:
-    """Logits of the graph as it is."""
+    """It returns the logits of the clean graph."""
     victim = _victim(lambda: pyg.models.GAT(8, 8, 2, 3))
     targets = torch.tensor([2, 1])
     none = torch.empty((2, 0), dtype=torch.int64)
@@ -353,7 +353,7 @@ class Spied(nn.Module):
 
 
 class OfOneSize(nn.Module):
-    """An embedding for every node: it cannot be called on a part."""
+    """It has an embedding for every node, so it cannot be called on a part of the graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -366,7 +366,7 @@ class OfOneSize(nn.Module):
 
 @pytest.mark.parametrize("part", [True, False])
 def test_the_trial_is_on_a_part_of_a_large_graph(part: bool) -> None:
-    """And on the whole where a module has no other size."""
+    """On the whole graph if the module has a fixed size."""
     x, edges, pairs = _large()
     module = Spied(pyg.GINConv(nn.Linear(8, 3)) if part else OfOneSize())
     victim = _victim(lambda: module)
@@ -392,7 +392,7 @@ def test_dense_matrices_are_made_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_trial_leaves_the_global_random_state() -> None:
-    """And a model whose forward draws from it is tried with the same draws."""
+    """A model with a random forward is tried with the same random numbers."""
 
     class Noisy(nn.Module):
         def __init__(self) -> None:
@@ -410,7 +410,7 @@ def test_a_trial_leaves_the_global_random_state() -> None:
 
 @given(graphs(), st.data())
 def test_a_graph_of_pairs_is_the_graph(graph: Data, data: st.DataObject) -> None:
-    """With the pairs that are edges chosen, it has the same edges; with none, those are gone."""
+    """With the present pairs chosen it has the same edges; with none, those are removed."""
     every = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
     count = every.shape[1]
     kept = torch.tensor(

@@ -1,4 +1,4 @@
-"""Models that answer for graphs: how they are called, trained, probed, and refused."""
+"""Models that classify graphs: calling, training, probing and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 
 class Pooled(nn.Module):
-    """Two convolutions and the sums of each graph."""
+    """Two convolutions and sum pooling."""
 
     def __init__(self, outputs: int = 2) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class OfData(Pooled):
 
 
 class OneByOne(Pooled):
-    """Takes the batch apart, which needs edges inside graphs, those of a graph together."""
+    """Splits the batch, which needs the edges of each graph to be contiguous."""
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         parts = zip(unbatch(x, batch), unbatch_edge_index(edge_index, batch), strict=True)
@@ -65,7 +65,7 @@ def _zeros(x: Tensor) -> Tensor:
 
 
 class Encoding(Pooled):
-    """Embeddings as wide as there are classes, by chance."""
+    """Its embeddings happen to have as many columns as there are classes."""
 
     def __init__(self) -> None:
         super().__init__(outputs=2)
@@ -79,7 +79,7 @@ def _victim(built: object) -> Victim:
 def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
     made: Callable[[], nn.Module],
 ) -> None:
-    """One row a test graph, better than chance, the same for a graph alone."""
+    """One row per test graph, better than chance, the same for a graph alone."""
     with isolated_randomness(0):
         victim = _victim(made())
     logits = victim(DATASET.graph.x, DATASET.graph.edge_index)
@@ -91,8 +91,8 @@ def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
     torch.testing.assert_close(alone(DATASET.graph.x[rows], inside), logits[:1])
 
 
-def test_graphs_are_told_apart_by_hand_too() -> None:
-    """`wrap` names the argument that takes the graph of each node."""
+def test_wrap_can_name_the_batch() -> None:
+    """`wrap` names the argument for the graph of each node."""
 
     class Oddly(Pooled):
         def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -103,7 +103,7 @@ def test_graphs_are_told_apart_by_hand_too() -> None:
 
 
 def test_an_encoder_is_probed_even_where_its_width_is_the_number_of_classes() -> None:
-    """The wrapper decides; the encoder's parameters stay as they were."""
+    """The wrapper decides; the encoder's parameters do not change."""
     module = Encoding()
     before = {name: value.clone() for name, value in module.state_dict().items()}
     victim = _victim(Encoder(module))
@@ -115,7 +115,7 @@ def test_an_encoder_is_probed_even_where_its_width_is_the_number_of_classes() ->
 
 
 def test_own_training_gets_batches_of_graphs() -> None:
-    """`to_data_list` gives them one by one, and each has its class."""
+    """`to_data_list` returns them one by one, each with its class."""
     seen: list[Data] = []
 
     def fit(data: Data, validation: Data) -> None:
@@ -150,8 +150,8 @@ def test_weights_of_pairs_have_gradients(way: str) -> None:
     assert found.inputs.shape[0] == graph.x.shape[0]
 
 
-def test_a_model_that_cannot_tell_graphs_apart_is_refused() -> None:
-    """It would answer for nodes."""
+def test_a_model_without_batch_is_refused() -> None:
+    """It would return one row per node."""
 
     class OfNodes(nn.Module):
         def __init__(self) -> None:
@@ -166,7 +166,7 @@ def test_a_model_that_cannot_tell_graphs_apart_is_refused() -> None:
 
 
 def test_rows_for_nodes_are_refused() -> None:
-    """Graphs have classes here."""
+    """Graphs are classified here."""
 
     class Unpooled(Pooled):
         def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ def test_rows_for_nodes_are_refused() -> None:
 
 
 def test_embeddings_without_the_wrapper_are_refused_with_its_name() -> None:
-    """A width that is not the number of classes suggests an encoder."""
+    """A number of columns other than that of classes suggests an encoder."""
 
     class Wide(nn.Module):
         def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
@@ -188,7 +188,7 @@ def test_embeddings_without_the_wrapper_are_refused_with_its_name() -> None:
 
 
 def test_a_training_that_trips_over_hidden_labels_is_told_of_the_mask() -> None:
-    """Of a whole graph the labels of all other nodes are -1, which torch answers obscurely."""
+    """The labels of all other nodes are -1, for which torch's error is obscure."""
     module = nn.Linear(NODES.num_features, NODES.num_classes)
 
     class Linear(nn.Module):

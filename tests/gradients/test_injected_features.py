@@ -1,4 +1,4 @@
-"""Restricted propagation: the model's own logits and gradients, from fewer rows."""
+"""Logits for features of injected nodes: those of the whole model, from fewer rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Attacked = tuple[int, int, Tensor, Tensor]
 
 @st.composite
 def attacked_graphs(draw: st.DrawFn) -> Attacked:
-    """Existing nodes, injected nodes, edges of both and targets: none linked, some, all."""
+    """Existing nodes, injected nodes, their edges, and targets: none linked, some, or all."""
     num_nodes, count = draw(st.integers(1, 14)), draw(st.integers(1, 4))
     old, any_node = st.integers(0, num_nodes - 1), st.integers(0, num_nodes + count - 1)
     new = st.integers(num_nodes, num_nodes + count - 1)
@@ -53,9 +53,9 @@ def _size(values: Tensor) -> float:
 
 
 def _check_against_whole(model: Alternating, graph: Attacked) -> None:
-    """Logits, and the gradient that an attack follows, to 1e-5 of the largest or of 1.
+    """Compare logits and gradients, to 1e-5 of the largest or of 1.
 
-    In float64: normalised rows of two or three columns amplify the rounding of float32.
+    In float64, because normalised rows of two or three columns amplify rounding.
     """
     num_nodes, count, edge_index, targets = graph
     x, injected = (torch.randn(n, 4, dtype=torch.float64) for n in (num_nodes, count))
@@ -103,7 +103,7 @@ def test_equals_the_whole_forward_pass_of_the_gin(
 
 
 def test_only_rows_within_reach_are_propagated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chain of 100 nodes, one injected at its end: a step touches the five nodes around it."""
+    """On a chain of 100 nodes with one injected at its end, a step touches five nodes."""
     chain = torch.stack([torch.arange(99), torch.arange(1, 100)])
     link = torch.tensor([[100], [0]])
     edge_index = torch.cat([chain, chain.flip(0), link, link.flip(0)], dim=1)
@@ -122,7 +122,7 @@ def test_only_rows_within_reach_are_propagated(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_targets_out_of_reach_keep_their_logits() -> None:
-    """No gradient and no change where no path leads."""
+    """No change and no gradient without a path."""
     edge_index = torch.tensor([[0, 1], [1, 0]])
     model = GCN(4, 3, (8,)).eval().requires_grad_(False)
     x, injected = torch.randn(2, 4), torch.randn(3, 4, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Relaxed links: the model's own logits for weights of 0 and 1, and right gradients between."""
+"""Weights of links: the model's own logits for 0 and 1, and correct gradients between."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Relaxed = tuple[Data, Tensor, Tensor, Tensor]
 
 
 @st.composite
-def relaxed_graphs(draw: st.DrawFn) -> Relaxed:
-    """Candidates and targets in any order, not the same nodes; injected nodes without links too."""
+def weighted_links(draw: st.DrawFn) -> Relaxed:
+    """Candidates and targets, different nodes in any order; some injected nodes have no links."""
     graph = draw(graphs())
     node = st.integers(0, graph.num_nodes - 1)
     candidates = draw(st.lists(node, unique=True, min_size=1))
@@ -49,7 +49,7 @@ def _gin(width: int, hidden: tuple[int, ...], eps: float = 0.0) -> GIN:
 
 
 def _with_links(graph: Data, weights: Tensor, candidates: Tensor) -> Tensor:
-    """Edges of the attacked graph that has the links of weight 1."""
+    """The edges of the graph with the links of weight 1."""
     new, place = weights.nonzero().T
     links = torch.stack([new + graph.num_nodes, candidates[place]])
     return torch.cat([graph.edge_index, links, links.flip(0)], dim=1)
@@ -60,7 +60,7 @@ def _size(values: Tensor) -> float:
 
 
 def _check_against_whole(model: Alternating, relaxed: Relaxed) -> None:
-    """Logits, and the gradient for the features, to 1e-5 of the largest or of 1."""
+    """Compare logits and the gradient in the features, to 1e-5 of the largest or of 1."""
     graph, weights, candidates, targets = relaxed
     injected = torch.randn(weights.shape[0], graph.x.shape[1], requires_grad=True)
     whole = model(torch.cat([graph.x, injected]), _with_links(graph, weights, candidates))[targets]
@@ -76,7 +76,7 @@ def _check_against_whole(model: Alternating, relaxed: Relaxed) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(
-    relaxed=relaxed_graphs(),
+    relaxed=weighted_links(),
     hidden=st.sampled_from([(), (3,), (8, 4), (2, 9, 5)]),
     layer_norm=st.booleans(),
     seed=st.integers(0, 99),
@@ -87,13 +87,13 @@ def test_weights_of_zero_and_one_give_the_gcns_logits(
     """Depths 1 to 4, with and without layer normalisation."""
     torch.manual_seed(seed)
     width = relaxed[0].x.shape[1]
-    # Of a single column nothing is left but rounding, which the normalisation blows up.
+    # A single column is only rounding after the normalisation, which amplifies it.
     _check_against_whole(_gcn(width, hidden, layer_norm and width > 1), relaxed)
 
 
 @settings(deadline=None, max_examples=60)
 @given(
-    relaxed=relaxed_graphs(),
+    relaxed=weighted_links(),
     hidden=st.sampled_from([(3,), (8, 4), (2, 9, 5)]),
     eps=st.sampled_from([0.0, 0.5]),
     seed=st.integers(0, 99),
@@ -108,9 +108,9 @@ def test_weights_of_zero_and_one_give_the_gins_logits(
 
 @pytest.mark.parametrize("make", [_gcn, _gin])
 @settings(deadline=None, max_examples=15)
-@given(relaxed=relaxed_graphs(), seed=st.integers(0, 99))
+@given(relaxed=weighted_links(), seed=st.integers(0, 99))
 def test_gradients_are_those_of_finite_differences(make, relaxed: Relaxed, seed: int) -> None:
-    """Of weights and features in float64, between 0 and 1 and for links that are not there."""
+    """For weights and features in float64, between 0 and 1 and for absent links."""
     graph, weights, candidates, targets = relaxed
     torch.manual_seed(seed)
     model = make(graph.x.shape[1], (3, 2)).double()
@@ -122,9 +122,9 @@ def test_gradients_are_those_of_finite_differences(make, relaxed: Relaxed, seed:
 
 
 @settings(deadline=None, max_examples=20)
-@given(relaxed=relaxed_graphs(), seed=st.integers(0, 9))
+@given(relaxed=weighted_links(), seed=st.integers(0, 9))
 def test_weights_between_are_weights_of_edges(relaxed: Relaxed, seed: int) -> None:
-    """The GCN called with the same weights on all edges gives the same."""
+    """Equal to the GCN called with the same edge weights."""
     graph, weights, candidates, targets = relaxed
     torch.manual_seed(seed)
     model = _gcn(graph.x.shape[1], (4, 3))
@@ -138,9 +138,9 @@ def test_weights_between_are_weights_of_edges(relaxed: Relaxed, seed: int) -> No
 
 
 @settings(deadline=None, max_examples=20)
-@given(relaxed=relaxed_graphs(), seed=st.integers(0, 9))
-def test_the_model_of_the_tests_is_relaxed_as_ours_are(relaxed: Relaxed, seed: int) -> None:
-    """The attacks are tested on it."""
+@given(relaxed=weighted_links(), seed=st.integers(0, 9))
+def test_the_model_of_the_tests_has_the_same_map(relaxed: Relaxed, seed: int) -> None:
+    """It is used in the tests of the attacks."""
     graph, weights, candidates, targets = relaxed
     model = LinearModel(graph.x.shape[1], 3, seed)
     injected = torch.randn((weights.shape[0], graph.x.shape[1]))

@@ -1,4 +1,4 @@
-"""Gradients of all pairs of nodes, caught on their way through PyG's layers."""
+"""Gradients of all pairs of nodes, from the propagations of PyG's layers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Stack(nn.Module):
 
 
 class Propagated(nn.Module):
-    """A linear layer on what a propagation without parameters gives, or before it."""
+    """A linear layer after a propagation without parameters, or before it."""
 
     def __init__(self, propagation: nn.Module, *, first: bool) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Propagated(nn.Module):
 
 
 class OwnLayer(pyg.MessagePassing):
-    """Divides by the degrees of the senders, as some user's code may."""
+    """Divides by the degrees of the senders, as a user's layer might."""
 
     def __init__(self, columns: int, out: int) -> None:
         super().__init__(aggr="sum")
@@ -110,7 +110,7 @@ def encoder() -> nn.Module:
     return Probed(adapter_of(layers), torch.randn(3, 5), torch.zeros(3))
 
 
-# What is made, and what the rank of its gradient is at most.
+# Each module, and the largest rank of its gradient.
 MODELS: dict[str, tuple[Make, int]] = {
     "PyG's GCN": (lambda: pyg.models.GCN(40, 8, 2, 3), 8 + 3),
     "PyG's GIN": (lambda: pyg.models.GIN(40, 8, 2, 3), 8 + 3),
@@ -171,7 +171,7 @@ FIRM = (degree(GRAPH.edge_index[0], NUM_NODES)[PAIRS] > 0).all(0)  # no end is i
 
 @pytest.mark.parametrize(("make", "rank"), MODELS.values(), ids=MODELS)
 def test_gradients_are_autograds(make: Make, rank: int) -> None:
-    """Of every pair but those of an isolated node, with factors as narrow as the layers."""
+    """For every pair without an isolated node, with factors as narrow as the layers."""
     victim = victim_of(make)
     gradients = found(victim)
     assert gradients is not None
@@ -184,7 +184,7 @@ def test_gradients_are_autograds(make: Make, rank: int) -> None:
 
 @pytest.mark.parametrize("name", ["PyG's GCN", "PyG's GraphSAGE"])
 def test_gradients_at_weights(name: str) -> None:
-    """With weights for edges, of a model that takes them and of one that takes none."""
+    """At given edge weights, for a model that takes them and one that does not."""
     victim = victim_of(MODELS[name][0])
     drawn = 0.2 + 0.8 * torch.rand(PAIRS.shape[1], generator=torch.Generator().manual_seed(1))
     of_pairs = drawn * PRESENT
@@ -198,7 +198,7 @@ def test_gradients_at_weights(name: str) -> None:
 
 
 def test_the_first_neighbour_of_an_isolated_node() -> None:
-    """A mean has the derivative of what the neighbour brings, a symmetric norm a finite one."""
+    """A mean has the derivative of the neighbour's contribution, a symmetric norm a finite one."""
     mean = victim_of(lambda: pyg.SAGEConv(40, 3))
     gradients = found(mean)
     assert gradients is not None
@@ -212,7 +212,7 @@ def test_the_first_neighbour_of_an_isolated_node() -> None:
 @settings(deadline=None, max_examples=25)
 @given(graph=graphs(), seed=st.integers(0, 100))
 def test_a_graph_of_any_kind(graph: Data, seed: int) -> None:
-    """Whatever is found is right."""
+    """Every gradient that is returned is correct."""
     torch.manual_seed(seed)
     module = Stack(pyg.SAGEConv(4, 4), pyg.GCNConv(4, 3)).eval().requires_grad_(False)
     victim = Victim(adapter_of(module), 3)
@@ -231,7 +231,7 @@ def test_a_graph_of_any_kind(graph: Data, seed: int) -> None:
 
 
 class DegreesBeside(Stack):
-    """What it computes of the edges apart from its layers takes weights, too."""
+    """Its statistic of the edges outside its layers depends on weights too."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
@@ -264,8 +264,8 @@ NONE: dict[str, Make] = {
 
 
 @pytest.mark.parametrize("make", NONE.values(), ids=NONE)
-def test_what_is_not_understood_has_none(make: Make) -> None:
-    """Nor the second time, and nothing is left in the module."""
+def test_other_models_have_none(make: Make) -> None:
+    """Also on the second call; no hook is left in the module."""
     victim = victim_of(make)
     before = victim(WIDE, GRAPH.edge_index)
     assert found(victim) is None
@@ -281,7 +281,7 @@ class Counted(Stack):
 
 
 def test_the_trial_is_made_once() -> None:
-    """From the second call on there is one forward pass, also with weights from the third on."""
+    """Later calls take one forward pass, with weights after the trial of the weighting."""
     victim = victim_of(lambda: Counted(pyg.SAGEConv(40, 8), pyg.GCNConv(8, 3)))
     weight = torch.ones(GRAPH.edge_index.shape[1])
     found(victim), found(victim, weight)
@@ -291,7 +291,7 @@ def test_the_trial_is_made_once() -> None:
 
 
 def test_a_layer_that_changes_later_has_none() -> None:
-    """What is sent and received is compared at every call."""
+    """Inputs and outputs are compared in every call."""
     victim = victim_of(lambda: Stack(pyg.SAGEConv(40, 8), pyg.SAGEConv(8, 3)))
     assert found(victim) is not None
     victim.module.layers[1].aggr_module = pyg.aggr.MaxAggregation()
@@ -299,7 +299,7 @@ def test_a_layer_that_changes_later_has_none() -> None:
 
 
 def test_factors_that_are_too_many() -> None:
-    """A wide layer with no narrow map behind it keeps its width, up to a limit."""
+    """A wide layer without a narrow map after it keeps its width, up to a limit."""
     victim = victim_of(lambda: Stack(pyg.LGConv(), pyg.GCNConv(40, 3), activation=torch.sin))
     gradients = found(victim)
     assert gradients is not None
@@ -310,7 +310,7 @@ def test_factors_that_are_too_many() -> None:
 
 
 def test_hooks_are_gone_after_an_error() -> None:
-    """An objective or a module that raises leaves nothing behind."""
+    """After an exception in an objective or a module."""
     victim = victim_of(lambda: Stack(pyg.GCNConv(40, 3)))
 
     def failing(logits: Tensor) -> Tensor:
@@ -326,7 +326,7 @@ def test_hooks_are_gone_after_an_error() -> None:
 
 
 def test_a_larger_graph_is_tried_in_part() -> None:
-    """At most so many nodes; the whole graph where the module cannot be called on parts."""
+    """On at most `TRIAL_NODES` nodes; on the whole graph if the module needs it."""
     graph = community_dataset(num_nodes=900).graph
     sizes: list[int] = []
 
@@ -350,8 +350,8 @@ def test_a_larger_graph_is_tried_in_part() -> None:
         assert max(sizes[:-1]) == largest
 
 
-def test_a_graph_on_which_formulas_cannot_be_told_apart() -> None:
-    """All degrees are 2; the ends of the trial's part tell which formula a layer follows."""
+def test_a_graph_on_which_several_normalisations_fit() -> None:
+    """All degrees are 2; the ends of the trial's part decide between normalisations."""
     size = 400
     forth = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
     edge_index = torch.cat([forth, forth.flip(0)], dim=1)

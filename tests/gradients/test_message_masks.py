@@ -1,4 +1,4 @@
-"""Weights of edges for PyG layers that take none."""
+"""Edge weights for PyG layers that take none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Make = Callable[[], nn.Module]
 
 
 class Inside(nn.Module):
-    """Layers that lie in a module, which hands them no weights."""
+    """Layers inside a module that does not pass them weights."""
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Inside(nn.Module):
 
 
 class OwnSum(pyg.MessagePassing):
-    """As a user writes it: messages of both ends, summed."""
+    """A user's layer: messages from both ends, summed."""
 
     def __init__(self, size: int) -> None:
         super().__init__(aggr="add")
@@ -53,7 +53,7 @@ class OwnPlain(pyg.MessagePassing):
 
 
 class OwnAttention(pyg.MessagePassing):
-    """The softmax is in the message, and exponentials that are no softmax are in it too."""
+    """The message contains a softmax, and also other exponentials."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.propagate(edge_index, x=x)
@@ -68,7 +68,7 @@ class OwnAggregate(OwnSum):
 
 
 class TakesWeights(pyg.MessagePassing):
-    """Beside its edges it is handed weights, and computes a degree of them."""
+    """It takes weights besides edges, and computes degrees from them."""
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
         degree = x.new_ones(x.shape[0]).index_add(0, edge_index[1], edge_weight)
@@ -88,7 +88,7 @@ class HandsOnes(nn.Module):
 
 
 class Rearranges(nn.Module):
-    """Sorts its edges, makes them undirected and unique before they go into a layer."""
+    """Sorts its edges and makes them undirected and unique before calling a layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class Rearranges(nn.Module):
 
 
 class SparseInside(nn.Module):
-    """Makes a torch sparse matrix of its edges, for layers that could fuse on it."""
+    """Makes a torch sparse matrix of its edges, for which layers may be fused."""
 
     def __init__(self, layout: torch.layout, *layers: nn.Module) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ def double(make: Make) -> nn.Module:
 
 
 def small_graph() -> tuple[Tensor, PairGraph]:
-    """Nine nodes, the last isolated; all pairs but a few have weights."""
+    """Nine nodes, the last one isolated; all but a few pairs have weights."""
     torch.manual_seed(1)
     x = torch.randn(9, 4, dtype=torch.float64)
     every = torch.triu_indices(8, 8, 1)
@@ -179,7 +179,7 @@ def masked(module: nn.Module, x: Tensor, graph: PairGraph, weights: Tensor) -> T
 
 @every_layer
 def test_weights_of_1_and_0_are_edges_and_none(make: Make) -> None:
-    """What the module itself gives on that graph: as it is, with others, and without any pair."""
+    """Equal to the module on the graph: the clean one, with other pairs, and without any."""
     module = double(make)
     x, graph = small_graph()
     random = torch.rand(graph.present.shape) < 0.5
@@ -202,7 +202,7 @@ def test_gradient_is_that_of_a_finite_difference(make: Make) -> None:
 
 @every_layer
 def test_a_module_is_left_as_it_was(make: Make) -> None:
-    """No hook stays and its own call gives the same bits, after an exception inside too."""
+    """No hook is left, and a call gives the same bits, also after an exception."""
     module = double(make)
     x, graph = small_graph()
     before = module(x, graph.edge_index)
@@ -221,7 +221,7 @@ def test_a_module_is_left_as_it_was(make: Make) -> None:
 
 
 def test_weights_that_a_layer_is_handed_are_multiplied() -> None:
-    """A module's own weights of 0.5 stay where an edge is."""
+    """A module's own weights of 0.5 are kept for present edges."""
     module = double(HandsOnes)
     x, graph = small_graph()
     chosen = torch.rand(graph.present.shape) < 0.5
@@ -231,7 +231,7 @@ def test_weights_that_a_layer_is_handed_are_multiplied() -> None:
 
 @pytest.mark.parametrize("kind", ["GAT without loops", "SAGE mean", "own attention", "SAGE max"])
 def test_the_first_neighbour_of_a_node_has_a_finite_gradient(kind: str) -> None:
-    """Normalised weights jump there; the gradient is in the direction of the message."""
+    """Normalised weights are discontinuous there; the gradient is that of the message."""
     module = double(LAYERS[kind])
     x, graph = small_graph()
     weights = graph.present.double().requires_grad_()
@@ -244,7 +244,7 @@ def test_the_first_neighbour_of_a_node_has_a_finite_gradient(kind: str) -> None:
 
 @pytest.mark.parametrize("aggr", ["max", "min"])
 def test_a_neighbour_that_would_be_the_maximum_has_a_gradient_before_it_is_there(aggr: str) -> None:
-    """And as much as it would add."""
+    """Equal to what it would add."""
     x = torch.tensor([[0.0], [1.0], [5.0], [-5.0]], dtype=torch.float64)
     edges = torch.tensor([[0, 1], [1, 0]])
     graph = pair_graph(edges, torch.tensor([[0, 0], [2, 3]]), 4)
@@ -264,7 +264,7 @@ def test_a_neighbour_that_would_be_the_maximum_has_a_gradient_before_it_is_there
     data=st.data(),
 )
 def test_any_graph_with_any_edges(graph, kind: str, data: st.DataObject) -> None:
-    """Isolated nodes, no edges and complete graphs: logits of the real graph, finite gradients."""
+    """Including isolated nodes and complete graphs: logits of the real graph, finite gradients."""
     module = double(LAYERS[kind])
     x = torch.nn.functional.pad(graph.x, (0, 4 - graph.x.shape[1])).double()
     every = torch.triu_indices(graph.num_nodes, graph.num_nodes, 1)
@@ -282,7 +282,7 @@ def test_any_graph_with_any_edges(graph, kind: str, data: st.DataObject) -> None
 
 
 class OtherEdges(Inside):
-    """Passes messages two hops far."""
+    """Passes messages over two hops."""
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return super().forward(x, torch.tensor([[0, 1], [1, 7]]))
@@ -304,7 +304,7 @@ class OtherNodes(Inside):
     ids=["cached", "std", "other edges", "other nodes"],
 )
 def test_what_is_not_understood_is_an_error(make: Make, said: str) -> None:
-    """No layer gets weights that are not those of its edges."""
+    """No layer gets the weights of other edges."""
     module = double(make)
     x = torch.randn(9, 4, dtype=torch.float64)
     graph = pair_graph(torch.tensor([[0, 2], [2, 0]]), torch.tensor([[0], [1]]), 9)
@@ -314,7 +314,7 @@ def test_what_is_not_understood_is_an_error(make: Make, said: str) -> None:
 
 @given(st.permutations(range(6)), st.integers(0, 3))
 def test_edges_are_found_in_any_order(order: list[int], loops: int) -> None:
-    """Self-loops among them weigh 1."""
+    """Self-loops among them have weight 1."""
     edge_index = torch.tensor([[0, 1, 2, 3, 0, 3], [1, 0, 3, 2, 3, 0]])
     given_weights = torch.arange(2.0, 8.0)
     shuffled = torch.cat([torch.arange(loops).expand(2, -1), edge_index[:, order]], dim=1)

@@ -1,4 +1,4 @@
-"""The normalised adjacency: every form of it is the dense formula."""
+"""The normalised adjacency: all forms equal the dense formula."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dense(norm: Normalisation, graph: Data, weights: Tensor) -> Tensor:
 def test_all_forms_are_the_dense_formula(
     graph: Data, exponents: tuple[float, float], loop: float, seed: int
 ) -> None:
-    """Fixed, weighted and as a sparse matrix; isolated nodes are divided by nothing."""
+    """Fixed, weighted and as a sparse matrix; with isolated nodes."""
     norm = Normalisation(*exponents, loop)
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(graph.num_nodes, 2, generator=generator)
@@ -49,7 +49,7 @@ def test_all_forms_are_the_dense_formula(
 @settings(deadline=None, max_examples=30)
 @given(graph=graphs(), left=st.sampled_from([0.0, -1.0]), factor=st.sampled_from([1.0, -2.0]))
 def test_both_sides_may_differ(graph: Data, left: float, factor: float) -> None:
-    """Rows or columns alone, and a factor."""
+    """Rows or columns only, and a factor."""
     norm = Normalisation(left, -1.0 - left, 1.0, factor)
     ones = torch.ones(graph.edge_index.shape[1])
     found = norm.matrix(graph.edge_index, graph.num_nodes).to_dense()

@@ -1,4 +1,4 @@
-"""Weights of pairs: the model's own logits for 0 and 1, right gradients between, for all pairs."""
+"""Weights of pairs: the model's own logits for 0 and 1, and gradients for all pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def models(draw: st.DrawFn, width: int) -> Model:
     torch.manual_seed(draw(st.integers(0, 99)))
     if draw(st.booleans()):
         return gin_of(width, draw(st.sampled_from(DEPTHS)), eps=draw(st.sampled_from([0.0, 0.5])))
-    # Of a single column nothing is left but rounding, which the normalisation blows up.
+    # A single column is only rounding after the normalisation, which amplifies it.
     layer_norm = width > 1 and draw(st.booleans())
     return gcn_of(width, draw(st.sampled_from([(), *DEPTHS])), layer_norm=layer_norm)
 
@@ -43,7 +43,7 @@ def targets_of(draw: st.DrawFn, graph: Data) -> Tensor:
 
 @st.composite
 def pairs_of(draw: st.DrawFn, graph: Data) -> Tensor:
-    """Some pairs of nodes in any order, edges and others; none at all, too."""
+    """Some pairs of nodes in any order, edges and others; possibly none."""
     every = list(combinations(range(graph.num_nodes), 2))
     return pairs(draw(st.lists(st.sampled_from(every), unique=True)) if every else [])
 
@@ -65,7 +65,7 @@ def objective_to(targets: Tensor) -> Objective:
 def by_autograd(
     model: Model, x: Tensor, weights: Tensor, targets: Tensor, objective: Objective
 ) -> Tensor:
-    """The gradient in the weights [n, n] of all pairs: the module's own, on the complete graph."""
+    """The module's own gradient in the weights [n, n] of all pairs, on the complete graph."""
     every = torch.triu_indices(x.shape[0], x.shape[0], offset=1)
     given = weights[every[0], every[1]].requires_grad_()
     complete = torch.cat([every, every.flip(0)], dim=1)
@@ -78,7 +78,7 @@ def by_autograd(
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_gradients_of_all_pairs_are_the_modules_own(data: st.DataObject) -> None:
-    """Edges and others; each block is a part of the whole, and each pair as in its block."""
+    """For edges and others; single blocks and single pairs agree with the whole."""
     graph = data.draw(graphs())
     model = data.draw(models(graph.x.shape[1])).double()
     targets, num_nodes = data.draw(targets_of(graph)), graph.num_nodes
@@ -94,7 +94,7 @@ def test_gradients_of_all_pairs_are_the_modules_own(data: st.DataObject) -> None
     found = pair_gradients(model, x, graph.edge_index, targets, objective, given)
 
     nodes = torch.arange(num_nodes)
-    different = nodes[:, None] != nodes  # a pair of one node with itself is none
+    different = nodes[:, None] != nodes  # a node with itself is not a pair
     assert torch.allclose(found.block(nodes, nodes)[different], expected[different], atol=1e-9)
     chosen = torch.triu_indices(num_nodes, num_nodes, offset=1)
     torch.testing.assert_close(found.at(chosen), expected[chosen[0], chosen[1]])
@@ -104,7 +104,7 @@ def test_gradients_of_all_pairs_are_the_modules_own(data: st.DataObject) -> None
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_weights_of_zero_and_one_give_the_models_logits(data: st.DataObject) -> None:
-    """On the graph that has the pairs of weight 1 and lacks those of weight 0."""
+    """On the graph with the pairs of weight 1 and without those of weight 0."""
     graph = data.draw(graphs())
     model, targets = data.draw(models(graph.x.shape[1])), data.draw(targets_of(graph))
     chosen = data.draw(pairs_of(graph))
@@ -123,7 +123,7 @@ def test_weights_of_zero_and_one_give_the_models_logits(data: st.DataObject) -> 
 @settings(deadline=None, max_examples=8)
 @given(data=st.data())
 def test_gradients_are_those_of_finite_differences(make, data: st.DataObject) -> None:
-    """Of the weights in float64, at the graph itself and between."""
+    """For weights in float64, at the clean graph and between 0 and 1."""
     graph = data.draw(graphs(max_nodes=5))
     torch.manual_seed(data.draw(st.integers(0, 99)))
     model = make(graph.x.shape[1], (3, 2)).double()
@@ -137,7 +137,7 @@ def test_gradients_are_those_of_finite_differences(make, data: st.DataObject) ->
 @settings(deadline=None, max_examples=20)
 @given(st.data())
 def test_both_ways_to_the_gradient_agree(data: st.DataObject) -> None:
-    """That of the chosen weights is the chosen part of that of all, on the graph they make."""
+    """The gradient of chosen weights is the part of that of all pairs, on the same graph."""
     graph = data.draw(graphs())
     model = data.draw(models(graph.x.shape[1])).double()
     chosen, targets = data.draw(pairs_of(graph)), data.draw(targets_of(graph))

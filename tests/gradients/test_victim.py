@@ -1,4 +1,4 @@
-"""From what a factory returned to a checked victim, for every convention."""
+"""Building a checked victim from what a factory returned, for every convention."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def accuracy(victim: Victim) -> float:
 
 
 class Base(nn.Module):
-    """A neighbourhood mean and the node itself, in one linear layer; subclasses add forward."""
+    """A mean over neighbours and the node itself, and a linear layer; subclasses add forward."""
 
     def __init__(self, out: int = 3) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ CONVENTIONS = [
 def test_every_convention_is_detected_trained_and_differentiable(
     kind: type[nn.Module], convention: str
 ) -> None:
-    """Each is trained by the harness, learns, and passes gradients to features on either path."""
+    """Each is trained by the harness, learns, and has gradients in features on either path."""
     torch.manual_seed(0)
     victim = build(kind())
     assert str(victim.adapter.convention) == convention
@@ -211,7 +211,7 @@ def test_every_convention_is_detected_trained_and_differentiable(
 
 
 def test_all_conventions_compute_the_same_from_the_same_weights() -> None:
-    """What a convention is given describes the same graph, also one that is not symmetric."""
+    """The arguments of all conventions describe the same graph, also an asymmetric one."""
     arrow = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
     x = torch.randn(4, 8)
     weights = Base().state_dict()
@@ -227,7 +227,7 @@ def test_all_conventions_compute_the_same_from_the_same_weights() -> None:
 
 
 def test_layers_on_a_sparse_matrix_have_the_gradient_that_they_have_on_edges() -> None:
-    """PyG's scatter by its indices, of which torch takes int32 and gives a wrong gradient."""
+    """PyG's layers scatter by its indices; with int32, torch gives a wrong gradient."""
 
     class OnMatrix(nn.Module):
         def __init__(self, layer: nn.Module) -> None:
@@ -282,14 +282,14 @@ def test_edge_weights_get_a_gradient() -> None:
 
 
 def test_edge_weights_are_refused_where_they_would_be_ignored() -> None:
-    """Silence would make an attack on weights measure nothing."""
+    """Otherwise an attack on weights would measure nothing."""
     weight = torch.ones(GRAPH.edge_index.shape[1])
     with pytest.raises(ModelError, match=r"takes no edge weights: it is called as \(x, edge_index"):
         build(EdgeIndex())(GRAPH.x, GRAPH.edge_index, weight)
 
 
 def _linked(count: int, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Features of injected nodes, weights of 0 and 1 to each target, edges of those of 1."""
+    """Features of injected nodes, weights of 0 and 1 to each target, and the edges of weight 1."""
     torch.manual_seed(1)
     weights = (torch.rand(count, targets.numel()) < 0.4).float()
     new, place = weights.nonzero().T
@@ -328,7 +328,7 @@ def _linked(count: int, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     ],
 )
 def test_links_can_be_relaxed_where_edges_can_be_weighted(make: Callable[[], nn.Module]) -> None:
-    """Weights of 0 and 1 give what a full call gives; there is a gradient for every link."""
+    """Weights of 0 and 1 equal a full call; every link has a gradient."""
     torch.manual_seed(0)
     victim = Victim(_adapter(make().eval()), 3)
     targets = torch.tensor([7, 0, 31])
@@ -347,7 +347,7 @@ def test_links_can_be_relaxed_where_edges_can_be_weighted(make: Callable[[], nn.
     "make", [lambda: GCN(8, 3, (16,)), lambda: GIN(8, 3, (16,))], ids=["GCN", "GIN"]
 )
 def test_models_of_known_layers_relax_links_as_a_full_call(make: Callable[[], nn.Module]) -> None:
-    """Ours take the path of `models.relaxed`, with candidates that are no targets as well."""
+    """Alternating models use `injected_links`; not all candidates are targets."""
     victim = Victim(_adapter(make().eval()), 3)
     candidates, targets = torch.tensor([7, 0, 31]), torch.tensor([30, 7])
     injected, weights, edges = _linked(4, candidates)
@@ -369,14 +369,14 @@ class DeafToWeight(Base):
 def test_links_cannot_be_relaxed_where_edges_cannot_be_weighted(
     make: Callable[[], nn.Module],
 ) -> None:
-    """There is no map, and attacks say that they did without."""
+    """There is no map, and attacks report this."""
     victim = Victim(_adapter(make().eval()), 3)
     targets = torch.tensor([7, 0, 31])
     assert victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets) is None
 
 
 def test_links_are_relaxed_up_to_a_number_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of which every one becomes two edges of a model whose layers are not known."""
+    """In models that are not alternating every pair becomes two edges."""
     targets = torch.tensor([7, 0, 31])
     relaxed = []
     for most in (12, 11):
@@ -389,7 +389,7 @@ def test_links_are_relaxed_up_to_a_number_of_pairs(monkeypatch: pytest.MonkeyPat
 
 
 def test_links_are_relaxed_up_to_a_number_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which a layer that is handed no weights may send along every link."""
+    """Layers that take no weights may send them along every link."""
     targets = torch.tensor([7, 0, 31])
     relaxed = []
     for most in (96, 95):
@@ -412,7 +412,7 @@ def test_links_are_relaxed_up_to_a_number_of_features(monkeypatch: pytest.Monkey
     ids=["our GCN", "our GIN", "PyG's GCN", "PyG's GAT"],
 )
 def test_pairs_have_weights(make: Callable[[], nn.Module]) -> None:
-    """Logits of the targets, in their order, as on the graph without an edge and with a new one."""
+    """Logits of the targets, in order, equal those of the graph with an edge removed and added."""
     torch.manual_seed(0)
     victim = Victim(_adapter(make().eval()), 3)
     targets = torch.tensor([7, 0, 31])
@@ -454,7 +454,7 @@ def test_pairs_have_weights(make: Callable[[], nn.Module]) -> None:
 def test_injected_features_are_mapped_to_logits_of_the_targets(
     make: Callable[[], nn.Module],
 ) -> None:
-    """On each path, whole graph or part of it: logits and gradient of a full call, in order."""
+    """On the whole graph or a part of it: logits and gradient of a full call, in order."""
     torch.manual_seed(0)
     victim = Victim(_adapter(make().eval()), 3)
     targets = torch.tensor([7, 0, 31])
@@ -469,7 +469,7 @@ def test_injected_features_are_mapped_to_logits_of_the_targets(
 
 @pytest.mark.parametrize("make", [GCN, GIN])
 def test_a_hook_on_a_model_of_known_layers_is_part_of_it(make: type[GCN | GIN]) -> None:
-    """Here one that looks at all nodes; neither features nor links take a path around it."""
+    """The hook depends on all nodes, and is applied for features and links."""
     torch.manual_seed(0)
     module = make(8, 3, (16,)).eval()
     module.register_forward_hook(lambda module, args, out: 2 * out - out.mean(0))
@@ -488,7 +488,7 @@ def test_a_hook_on_a_model_of_known_layers_is_part_of_it(make: type[GCN | GIN]) 
 def test_a_model_of_known_reach_is_called_on_its_part_of_the_graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The nodes within two hops of two targets, and those injected nodes that are among them."""
+    """The nodes within two hops of two targets, including injected ones."""
     rows: list[int] = []
     forward = pyg.models.GCN.forward
 
@@ -509,7 +509,7 @@ def test_a_model_of_known_reach_is_called_on_its_part_of_the_graph(
 
 
 def test_the_same_seed_gives_the_same_victim_and_leaves_the_global_state() -> None:
-    """Training draws from the seed alone, and the user's own draws go on undisturbed."""
+    """Training uses the seed only, and does not disturb the user's random numbers."""
     torch.manual_seed(3)
     logits = []
     for _ in range(2):
@@ -535,7 +535,7 @@ class OwnFitWithValidation(EdgeIndex):
 
 
 def test_own_fit_gets_the_training_view_and_our_seed() -> None:
-    """It sees training nodes alone, and its draws are repeatable."""
+    """It gets training nodes only, and its random numbers are repeatable."""
     first, again, other = (build(OwnFit(), seed=s).module for s in (1, 1, 2))
     assert isinstance(first, OwnFit)
     assert first.seen.x.shape[0] == DATASET.train.numel()
@@ -551,7 +551,7 @@ def test_own_fit_gets_the_validation_view_where_it_declares_it() -> None:
 
 
 def test_own_fit_that_raises_is_shown_once() -> None:
-    """The message holds the user's line."""
+    """The message contains the user's line."""
 
     class Broken(EdgeIndex):
         def fit(self, data: Data) -> None:
@@ -563,7 +563,7 @@ def test_own_fit_that_raises_is_shown_once() -> None:
 
 
 def test_self_trained_is_trained_by_its_fit_and_is_the_victim() -> None:
-    """It gets both views and our seed; the module is used as a classifier, `encode` or not."""
+    """It gets both views and our seed; the module is a classifier even if it has `encode`."""
     seen: dict[str, int] = {}
 
     def trained(seed: int, *, encode: bool = False) -> Victim:
@@ -592,7 +592,7 @@ def test_self_trained_is_trained_by_its_fit_and_is_the_victim() -> None:
 
 
 def test_self_trained_wins_over_a_fit_of_the_module_and_takes_a_wrapped_one() -> None:
-    """The `fit` that it was given is the one that is called."""
+    """The `fit` of the wrapper is called."""
     seen: list[str] = []
 
     class Own(TorchAdjT):
@@ -606,7 +606,7 @@ def test_self_trained_wins_over_a_fit_of_the_module_and_takes_a_wrapped_one() ->
 
 
 def test_self_trained_without_a_function_is_refused() -> None:
-    """The message says what `fit` has to be."""
+    """The message says what `fit` must be."""
     with pytest.raises(
         ModelError, match=r"fit of grb_check.SelfTrained is a int; it must be a function"
     ):
@@ -614,7 +614,7 @@ def test_self_trained_without_a_function_is_refused() -> None:
 
 
 def test_self_trained_that_raises_is_an_error_of_its_own_training() -> None:
-    """As of a module with `fit`."""
+    """As for a module with `fit`."""
 
     def fit(data: Data) -> None:
         raise KeyError("lost")
@@ -624,13 +624,13 @@ def test_self_trained_that_raises_is_an_error_of_its_own_training() -> None:
 
 
 def test_self_trained_needs_a_factory() -> None:
-    """Each repeat trains a new one; what is trained already is `Trained`."""
+    """Each repeat trains a new one; a trained model is `Trained`."""
     with pytest.raises(UsageError, match=r"pass the factory that makes it.*grb_check\.Trained"):
         as_subject(SelfTrained(EdgeIndex(), lambda data: None))
 
 
 def test_trained_is_used_as_it_is_and_left_alone() -> None:
-    """Its outputs stay, and the user's own module is neither frozen nor changed."""
+    """Its outputs are the same, and the user's module is neither frozen nor changed."""
     module = EdgeIndex().eval()
     victim = build(Trained(module))
     assert torch.equal(victim(GRAPH.x, GRAPH.edge_index), module(GRAPH.x, GRAPH.edge_index))
@@ -638,7 +638,7 @@ def test_trained_is_used_as_it_is_and_left_alone() -> None:
 
 
 def test_trained_in_training_mode_is_named() -> None:
-    """It is put into evaluation mode, and its author is told."""
+    """It is set to evaluation mode, with a warning."""
     module = EdgeIndex()
     with pytest.warns(TrainingModeWarning, match="mypkg:build was passed in training mode"):
         victim = build(Trained(module))
@@ -680,7 +680,7 @@ class EncodeAndFit(WithEncode):
     ids=["Encoder", "Encoder with encode", "encode and fit", "wrapped"],
 )
 def test_encoders_get_a_probe(make: Callable[[], object]) -> None:
-    """Encoder and probe together give differentiable logits that are right more than by chance."""
+    """Encoder and probe return differentiable logits that are better than chance."""
     torch.manual_seed(0)
     victim = build(make())
     assert accuracy(victim) > 0.7
@@ -691,8 +691,8 @@ def test_encoders_get_a_probe(make: Callable[[], object]) -> None:
     assert not any(p.requires_grad for p in victim.module.parameters())
 
 
-def test_a_module_with_encode_alone_is_said_to_be_taken_as_an_encoder() -> None:
-    """A classifier with a helper of that name would never be trained: nobody should wonder why."""
+def test_a_module_with_encode_alone_is_an_encoder_with_a_warning() -> None:
+    """A classifier with a helper of that name would not be trained, so there is a warning."""
     torch.manual_seed(0)
     with pytest.warns(AssumedEncoderWarning, match=r"grb_check\.Encoder\(module\) to confirm"):
         victim = build(WithEncode())
@@ -700,7 +700,7 @@ def test_a_module_with_encode_alone_is_said_to_be_taken_as_an_encoder() -> None:
 
 
 def test_a_module_that_makes_its_layers_in_fit_is_checked_after_it() -> None:
-    """It cannot be called before."""
+    """It cannot be called before its training."""
 
     class Late(nn.Module):
         def fit(self, data: Data) -> None:
@@ -713,14 +713,14 @@ def test_a_module_that_makes_its_layers_in_fit_is_checked_after_it() -> None:
 
 
 def test_pretrain_is_called_once_with_the_training_view() -> None:
-    """Whatever it is, `Encoder(module, pretrain)` calls it before the probe is fitted."""
+    """`Encoder(module, pretrain)` calls it before the probe is fitted."""
     seen: list[int] = []
     build(Encoder(Embedder(), pretrain=lambda view: seen.append(view.x.shape[0])))
     assert seen == [DATASET.train.numel()]
 
 
-def test_wrap_settles_the_convention() -> None:
-    """Names that tell something else are overruled."""
+def test_wrap_sets_the_convention() -> None:
+    """It overrides the names of parameters."""
 
     class Misleading(Base):
         def forward(self, edge_index: Tensor, x: Tensor) -> Tensor:
@@ -734,7 +734,7 @@ def test_wrap_settles_the_convention() -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "x, edges", "x, x, edge_index", "x; adj"])
 def test_wrap_refuses_what_it_cannot_pass(text: str) -> None:
-    """The message lists the names there are."""
+    """The message lists the allowed names."""
     with pytest.raises(UsageError, match="give a list such as 'x, adj_t'"):
         wrap(EdgeIndex(), forward=text)
 
@@ -745,7 +745,7 @@ def test_wrap_refuses_what_it_cannot_pass(text: str) -> None:
     ids=["None", "number", "class", "function", "Trained number", "Encoder None"],
 )
 def test_anything_else_lists_what_may_be_returned(built: object) -> None:
-    """The message names the type got and every type allowed."""
+    """The message names the type and every allowed type."""
     with pytest.raises(ModelError) as caught:
         build(built)
     for allowed in ("torch.nn.Module", "Trained(module)", "Encoder(module)", "wrap(module"):
@@ -859,7 +859,7 @@ class OneGraphOnly(EdgeIndex):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_cannot_be_judged_is_an_error(make: Callable[[], nn.Module], said: str) -> None:
+def test_an_invalid_model_is_an_error(make: Callable[[], nn.Module], said: str) -> None:
     """The message names the model and what is wrong."""
     with pytest.raises(ModelError, match=said) as caught:
         build(make())
@@ -867,7 +867,7 @@ def test_what_cannot_be_judged_is_an_error(make: Callable[[], nn.Module], said: 
 
 
 def test_a_model_that_raises_shows_the_users_frames_once() -> None:
-    """Neither torch's frames nor ours are in the message."""
+    """The message contains neither torch's frames nor ours."""
     with pytest.raises(ModelError) as caught:
         build(Raises())
     text = str(caught.value)
@@ -877,7 +877,7 @@ def test_a_model_that_raises_shows_the_users_frames_once() -> None:
 
 
 def test_what_goes_wrong_on_the_attacked_graph_is_an_error_too() -> None:
-    """Later calls are checked as the first ones are."""
+    """Later calls are checked like the first."""
 
     class FailsOnIsolated(EdgeIndex):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -889,7 +889,7 @@ def test_what_goes_wrong_on_the_attacked_graph_is_an_error_too() -> None:
 
 
 def test_a_missing_gradient_is_named_when_it_is_needed() -> None:
-    """A finished model without a way back to the features can be evaluated, not differentiated."""
+    """A finished model without gradients can be evaluated, but not differentiated."""
     victim = build(Trained(Detached().eval()))
     assert victim(GRAPH.x, GRAPH.edge_index).shape == (DATASET.num_nodes, 3)
     with pytest.raises(GradientError, match="its logits have no gradient in its features"):
@@ -902,7 +902,7 @@ def test_a_missing_gradient_is_named_when_it_is_needed() -> None:
 
 
 def test_a_random_forward_is_named() -> None:
-    """Monte-Carlo dropout in evaluation mode is a warning, not taken for kept state."""
+    """Monte-Carlo dropout in evaluation mode is a warning, not an error about kept state."""
 
     class Noisy(EdgeIndex):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -912,8 +912,8 @@ def test_a_random_forward_is_named() -> None:
         build(Noisy())
 
 
-def test_a_counter_that_changes_the_answer_is_taken_for_randomness() -> None:
-    """Two calls on the same graph differ, and the warning says just that."""
+def test_a_counter_that_changes_the_output_counts_as_randomness() -> None:
+    """Two calls on the same graph differ, and the warning says so."""
 
     class Counts(EdgeIndex):
         calls = 0
@@ -927,7 +927,7 @@ def test_a_counter_that_changes_the_answer_is_taken_for_randomness() -> None:
 
 
 def test_a_finished_model_that_ignores_edges_is_named() -> None:
-    """An MLP, or a graph kept from training."""
+    """An MLP, or a cached graph."""
 
     class Mlp(Base):
         def forward(self, x: Tensor) -> Tensor:
@@ -942,8 +942,8 @@ def test_a_finished_model_that_ignores_edges_is_named() -> None:
         build(Trained(kept))
 
 
-def test_a_model_that_cannot_be_copied_is_still_judged() -> None:
-    """It is used itself, and the check that needs a copy says that it was not made."""
+def test_a_model_that_cannot_be_copied_is_still_used() -> None:
+    """It is used itself, and a warning says that one check was skipped."""
     module = EdgeIndex().eval()
     module.lock = threading.Lock()  # type: ignore[assignment]
     with pytest.warns(StateUncheckedWarning, match="cannot be copied"):

@@ -1,4 +1,4 @@
-"""What versions of models and of the training stand for: they are on disk instead of it."""
+"""Versions of models and of the training, which names on disk contain, match their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grb_check.training import nodes
 from grb_check.training.adversarial import JUDGING_STEPS, AdversarialSettings, fgsm_of
 from grb_check.training.nodes import TrainingSettings
 
-# Rows never change: whoever changes what a version stands for raises it and adds a row.
+# Never change a row: raise the version and add one.
 TRAINING: Final = {1: "6012d20279038e59"}
 TABLES: Final = {
     "models/paper_figures/models": "e7c77a89cc880802",
@@ -32,7 +32,7 @@ def digest(content: str) -> str:
 
 
 def test_the_version_of_the_training_stands_for_its_settings() -> None:
-    """Of both trainings: what is not said there a model is trained with."""
+    """The defaults of plain and adversarial training are part of the version."""
     told = [asdict(TrainingSettings()), asdict(AdversarialSettings()), JUDGING_STEPS]
     assert digest(json.dumps(told)) == TRAINING.get(nodes.PROTOCOL), (
         "default settings of a training have changed: raise nodes.PROTOCOL and add a row"
@@ -41,7 +41,7 @@ def test_the_version_of_the_training_stands_for_its_settings() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_versions_of_models_stand_for_their_hyper_parameters(name: str) -> None:
-    """Tables of papers do not change; where ours did, models of that row are other models."""
+    """If a table changes, the versions of its models must be raised."""
     content = json.loads(files("grb_check").joinpath(f"{name}.json").read_text("utf-8"))
     figures = {key: value for key, value in content.items() if key not in ("notes", "source")}
     assert digest(json.dumps(figures, sort_keys=True)) == TABLES[name], (
@@ -50,7 +50,7 @@ def test_versions_of_models_stand_for_their_hyper_parameters(name: str) -> None:
 
 
 def test_adversarially_trained_models_are_of_this_version_of_the_attack() -> None:
-    """Where it has another, theirs are raised with it."""
+    """If FGSM gets another version, the versions of these models must be raised."""
     attack = fgsm_of(AdversarialSettings(step_size=0.1), (0.0, 1.0))
     assert (describe(attack) or "").startswith("injection/fgsm v2 ("), (
         "raise the `version` of every model that is trained under attack in zoo.py"
@@ -58,7 +58,7 @@ def test_adversarially_trained_models_are_of_this_version_of_the_attack() -> Non
 
 
 def test_names_on_disk_are_of_one_model_each() -> None:
-    """Reference models and contrastive ones share the table of names."""
+    """Reference and contrastive models share one set of names."""
     names = [each.described for each in (*ZOO.values(), *CONTRASTIVE)]
     assert len(set(names)) == len(names)
     assert all(each.version >= 1 for each in (*ZOO.values(), *CONTRASTIVE))

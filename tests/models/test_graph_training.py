@@ -1,4 +1,4 @@
-"""Mini-batches of graphs hold what PyG's own would; the loops train, choose and refuse."""
+"""Mini-batches of graphs equal PyG's; the training loops and their errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Linear(nn.Module):
 @settings(deadline=None, max_examples=15)
 @given(data=graph_batches(), seed=st.integers(0, 99))
 def test_picked_graphs_are_those_of_a_batch_of_them(data: Batch, seed: int) -> None:
-    """In any order and choice, as `Batch.from_data_list` joins them; also of shuffled edges."""
+    """For any selection and order, as `Batch.from_data_list` joins them; edges may be unsorted."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randperm(data.num_graphs, generator=generator)[: 1 + seed % data.num_graphs]
     expected = Batch.from_data_list([data[each] for each in ids.tolist()])
@@ -52,7 +52,7 @@ def test_picked_graphs_are_those_of_a_batch_of_them(data: Batch, seed: int) -> N
 @settings(deadline=None, max_examples=15)
 @given(data=graph_batches(), size=st.integers(1, 7), seed=st.integers(0, 9))
 def test_mini_batches_hold_every_graph_once(data: Batch, size: int, seed: int) -> None:
-    """Of at most the wanted size, in an order from the global state."""
+    """With at most the given size, shuffled by the global generator."""
     graphs = graphs_of(data)
     marked = Graphs(**{**graphs.__dict__, "y": torch.arange(graphs.count)})
     torch.manual_seed(seed)
@@ -67,12 +67,12 @@ def test_mini_batches_hold_every_graph_once(data: Batch, size: int, seed: int) -
 
 
 def test_no_mini_batch_is_left_with_a_single_graph() -> None:
-    """65 graphs make 33 and 32, not 64 and 1, which batch normalisation could not bear."""
+    """65 graphs are split into 33 and 32, not 64 and 1, for which batch normalisation fails."""
     assert [part.numel() for part in parts_of(torch.arange(65), 64)] == [33, 32]
 
 
 def test_the_most_accurate_epoch_stays() -> None:
-    """With validation graphs; here those whose classes are the other way round."""
+    """Chosen on validation graphs; here they have swapped classes."""
     torch.manual_seed(0)
     data = rings_and_triangles(8)
     others = data.clone()
@@ -87,7 +87,7 @@ def test_the_most_accurate_epoch_stays() -> None:
 
 
 def test_training_is_the_seeds() -> None:
-    """What is drawn comes from the global state, and from it alone."""
+    """All randomness is from the global generator."""
     data = rings_and_triangles(10)
     states = []
     for seed in (3, 3, 4):
@@ -100,7 +100,7 @@ def test_training_is_the_seeds() -> None:
 
 
 def test_a_loss_is_descended_on() -> None:
-    """Means of epochs go down; each graph counts once in them."""
+    """The mean loss of epochs falls; each graph counts once in it."""
     torch.manual_seed(0)
     module = nn.Linear(3, 1)
 
@@ -114,7 +114,7 @@ def test_a_loss_is_descended_on() -> None:
 
 
 def test_a_step_moves_what_the_optimizer_has() -> None:
-    """And leaves no gradient on what it has not."""
+    """Other parameters get no gradient."""
     mine, others = nn.Linear(2, 1), nn.Linear(2, 1)
     before = mine.weight.detach().clone()
     x = torch.ones(3, 2)
@@ -124,7 +124,7 @@ def test_a_step_moves_what_the_optimizer_has() -> None:
 
 
 def test_a_loss_that_is_not_finite_is_an_error() -> None:
-    """Before anything moves."""
+    """Before any parameter changes."""
     module = nn.Linear(1, 1)
     optimizer = torch.optim.Adam(module.parameters())
     with pytest.raises(ModelError, match="loss is inf"):
@@ -132,14 +132,14 @@ def test_a_loss_that_is_not_finite_is_an_error() -> None:
 
 
 def test_what_is_no_batch_is_refused() -> None:
-    """A single graph, as of the node task, names what is missing."""
+    """For a single graph the message names the missing field."""
     data = Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([0]))
     with pytest.raises(DataError, match="no tensor batch"):
         graphs_of(data)
 
 
 def test_one_graph_is_too_few() -> None:
-    """Nothing could be told apart."""
+    """There would be nothing to compare it with."""
     with pytest.raises(DataError, match="1 graphs"):
         graphs_of(Batch.from_data_list([rings_and_triangles(1)[0]]))
 

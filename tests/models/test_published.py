@@ -1,4 +1,4 @@
-"""Settings of the models for sets of graphs: what the table prints, and what it is read as."""
+"""Published settings of the models for sets of graphs, and how the table is read."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ MODELS: tuple[GraphModel, ...] = ("GCN", "GIN", "InfoGraph", "GraphCL", "AD-GCL"
 def test_large_widths_are_those_of_all_layers_together(
     printed: int, layers: int, expected: int
 ) -> None:
-    """InfoGraph's 256 are 8 layers of 32, side by side."""
+    """InfoGraph's 256 are 8 layers of 32 columns."""
     assert width_of_layers(printed, layers) == expected
 
 
 @pytest.mark.parametrize("dataset", ["mutag", "synthetic-molecules", ""])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_dataset_without_a_row_has_that_of_proteins(model: GraphModel, dataset: str) -> None:
-    """The table has rows for three; where it has few epochs, a small set has more of them."""
+    """With more epochs if the printed number is small."""
     row, own = graph_settings(model, "proteins"), graph_settings(model, dataset)
     more = {"GIN": 40, "GraphCL": 40}.get(model, row.epochs)
     assert own == dataclasses.replace(row, epochs=more)
 
 
 def test_a_row_of_the_table() -> None:
-    """AD-GCL, the only one without blanks; graphs go through 64 at a time."""
+    """AD-GCL, the only model without blanks, and the GCN."""
     row = graph_settings("AD-GCL", "dd")
     assert (row.lr, row.layers, row.width, row.dropout, row.patience) == (0.01, 5, 32, 0.5, 20)
     assert row.batch_size == 64

@@ -42,9 +42,9 @@ def built(name: str, dataset: str = "", size: tuple[int, int] | None = None) -> 
 
 
 PRINTED = [name for name in FACTORIES if ZOO[name].title in PUBLISHED["grb-cora"]]
-FACTORY = ["num_features", "num_classes", "dataset"]  # parameters of one
+FACTORY = ["num_features", "num_classes", "dataset"]  # its parameters
 
-# Every factory, and variants that none of them makes, for (features, classes).
+# Every factory, and variants that no factory makes, for (features, classes).
 KINDS: dict[str, Callable[[int, int], nn.Module]] = {
     **{name: lambda d, c, name=name: built(name, size=(d, c)) for name in FACTORIES},
     "GAT, one output head": lambda d, c: GAT(d, c, (4, 3), num_heads=2, output_heads=1),
@@ -91,13 +91,13 @@ def test_is_found_by_name_title_and_target(name: str) -> None:
 
 
 def test_an_unknown_model_is_an_error_with_the_nearest() -> None:
-    """And with all that there are."""
+    """The message also lists all models."""
     with pytest.raises(UsageError, match=r"unknown reference model 'gatln'.*mean 'gat_ln'.*sgcn"):
         entry("gatln")
 
 
 def left_out(title: str, row: dict) -> int:
-    """Parameters that GRB counts and ours do without: docstrings of the modules say why."""
+    """Parameters that GRB counts and our model lacks, see the docstrings of the modules."""
     sizes = row[title]["hidden_sizes"]
     if title.startswith("GIN"):
         return len(sizes)  # eps
@@ -109,7 +109,7 @@ def left_out(title: str, row: dict) -> int:
 @pytest.mark.parametrize("dataset", PUBLISHED)
 @pytest.mark.parametrize("name", PRINTED)
 def test_has_the_published_number_of_parameters(name: str, dataset: str) -> None:
-    """GRB, Tables 6 to 10; a model that a table has not is that of grb-cora."""
+    """GRB, Tables 6 to 10; that of grb-cora for models that a table lacks."""
     title = ZOO[name].title
     home = dataset if title in PUBLISHED[dataset] else "grb-cora"
     row = PUBLISHED[home]
@@ -121,7 +121,7 @@ def test_has_the_published_number_of_parameters(name: str, dataset: str) -> None
 
 @pytest.mark.parametrize("name", [name for name in ZOO if name.endswith("_ln")])
 def test_layer_norm_makes_logits_blind_to_scale_and_shift_of_a_row(name: str) -> None:
-    """LN on the input; the model without it sees them."""
+    """LN on the input; without it the logits change."""
     edge_index = torch.tensor([[0, 1], [1, 0]])
     x = torch.randn(3, 302)
     model, plain = (built(each).eval() for each in (name, name.removesuffix("_ln")))
@@ -145,7 +145,7 @@ def test_layer_norm_makes_logits_blind_to_scale_and_shift_of_a_row(name: str) ->
 def test_layer_norm_is_on_the_input_and_before_the_inner_layers(
     name: str, widths: list[int]
 ) -> None:
-    """As the published numbers of parameters tell; APPNP's last linear layer has one too."""
+    """As the published numbers of parameters show; also before APPNP's last linear layer."""
     norms = [part for part in built(name).modules() if isinstance(part, nn.LayerNorm)]
     assert sorted(norm.normalized_shape[0] for norm in norms) == sorted(widths)
 
@@ -154,7 +154,7 @@ def test_layer_norm_is_on_the_input_and_before_the_inner_layers(
 @settings(deadline=None, max_examples=12)
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_any_graph_has_finite_logits_and_gradients(kind: str, graph: Data, seed: int) -> None:
-    """One node, isolated nodes and no edges among them; the same on every call."""
+    """Including a single node, isolated nodes and no edges; every call gives the same."""
     torch.manual_seed(seed)
     model = KINDS[kind](graph.num_features, 3).eval()
     x = graph.x.clone().requires_grad_()
@@ -170,7 +170,7 @@ def test_any_graph_has_finite_logits_and_gradients(kind: str, graph: Data, seed:
         torch.testing.assert_close(prepared(graph.x), logits.detach())
 
 
-# The guards' gate has the gradient of a sigmoid in the place of that of a step.
+# The guards' gate uses the sigmoid's gradient in place of that of a step.
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "guard" not in kind])
 def test_gradients_of_features_are_right(kind: str) -> None:
     """Against finite differences in float64."""
@@ -184,8 +184,8 @@ def test_gradients_of_features_are_right(kind: str) -> None:
 @pytest.mark.parametrize("kind", WEIGHTED)
 @settings(deadline=None, max_examples=12)
 @given(graph=graphs(), seed=st.integers(0, 99))
-def test_a_weight_of_zero_is_no_edge(kind: str, graph: Data, seed: int) -> None:
-    """And one of 1 an edge."""
+def test_a_weight_of_zero_removes_an_edge(kind: str, graph: Data, seed: int) -> None:
+    """A weight of 1 keeps it."""
     torch.manual_seed(seed)
     model = KINDS[kind](graph.num_features, 2).eval()
     source, target = graph.edge_index
@@ -197,7 +197,7 @@ def test_a_weight_of_zero_is_no_edge(kind: str, graph: Data, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", WEIGHTED)
 def test_weights_have_a_finite_gradient(kind: str) -> None:
-    """At weights of 0 too; of five small random models some do not have dead layers."""
+    """At weights of 0 too; of five random models some have no dead layers."""
     edge_index = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
     weight = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.5, 0.5], requires_grad=True)
     gradients = []
@@ -211,7 +211,7 @@ def test_weights_have_a_finite_gradient(kind: str) -> None:
 
 
 def test_an_sgcn_needs_a_place_for_its_convolutions() -> None:
-    """One hidden size would leave none."""
+    """With one hidden size there would be none."""
     with pytest.raises(UsageError, match="at least two"):
         SGCN(3, 2, (4,))
 

@@ -1,4 +1,4 @@
-"""Encoders with a linear probe on real graphs: a set of them, and Cora with its public split."""
+"""Encoders with a linear probe on real data: a set of graphs, and Cora's public split."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def seen(data):
 
 
 def run(folder: Path, data: Path, *args: str) -> dict[str, Any]:
-    """Outcomes by attack of a run that passes."""
+    """The outcomes of a passing run, by attack."""
     command = [sys.executable, "-m", "pytest", "--grb-only", "-q", "--grb-repeats=1"]
     limits = ["--grb-max-drop=1", "--grb-min-clean=0", "--grb-json=run.json"]
     done = subprocess.run(
@@ -58,7 +58,7 @@ def run(folder: Path, data: Path, *args: str) -> dict[str, Any]:
 
 
 def test_an_encoder_of_mutag_falls_to_one_edge_a_graph(tmp_path: Path, real_data: Path) -> None:
-    """InfoGraph, its probe, and each molecule's own budget."""
+    """InfoGraph with its probe; each molecule has its own budget."""
     found = run(
         tmp_path,
         real_data,
@@ -75,7 +75,7 @@ def test_an_encoder_of_mutag_falls_to_one_edge_a_graph(tmp_path: Path, real_data
 
 
 def test_the_paper_s_suite_probes_an_encoder_on_cora(tmp_path: Path, real_data: Path) -> None:
-    """Learned on the whole graph, attacked on the public split's test nodes."""
+    """Trained on the whole graph, attacked on the public split's test nodes."""
     (tmp_path / "enc.py").write_text(ENCODER)
     found = run(
         tmp_path,

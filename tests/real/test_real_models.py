@@ -14,7 +14,7 @@ pytestmark = pytest.mark.real
 
 
 def test_a_gin_learns_cora(real_data: Path) -> None:
-    """The harness's training brings it to the accuracy that GINs have there, 82 to 83 %."""
+    """With the harness's training it reaches the usual accuracy of GINs there, 82 to 83 %."""
     dataset = datasets.load(datasets.find(str(real_data / "grb-format" / "planetoid-cora")))
     victim = surrogate(dataset, kind="gin", seed=0, device=torch.device("cpu"))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Adversarial training: what it does to a model, what its attacks may do, what it refuses."""
+"""Adversarial training: its effect, the budget of its attacks, and its errors."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def state(module: nn.Module) -> Tensor:
 
 
 def test_it_withstands_what_a_plainly_trained_model_does_not() -> None:
-    """White-box FGSM on the test nodes takes less from it, and clean accuracy stays."""
+    """Its drop under white-box FGSM on the test nodes is smaller; clean accuracy stays."""
     threat = Threat(
         scenario="injection",
         targets=DATASET.test["full"],
@@ -124,7 +124,7 @@ def _fit(module: nn.Module, chosen: AdversarialSettings) -> Callable[..., object
     ids=["GCN", "data", "wrapped adj_t", "GIN"],
 )
 def test_a_model_of_any_convention_is_trained(make: Callable[[], nn.Module], forward: str) -> None:
-    """In place; it comes back in evaluation mode, finite, with its parameters trainable."""
+    """In place; it ends in evaluation mode, finite, with trainable parameters."""
     torch.manual_seed(0)
     module = make()
     before = state(module)
@@ -139,7 +139,7 @@ def test_a_model_of_any_convention_is_trained(make: Callable[[], nn.Module], for
 
 
 def test_the_seed_alone_decides() -> None:
-    """The state of the global generators does not, nor is it changed."""
+    """The state of the global generators has no effect and is not changed."""
     found = []
     for seed, noise in ((1, 0), (1, 99), (2, 0)):
         module = fresh()
@@ -153,7 +153,7 @@ def test_the_seed_alone_decides() -> None:
 
 
 def test_without_a_seed_the_global_state_decides() -> None:
-    """As the harness needs it, which seeds that for each repeat."""
+    """The harness seeds it for each repeat."""
     found = []
     for noise in (5, 5, 6):
         module = fresh()
@@ -165,7 +165,7 @@ def test_without_a_seed_the_global_state_decides() -> None:
 
 
 def test_the_graphs_stay_as_they_are() -> None:
-    """Neither view is written to."""
+    """Neither view is changed."""
     data, validation = VIEW.clone(), VALIDATION.clone()
     adversarial_training(fresh(), data, validation, settings=SHORT, seed=0)
     for given_view, kept in ((data, VIEW), (validation, VALIDATION)):
@@ -173,7 +173,7 @@ def test_the_graphs_stay_as_they_are() -> None:
 
 
 def test_only_training_nodes_teach() -> None:
-    """Labels of other nodes of a whole graph do not matter; its val_mask chooses the state."""
+    """Labels of other nodes do not matter; the graph's val_mask chooses the state."""
     graph = DATASET.graph.clone()
     for mask, nodes in (("train_mask", DATASET.train), ("val_mask", DATASET.val)):
         graph[mask] = torch.zeros(DATASET.num_nodes, dtype=torch.bool)
@@ -191,7 +191,7 @@ def test_only_training_nodes_teach() -> None:
 def test_every_iteration_attacks_anew_with_a_growing_budget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each attack sees a frozen model in evaluation mode, other links, and one more share."""
+    """Each attack gets a frozen model in evaluation mode, new links and a larger budget."""
     seen: list[Perturbation] = []
     own = InjectionFgsm.perturb
 
@@ -229,7 +229,7 @@ def test_the_attacks_of_training_keep_their_budget(
     steps: int,
     limits: tuple[float, float] | None,
 ) -> None:
-    """Whatever the graph and the settings, the referee accepts what they do."""
+    """For any graph and settings the referee accepts their perturbations."""
     graph = data.draw(graphs())
     columns = int(graph.y.max()) + 1
     chosen = AdversarialSettings(
@@ -251,7 +251,7 @@ def test_the_attacks_of_training_keep_their_budget(
     ("count", "nodes", "edges"), [(1608, 60, 20), (804, 30, 20), (10, 1, 10), (139_779, 874, 119)]
 )
 def test_the_budget_scales_with_the_training_nodes(count: int, nodes: int, edges: int) -> None:
-    """60 x 20 for grb-cora's 1,608; larger graphs get fewer nodes each, with more edges."""
+    """60 x 20 for grb-cora's 1,608; larger graphs get relatively fewer nodes with more edges."""
     view = Data(x=torch.tensor([[-1.0], [2.0]]), edge_index=torch.zeros((2, 0), dtype=torch.int64))
     threat = threat_to(view, torch.arange(count), AdversarialSettings())
     assert (threat.injected_nodes, threat.edges_per_injected_node) == (nodes, edges)
@@ -269,7 +269,7 @@ def test_the_steps_together_reach_the_farther_limit(
 
 
 def test_grbs_datasets_have_the_published_row() -> None:
-    """Table 5 to the letter in `paper_settings`; its edges and range also in what is used."""
+    """`paper_settings` is Table 5 exactly; `settings_for` has its edges and feature range."""
     paper, used = paper_settings("grb-flickr"), settings_for("grb-flickr", 500, lr=0.005)
     assert (paper.injected_nodes, paper.edges_per_injected_node) == (200, 100)
     assert (paper.steps, paper.step_size, paper.feature_range) == (10, 0.01, (-0.47, 0.99))
@@ -312,7 +312,7 @@ def _with(**changed: object) -> Data:
     ],
 )
 def test_data_that_is_no_labelled_graph_is_refused(data: Any, message: str) -> None:
-    """Before anything is trained, with what is wrong about it."""
+    """Before any training; the message says what is wrong."""
     module = fresh()
     before = state(module)
     with pytest.raises(DataError, match=message):
@@ -321,7 +321,7 @@ def test_data_that_is_no_labelled_graph_is_refused(data: Any, message: str) -> N
 
 
 def test_labels_of_nodes_that_do_not_count_are_not_looked_at() -> None:
-    """-1 is what many data sets have there."""
+    """Many data sets have -1 there."""
     half = torch.arange(60) < 30
     data = _with(train_mask=half, y=torch.where(half, VIEW.y, -1))
     adversarial_training(fresh(), data, settings=SHORT)
@@ -335,7 +335,7 @@ def test_other_arguments_out_of_range_are_refused(wrong: dict[str, Any]) -> None
 
 
 def test_lazy_layers_start_from_the_seed() -> None:
-    """Or every repeat would begin with the same weights."""
+    """Otherwise every repeat would start from the same weights."""
     modules = [Lazy() for _ in range(3)]
     for module, seed in zip(modules, (0, 1, 0), strict=True):
         check_views(adapter_of(module), VIEW, VALIDATION, seed=seed)
@@ -386,7 +386,7 @@ class NoGradient(nn.Module):
 def test_models_that_cannot_be_trained_so_are_refused(
     module: Any, kind: type[GrbCheckError], message: str
 ) -> None:
-    """Before any training: the message says what is wrong, and a module stays as it is."""
+    """Before any training; the message says what is wrong, and the module is not changed."""
     before = _all_of(module)
     with pytest.raises(kind, match=message):
         adversarial_training(module, VIEW, VALIDATION, settings=SHORT)

@@ -1,4 +1,4 @@
-"""The training loop: what it sees, when it stops, what it leaves."""
+"""The training loop: its views, when it stops, and the state that it keeps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST_VERSION = 10.422819620510168  # see the test
 
 
 class Recorder(nn.Module):
-    """A convolution that notes how many nodes it is shown, and with a gradient or not."""
+    """A convolution that records the number of nodes of each call, and whether it is training."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def _accuracy(module: nn.Module) -> float:
 
 
 def test_gradients_see_training_nodes_alone_and_nothing_sees_test_nodes() -> None:
-    """In training mode the training view; in evaluation mode the validation view."""
+    """The training view in training mode, the validation view in evaluation mode."""
     module = Recorder()
     run(module, TrainingSettings(max_epochs=3))
     train_nodes, val_nodes = DATASET.train.numel(), DATASET.val.numel()
@@ -69,7 +69,7 @@ def test_gradients_see_training_nodes_alone_and_nothing_sees_test_nodes() -> Non
 
 
 def test_test_labels_and_features_do_not_matter() -> None:
-    """Scrambled test nodes give the very same model."""
+    """Scrambled test nodes give the same model to the bit."""
     graph = DATASET.graph.clone()
     test = DATASET.test["full"]
     graph.x[test], graph.y[test] = 9.0, 0
@@ -93,18 +93,18 @@ def test_the_best_epoch_is_restored() -> None:
 
 
 def test_training_stops_when_patience_is_spent() -> None:
-    """A model that never gets better is left after its first epoch plus the patience."""
+    """A model that never improves is trained for one epoch plus the patience."""
     done = run(GCN(8, 3, (4,)), TrainingSettings(lr=0.0, patience=7))
     assert (done.epochs, done.best_epoch) == (8, 1)
 
 
 def test_training_ends_after_the_last_epoch() -> None:
-    """However much better it gets."""
+    """Even if it is still improving."""
     assert run(GCN(8, 3, (4,)), TrainingSettings(max_epochs=4)).epochs == 4
 
 
 def test_the_seed_alone_decides() -> None:
-    """Dropout draws from the seed; the global state before does not matter, nor does it change."""
+    """Dropout uses the seed; the global state has no effect and is not changed."""
     results = []
     for seed, noise in ((1, 0), (1, 99), (2, 0)):
         torch.manual_seed(0)
@@ -119,7 +119,7 @@ def test_the_seed_alone_decides() -> None:
 
 
 def test_frozen_parameters_stay() -> None:
-    """What a user froze, the harness does not train."""
+    """The harness does not train parameters that the user froze."""
     module = GCN(8, 3, (4,))
     first = module.layers[0]
     first.requires_grad_(False)
@@ -138,7 +138,7 @@ def _largest_change(settings: TrainingSettings) -> float:
 
 
 def test_the_learning_rate_warms_up() -> None:
-    """Adam's first step is the learning rate in length: here a twentieth of it."""
+    """Adam's first step has the length of the learning rate: here a twentieth of it."""
     change = _largest_change(TrainingSettings(max_epochs=1, lr=0.01, warmup_epochs=20))
     assert change == pytest.approx(0.01 / 20, rel=1e-2)
     change = _largest_change(TrainingSettings(max_epochs=1, lr=0.01, warmup_epochs=1))
@@ -146,7 +146,7 @@ def test_the_learning_rate_warms_up() -> None:
 
 
 def test_gradients_are_clipped() -> None:
-    """A limit far under the constant in Adam's denominator leaves hardly any step."""
+    """With a limit far below the constant in Adam's denominator, steps are tiny."""
     tiny = TrainingSettings(max_epochs=1, warmup_epochs=1, max_gradient_norm=1e-12)
     assert _largest_change(tiny) < 1e-5
 
@@ -166,14 +166,14 @@ def test_a_loss_that_is_not_finite_is_an_error() -> None:
 
 
 def test_no_validation_nodes_is_an_error() -> None:
-    """Early stopping has nothing to go by."""
+    """Early stopping needs them."""
     empty = replace(DATASET, val=torch.empty(0, dtype=torch.int64))
     with pytest.raises(DataError, match="communities has no validation nodes"):
         run(GCN(8, 3), TrainingSettings(), dataset=empty)
 
 
 def test_fit_with_trains_as_the_harness_does() -> None:
-    """With the same seed and settings it makes the very same model of the same views."""
+    """The same seed, settings and views give the same model to the bit."""
     settings = TrainingSettings(max_epochs=5, lr=0.03)
     torch.manual_seed(0)
     module = GCN(8, 3, (6,))
@@ -189,7 +189,7 @@ def test_fit_with_trains_as_the_harness_does() -> None:
 
 
 def test_fit_with_goes_by_the_training_loss_where_there_is_no_validation() -> None:
-    """It learns, and the best epoch is that of the lowest loss."""
+    """The model learns, and the best epoch is that of the lowest loss."""
     torch.manual_seed(0)
     module = GCN(8, 3, (16,), dropout=0.0)
     done = fit_with(module, TrainingSettings(max_epochs=30, warmup_epochs=1))(
@@ -205,7 +205,7 @@ def test_fit_with_goes_by_the_training_loss_where_there_is_no_validation() -> No
     [(3, 1, [3]), (8, 1, [4, 8]), (9, 1, [4, 8, 9]), (9, 5, [8, 9]), (9, 20, [9])],
 )
 def test_the_last_epoch_is_always_measured(epochs: int, first: int, measured: list[int]) -> None:
-    """However many epochs lie between two measurements, or before the first."""
+    """For any interval between measurements, and any first one."""
     module, seen = Recorder(), []
     adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
     loss_of = loss_on(adapter, training_view(DATASET), 3)
@@ -229,7 +229,7 @@ def test_the_last_epoch_is_always_measured(epochs: int, first: int, measured: li
 
 
 def test_a_mask_that_holds_all_nodes_changes_nothing() -> None:
-    """Views with `train_mask`, without it, and the nodes of a larger graph under it."""
+    """A view without `train_mask`, one whose mask holds all nodes, and a masked larger graph."""
     view = training_view(DATASET)
     bare = Data(x=view.x, edge_index=view.edge_index, y=view.y)
     half = view.clone()
@@ -246,9 +246,9 @@ def test_a_mask_that_holds_all_nodes_changes_nothing() -> None:
 
 
 def test_training_gives_what_it_always_gave() -> None:
-    """Stored surrogates are found by their recipe: the loop may not come to give another model.
+    """Stored surrogates are found by their recipe, so the loop must keep giving the same model.
 
-    The sum of squares of the parameters, as of the first version of the loop; rounding differs
+    The sum of squares of the parameters is that of the first version of the loop; rounding differs
     between builds of torch.
     """
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The linear probe: an optimum, deterministic, and the encoder untouched."""
+"""The linear probe is optimal and deterministic, and leaves the encoder unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _loss(
 @settings(deadline=None, max_examples=30)
 @given(seed=st.integers(0, 999), size=st.integers(1, 4))
 def test_no_step_makes_the_objective_smaller(seed: int, size: int) -> None:
-    """The objective is convex, so a point that no small step improves is the optimum."""
+    """The objective is convex, so a point that no small step improves is optimal."""
     x, y = _sample(seed, size)
     weight, bias = fit_logistic_regression(x, y, 3, 1.0)
     mean, deviation = x.mean(axis=0), x.std(axis=0)
@@ -57,7 +57,7 @@ def test_no_step_makes_the_objective_smaller(seed: int, size: int) -> None:
 def test_predictions_do_not_depend_on_scale_and_origin(
     seed: int, scale: float, shift: float
 ) -> None:
-    """Embeddings are standardised, and the fit is folded back onto them as they are."""
+    """Embeddings are standardised, and the fit is converted to the original ones."""
     x, y = _sample(seed, 3)
     weight, bias = fit_logistic_regression(x, y, 3, 1.0)
     moved = x * scale + shift
@@ -88,7 +88,7 @@ class Linear(nn.Module):
 
 
 def test_the_encoder_is_unchanged_and_the_probe_repeats() -> None:
-    """Parameters and buffers are the very same after it, and so is a second probe."""
+    """Parameters and buffers are not changed, and a second probe is the same."""
     module = Linear()
     before = {name: value.clone() for name, value in module.state_dict().items()}
     first, second = (probe(Adapter(module, "m", PLAIN), DATASET, device=CPU) for _ in range(2))
@@ -112,7 +112,7 @@ def test_the_probe_separates_what_can_be_separated() -> None:
 
 
 def test_an_encoder_that_changes_when_called_is_an_error() -> None:
-    """Batch statistics that go on running are no frozen encoder."""
+    """An encoder that updates batch statistics is not frozen."""
 
     class Restless(Linear):
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def test_an_encoder_that_changes_when_called_is_an_error() -> None:
 
 
 class Remembering(nn.Module):
-    """An encoder that counts its calls in a buffer which no state dict holds."""
+    """An encoder that counts its calls in a buffer outside the state dict."""
 
     calls: Tensor
 
@@ -138,7 +138,7 @@ class Remembering(nn.Module):
 
 
 def test_a_buffer_outside_of_the_state_dict_must_not_change_either() -> None:
-    """Not all that an encoder remembers is in its state dict."""
+    """The check includes buffers outside the state dict."""
     with pytest.raises(ModelError, match="calling the encoder changed calls"):
         probe(Adapter(Remembering(), "m", PLAIN), DATASET, device=CPU)
 
@@ -146,7 +146,7 @@ def test_a_buffer_outside_of_the_state_dict_must_not_change_either() -> None:
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 999))
 def test_no_other_strength_is_better_on_what_was_held_out(seed: int) -> None:
-    """The penalty is the one with the highest accuracy there, of equals the strongest."""
+    """The penalty has the highest held-out accuracy, ties broken by the strongest."""
     x, y = _sample(seed, 6)
     fitted, held_out = (x[:12], y[:12]), (x[12:], y[12:])
     weight, bias = chosen_probe(fitted, held_out, 3)
@@ -161,7 +161,7 @@ def test_no_other_strength_is_better_on_what_was_held_out(seed: int) -> None:
 
 
 def test_without_validation_nodes_the_strength_is_one() -> None:
-    """There is nothing to choose by."""
+    """There is no data to choose it by."""
     x, y = _sample(3, 2)
     weight, _ = chosen_probe((x, y), (x[:0], y[:0]), 3)
     np.testing.assert_array_equal(weight, fit_logistic_regression(x, y, 3, 1.0)[0])

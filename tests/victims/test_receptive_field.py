@@ -1,4 +1,4 @@
-"""The part of a graph that some logits depend on."""
+"""The part of a graph on which some logits depend."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _chain(length: int) -> Tensor:
 def test_logits_on_the_part_are_those_on_the_whole(
     kind: type[nn.Module], layers: int, norm: str | None, seed: int
 ) -> None:
-    """On a chain with shortcuts, for each model that is taken to be certain.
+    """On a chain with shortcuts, for each model with a known receptive field.
 
-    Four hops from two targets are 18 nodes, and up to 7 more for each shortcut: always a part.
+    Four hops from two targets reach 18 nodes, and up to 7 more for each shortcut: never all.
     """
     torch.manual_seed(seed)
     extra = torch.randint(200, (2, 12))
@@ -53,7 +53,7 @@ def test_logits_on_the_part_are_those_on_the_whole(
 
 
 def test_a_part_is_smaller_than_the_graph() -> None:
-    """A chain: four hops reach four nodes; a part that is nearly everything is none."""
+    """On a chain four hops reach four nodes; a part with nearly all nodes is not used."""
     nodes, edges, places = receptive_part(torch.tensor([0]), 4, _chain(50), 50) or ()
     assert nodes.tolist() == [0, 1, 2, 3, 4]
     assert edges.shape == (2, 8)

@@ -105,7 +105,7 @@ def test_edges_are_kept_in_both_directions_or_in_none() -> None:
 
 
 def test_edges_are_dropped_as_often_as_their_probabilities_say() -> None:
-    """The deviation of each count is below 16; five of them are allowed."""
+    """The standard deviation of each count is below 16; five of them are allowed."""
     torch.manual_seed(0)
     probabilities = torch.linspace(0, 0.7, EDGES.shape[1])
     forth = EDGES[0] < EDGES[1]

@@ -1,4 +1,4 @@
-"""The contrastive encoders for one graph and the GCN beside them, as victims."""
+"""The contrastive encoders for one graph, and the supervised GCN, as victims."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def victim_of(pretrain: Pretrain, seed: int = 0) -> Victim:
 
 
 def right(victim: Victim) -> float:
-    """Share of the test nodes."""
+    """Accuracy on the test nodes."""
     nodes = DATASET.test["full"]
     logits = victim(DATASET.graph.x, DATASET.graph.edge_index)
     return float((logits.argmax(1) == DATASET.graph.y)[nodes].float().mean())
@@ -100,7 +100,7 @@ def test_the_short_way_through_the_encoder_gives_its_embeddings() -> None:
 
 @each_pretraining
 def test_a_probe_behind_a_pretrained_encoder_classifies(pretrain: Pretrain) -> None:
-    """Guessing is right for a third."""
+    """Chance is a third."""
     assert right(victim_of(pretrain)) > 0.75
 
 
@@ -119,7 +119,7 @@ def test_pretraining_is_a_function_of_the_seed_and_leaves_labels_alone(pretrain:
 
 @one_of_each
 def test_attacks_get_the_gradient_of_all_pairs(pretrain: Pretrain) -> None:
-    """It is autograd's for the pairs of an edge weight that is asked for."""
+    """It equals autograd's gradient of edge weights."""
     victim = victim_of(pretrain)
     x, edges, y = DATASET.graph.x, DATASET.graph.edge_index, DATASET.graph.y
     targets = DATASET.test["full"]

@@ -1,4 +1,4 @@
-"""The losses of the graph encoders by hand, and what their trainings leave behind."""
+"""The losses of the graph encoders computed by hand, and the results of their training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TINY = GraphSettings(lr=0.01, epochs=4, layers=2, width=8, batch_size=16)
 
 
 def encoder(name: str, monkeypatch: pytest.MonkeyPatch, row: GraphSettings = TINY) -> Encoder:
-    """A small one of a few epochs."""
+    """A small encoder with a few epochs."""
     room = importlib.import_module(f"grb_check.models.contrastive.{name}")
 
     def tiny(model: GraphModel, dataset: str) -> GraphSettings:
@@ -52,7 +52,7 @@ def test_the_jensen_shannon_loss_by_hand() -> None:
 
 
 def test_a_discriminator_scores_each_node_with_each_graph() -> None:
-    """One score does not depend on which others are there."""
+    """A score does not depend on the other nodes and graphs."""
     torch.manual_seed(0)
     scorer = Discriminator(4)
     nodes, graphs = torch.randn(5, 4), torch.randn(3, 4)
@@ -62,7 +62,7 @@ def test_a_discriminator_scores_each_node_with_each_graph() -> None:
 
 
 def test_nt_xent_by_hand() -> None:
-    """The positive pair is not among the others; length does not count."""
+    """The positive pair is not in the sum, and lengths do not matter."""
     first = torch.tensor([[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     second = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 5.0]])
     half = math.sqrt(0.5)
@@ -77,7 +77,7 @@ def test_nt_xent_by_hand() -> None:
 @settings(deadline=None, max_examples=15)
 @given(data=graph_batches())
 def test_the_augmenter_weighs_both_directions_alike(data: Batch) -> None:
-    """Between 0 and 1, differentiable; the mean drop is one over graphs with edges."""
+    """Weights are in (0, 1) and differentiable; `mean_dropped` is over graphs with edges."""
     torch.manual_seed(data.num_nodes)
     graphs = graphs_of(data)
     augmenter = Augmenter(GINStack(3, width=4, layers=2)).eval()
@@ -94,7 +94,7 @@ def test_the_augmenter_weighs_both_directions_alike(data: Batch) -> None:
 
 
 def test_edges_of_weight_one_are_the_graph_itself() -> None:
-    """The game's loss is then that of a graph against itself; with 0 that without edges."""
+    """The loss is then that of a graph and itself; with weights of 0, of a graph without edges."""
     torch.manual_seed(0)
     graphs = graphs_of(rings_and_triangles(4))
     game = Game(GINStack(3, width=4, layers=2)).eval()
@@ -107,13 +107,13 @@ def test_edges_of_weight_one_are_the_graph_itself() -> None:
 
 
 def test_patience_counts_from_the_lowest_loss() -> None:
-    """Of equal ones from the first."""
+    """If several are equal, from the first."""
     assert not stands_still([3.0, 2.0, 2.5], 2)
     assert stands_still([3.0, 2.0, 2.5, 2.0], 2)
 
 
 def test_adgcl_ends_when_its_loss_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing falls with a learning rate of 0 and no dropout; one epoch is then enough."""
+    """With a learning rate of 0 and no dropout the loss does not fall, so one epoch is run."""
     row = dataclasses.replace(TINY, lr=0.0, epochs=30, patience=1)
     made = encoder("adgcl", monkeypatch, row)
     room = importlib.import_module("grb_check.models.contrastive.adgcl")
@@ -126,7 +126,7 @@ def test_adgcl_ends_when_its_loss_stands_still(monkeypatch: pytest.MonkeyPatch) 
 def test_pretraining_lowers_the_loss_without_labels(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And leaves an encoder in evaluation mode, free of what the loss needed."""
+    """The encoder ends in evaluation mode, without the modules of the loss."""
     states = []
     for labels in (0, 1):
         made = encoder(name, monkeypatch)
@@ -148,7 +148,7 @@ def test_pretraining_lowers_the_loss_without_labels(
 
 @pytest.mark.parametrize("name", ENCODERS)
 def test_embeddings_tell_triangles_from_rings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A linear layer behind the frozen encoder is right about at least 9 of 10 graphs."""
+    """A linear layer on the frozen embeddings classifies at least 9 of 10 graphs correctly."""
     made = encoder(name, monkeypatch)
     assert made.pretrain is not None
     made.pretrain(rings_and_triangles(64))

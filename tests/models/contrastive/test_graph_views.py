@@ -1,4 +1,4 @@
-"""Views of many graphs: each keeps its share, hangs together, and stays within its graph."""
+"""Views of many graphs: sizes, connectedness, and no edges between graphs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ batches = given(data=graph_batches(), ratio=RATIOS, seed=st.integers(0, 99))
 
 
 def counts_of(mask: Tensor, graphs: Graphs) -> list[int]:
-    """How many nodes of each graph a mask holds."""
+    """The number of nodes of each graph in a mask."""
     return torch.bincount(graphs.batch[mask], minlength=graphs.count).tolist()
 
 
@@ -42,7 +42,7 @@ def shares(graphs: Graphs, ratio: float) -> list[int]:
 @settings(deadline=None, max_examples=15)
 @batches
 def test_each_graph_keeps_its_share_of_nodes(data: Batch, ratio: float, seed: int) -> None:
-    """Exactly, at least one; dropped alone or around a subgraph."""
+    """Exactly, but at least one; by node dropping and by subgraphs."""
     torch.manual_seed(seed)
     graphs = graphs_of(data)
     assert counts_of(nodes_kept(graphs, ratio), graphs) == shares(graphs, ratio)
@@ -51,8 +51,8 @@ def test_each_graph_keeps_its_share_of_nodes(data: Batch, ratio: float, seed: in
 
 @settings(deadline=None, max_examples=15)
 @batches
-def test_a_subgraph_hangs_together(data: Batch, ratio: float, seed: int) -> None:
-    """It has several parts only where it has a whole part of its graph."""
+def test_a_subgraph_is_connected(data: Batch, ratio: float, seed: int) -> None:
+    """It has several components only if it contains a whole component of its graph."""
     torch.manual_seed(seed)
     graphs = graphs_of(data)
     kept = subgraph_kept(graphs, ratio)
@@ -75,7 +75,7 @@ def test_a_subgraph_hangs_together(data: Batch, ratio: float, seed: int) -> None
 @settings(deadline=None, max_examples=15)
 @batches
 def test_edges_stay_or_go_in_both_directions(data: Batch, ratio: float, seed: int) -> None:
-    """All of them at a ratio of 0, none at 1."""
+    """All are kept at a ratio of 0, none at 1."""
     torch.manual_seed(seed)
     graphs = graphs_of(data)
     kept = edges_kept(graphs, ratio)
@@ -96,7 +96,7 @@ def test_edges_go_at_the_rate_that_is_asked_for() -> None:
 @settings(deadline=None, max_examples=15)
 @batches
 def test_masked_nodes_have_the_mean_of_their_graph(data: Batch, ratio: float, seed: int) -> None:
-    """All others what they had."""
+    """The others keep theirs."""
     torch.manual_seed(seed)
     graphs = graphs_of(data)
     x = features_masked(graphs, ratio)
@@ -113,7 +113,7 @@ def test_masked_nodes_have_the_mean_of_their_graph(data: Batch, ratio: float, se
 @settings(deadline=None, max_examples=15)
 @batches
 def test_a_view_is_a_set_of_the_same_graphs(data: Batch, ratio: float, seed: int) -> None:
-    """Edges sorted, both directions, inside graphs; what is given stays as it is."""
+    """Edges are sorted, in both directions and within graphs; the input is not changed."""
     torch.manual_seed(seed)
     graphs = graphs_of(data)
     before = {name: value.clone() for name, value in graphs.__dict__.items()}
@@ -130,7 +130,7 @@ def test_a_view_is_a_set_of_the_same_graphs(data: Batch, ratio: float, seed: int
 
 
 def test_each_kind_changes_what_it_names() -> None:
-    """Nodes, edges, features or all around a subgraph; graphs of other kinds are left alone."""
+    """Nodes, edges, features, or all nodes outside a subgraph; only in graphs of that kind."""
     torch.manual_seed(0)
     graphs = graphs_of(rings_and_triangles(400))
     kinds = torch.arange(400) % KINDS

@@ -17,7 +17,7 @@ from grb_check.models.contrastive.info_nce import LOWEST_TEMPERATURE, info_nce
 
 
 def dense_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """Equation 1 as it is printed, with matrices of all similarities."""
+    """Equation 1 as printed, with matrices of all similarities."""
     u, v = F.normalize(first, dim=1), F.normalize(second, dim=1)
     between = (u @ v.T / temperature).exp()
     others = 1 - torch.eye(len(u), dtype=u.dtype)
@@ -86,7 +86,7 @@ class _Largest(TorchDispatchMode):
 
 
 def test_three_thousand_nodes_need_no_square_matrix() -> None:
-    """Nothing larger than the embeddings or a tile is made, forwards or backwards."""
+    """No tensor is larger than the embeddings or a tile, forward or backward."""
     first, second = (view.detach().float().requires_grad_() for view in views(3000, 8))
     with _Largest() as largest:
         info_nce(first, second, temperature=0.4, tile=500).backward()

@@ -78,8 +78,8 @@ def test_a_share_of_the_nodes_is_left_with_all_edges_among_them(augment: object)
     assert in_old_numbers(view) == {(a, b) for a, b in pairs(GRAPH.edge_index) if {a, b} <= left}
 
 
-def test_a_subgraph_hangs_together() -> None:
-    """On a path it is a piece of the path."""
+def test_a_subgraph_is_connected() -> None:
+    """On a path it is a shorter path."""
     path = undirected(torch.stack([torch.arange(29), torch.arange(1, 30)]))
     torch.manual_seed(0)
     for _ in range(10):

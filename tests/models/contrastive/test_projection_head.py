@@ -24,6 +24,6 @@ def test_products_and_gradients_are_those_of_two_layers(hidden: int) -> None:
 
 
 def slopes(head: ProjectionHead, output: Tensor, direction: Tensor) -> tuple[Tensor, ...]:
-    """Gradients of what depends on the rows' products."""
+    """Gradients of a function of the rows' inner products."""
     value = (output @ output.T * direction).sum()
     return torch.autograd.grad(value, list(head.parameters()))

@@ -1,4 +1,4 @@
-"""The factories of adversarially trained models: what each hands to the training, and how."""
+"""The factories of adversarially trained models and the arguments of their training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FACTORIES = [
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """What the training was called with."""
+    """The arguments of a call of the training."""
 
     module: object
     data: Data
@@ -63,7 +63,7 @@ def view(num_features: int = 12) -> Data:
 
 
 def plain_and_trained(name: str, dataset: str) -> tuple[nn.Module, SelfTrained]:
-    """A model of 12 features and 3 classes, and the one that is to be trained adversarially."""
+    """A model of 12 features and 3 classes, and its adversarially trained variant."""
     plain = getattr(models, name)(12, 3, dataset)
     trained = getattr(models, f"{name}_at")(12, 3, dataset)
     assert isinstance(plain, nn.Module)
@@ -72,13 +72,13 @@ def plain_and_trained(name: str, dataset: str) -> tuple[nn.Module, SelfTrained]:
 
 
 def test_all_factories_are_tested() -> None:
-    """Those of the zoo."""
+    """All `_at` rows of the zoo."""
     assert {f"{name}_at" for name, _, _ in FACTORIES} == {n for n in ZOO if n.endswith("_at")}
 
 
 @pytest.mark.parametrize(("name", "title", "iterations"), FACTORIES)
 def test_trains_the_plain_model(calls: list[Call], name: str, title: str, iterations: int) -> None:
-    """With its learning rate and iterations, on the views that `fit` was given."""
+    """With its learning rate and iterations, on the views passed to `fit`."""
     plain, made = plain_and_trained(name, "grb-cora")
     data, validation = view(), view()
     made.fit(data, validation)
@@ -96,7 +96,7 @@ def test_trains_the_plain_model(calls: list[Call], name: str, title: str, iterat
 def test_follows_the_row_of_its_title_and_dataset(
     monkeypatch: pytest.MonkeyPatch, calls: list[Call], name: str, title: str
 ) -> None:
-    """All published rates of these models are the harness's own 0.01: here each has another."""
+    """All published rates of these models are 0.01; here each row has another."""
     titles = [each[1] for each in FACTORIES]
     rates = {
         (each, dataset): 0.001 * (1 + number) * scale
@@ -133,7 +133,7 @@ def test_grbs_datasets_take_their_published_budget(
     edges: int | None,
     limits: tuple[float, float] | None,
 ) -> None:
-    """Table 5, with three times its nodes; not where name or features are another's."""
+    """Table 5, with three times its nodes; only if name and number of features match."""
     models.gcn_at(num_features, 3, dataset).fit(view(num_features))
     [call] = calls
     assert call.settings.injected_nodes == nodes

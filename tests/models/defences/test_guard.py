@@ -1,4 +1,4 @@
-"""GNNGuard: a dense computation gives the same, and dissimilar nodes are cut off."""
+"""GNNGuard equals a dense computation, and removes edges of dissimilar nodes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def dense_gcn(model: GCNGuard, x: Tensor, edge_index: Tensor) -> Tensor:
     seed=st.integers(0, 99),
 )
 def test_equals_the_dense_formulas(graph: Data, bias: float, memory: float, seed: int) -> None:
-    """With a gate that keeps all edges, cuts some, and cuts all."""
+    """With a gate that keeps all edges, removes some, and removes all."""
     torch.manual_seed(seed)
     model = GCNGuard(graph.num_features, 2, (4, 3), memory=memory).eval()
     model.guard.gate.bias.data.fill_(bias)
@@ -92,7 +92,7 @@ def test_equals_the_dense_formulas(graph: Data, bias: float, memory: float, seed
 @settings(deadline=None, max_examples=30)
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_weights_of_a_node_add_up_to_one_before_the_gate(graph: Data, seed: int) -> None:
-    """Its own included; a node without a similar neighbour keeps itself alone."""
+    """With its own; a node without a similar neighbour has only its own."""
     torch.manual_seed(seed)
     edges = Edges.of(graph.edge_index, graph.num_nodes)
     weights = Guard()(graph.x, edges, None, None)
@@ -102,7 +102,7 @@ def test_weights_of_a_node_add_up_to_one_before_the_gate(graph: Data, seed: int)
 
 
 def test_a_dissimilar_node_has_no_influence() -> None:
-    """Node 2 points away from its neighbour: what it says is not heard, on both models."""
+    """Node 2 points away from its neighbour, and has no influence on it in both models."""
     torch.manual_seed(0)
     x = torch.tensor([[1.0, 0.2], [1.0, 0.0], [-1.0, 0.1]])
     other = x.clone()
@@ -117,7 +117,7 @@ def test_a_dissimilar_node_has_no_influence() -> None:
 
 
 def test_the_gate_starts_open_and_learns() -> None:
-    """The gradient of the sigmoid stands for that of the step."""
+    """With the sigmoid's gradient in place of that of the step."""
     torch.manual_seed(0)
     guard = Guard()
     weights = guard(torch.rand(3, 4), Edges.of(PATH, 3), None, None)
@@ -127,7 +127,7 @@ def test_the_gate_starts_open_and_learns() -> None:
 
 
 def test_guarded_attention_with_equal_weights_is_pygs() -> None:
-    """The same parameters give GATConv's answer; another common weight changes nothing."""
+    """The same parameters give GATConv's output; a common factor of the weights cancels."""
     torch.manual_seed(0)
     layer, theirs = _GuardedAttention(4, 3, 2), GATConv(4, 3, heads=2)
     theirs.lin.weight, theirs.att_src, theirs.att_dst, theirs.bias = (
@@ -154,7 +154,7 @@ def test_trains_with_its_own_learning_rate(
     factory: Callable[[int, int], SelfTrained],
     kind: type[nn.Module],
 ) -> None:
-    """GRB, Table 6: 0.001; what is trained is the module that becomes the victim."""
+    """GRB, Table 6: 0.001; the trained module is the victim."""
     asked: list[tuple[object, TrainingSettings]] = []
 
     def fit(data: Data, validation: Data | None = None) -> None:
@@ -174,7 +174,7 @@ def test_trains_with_its_own_learning_rate(
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.1, 1.5, float("nan")])
-def test_a_threshold_that_cuts_nothing_or_all_is_refused(threshold: float) -> None:
-    """Sums of negative similarities would be divided by."""
+def test_a_threshold_that_removes_nothing_or_all_is_refused(threshold: float) -> None:
+    """Otherwise sums of similarities could be 0 or negative."""
     with pytest.raises(UsageError, match=f"threshold is {threshold}"):
         Guard(threshold=threshold)

@@ -1,4 +1,4 @@
-"""R-GCN: a dense computation gives the same, and randomness is for training alone."""
+"""R-GCN equals a dense computation, and is random in training only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_equals_the_dense_formula(graph: Data, gamma: float, seed: int) -> None:
 
 
 def test_draws_logits_in_training_mode_only() -> None:
-    """From Gaussians around the means that it answers with in evaluation mode."""
+    """From Gaussians around the means, which are its output in evaluation mode."""
     torch.manual_seed(0)
     edge_index = torch.tensor([[0, 1], [1, 0]])
     model = RGCN(3, 2, (8,), dropout=0.0).double()
@@ -54,12 +54,12 @@ def test_draws_logits_in_training_mode_only() -> None:
         mean = model.eval()(x, edge_index)
     deviation = drawn.std(dim=0)
     assert deviation.max() > 0.01
-    # Six standard errors: wrong in one of 10^8 runs, and the seed is fixed.
+    # Six standard errors: fails by chance in one of 10^8 runs, and the seed is fixed.
     assert ((drawn.mean(dim=0) - mean).abs() <= 6 * deviation / 500**0.5).all()
 
 
-def test_what_varies_much_counts_little() -> None:
-    """A neighbour whose variance grows moves a node less."""
+def test_a_large_variance_has_little_weight() -> None:
+    """The larger the variance of a neighbour, the smaller its influence."""
     edge_index = torch.tensor([[0, 1], [1, 0]])
     model = RGCN(2, 2, ()).eval().requires_grad_(False)
     model.means[0].weight.copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0]]))

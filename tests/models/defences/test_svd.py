@@ -1,4 +1,4 @@
-"""GCN-SVD: thin factors equal the dense truncated decomposition, and stay thin."""
+"""GCN-SVD: thin factors equal the dense truncated decomposition."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def dense_logits(model: GCNSVD, x: Tensor, low_rank: Tensor) -> Tensor:
 
 @settings(deadline=None, max_examples=40)
 @given(graph=graphs(), rank=st.integers(1, 9))
-def test_the_factors_are_the_nearest_of_their_rank(graph: Data, rank: int) -> None:
-    """As near as the singular values beyond it allow (Eckart & Young); columns orthonormal."""
+def test_the_factors_are_the_best_of_their_rank(graph: Data, rank: int) -> None:
+    """The error is that of Eckart & Young's theorem, and the columns are orthonormal."""
     adjacency = dense_adjacency(graph.edge_index, graph.num_nodes)
     vectors, values = low_rank_adjacency(graph.edge_index, graph.num_nodes, rank)
     count = values.numel()
@@ -49,7 +49,7 @@ def test_the_factors_are_the_nearest_of_their_rank(graph: Data, rank: int) -> No
 
 
 def test_logits_equal_those_of_the_dense_truncated_svd() -> None:
-    """On a graph whose singular values differ, so that the truncation is unique."""
+    """On a graph with distinct singular values, so that the truncation is unique."""
     torch.manual_seed(3)
     edge_index = barabasi_albert_graph(40, 3)
     adjacency = dense_adjacency(edge_index, 40)
@@ -65,7 +65,7 @@ def test_logits_equal_those_of_the_dense_truncated_svd() -> None:
 
 
 def test_the_sparse_solver_agrees_with_the_dense_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above `DENSE` linked nodes the factors come from filtered blocks, the same every time."""
+    """Above `DENSE` linked nodes the iterative solver is used, which is deterministic."""
     torch.manual_seed(0)
     edge_index = barabasi_albert_graph(DENSE + 50, 3)
     num_nodes = DENSE + 60  # ten without an edge
@@ -94,8 +94,8 @@ class _Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("stars", [1, 10])
-def test_a_graph_of_low_rank_is_kept_whole(stars: int) -> None:
-    """Stars have two eigenvalues each that are not zero, +- the root of the leaves."""
+def test_a_graph_of_low_rank_is_kept_exactly(stars: int) -> None:
+    """Each star has two nonzero eigenvalues, +- the square root of its number of leaves."""
     leaves = 600 // stars
     hubs = torch.arange(stars).repeat_interleave(leaves)
     ends = torch.stack([hubs, stars + torch.arange(stars * leaves)])
@@ -109,7 +109,7 @@ def test_a_graph_of_low_rank_is_kept_whole(stars: int) -> None:
 
 
 def test_twenty_thousand_nodes_need_no_square_matrix() -> None:
-    """Nothing larger than the features or the factors is made."""
+    """No tensor is larger than the features or the factors."""
     torch.manual_seed(0)
     num_nodes = 20_000
     ends = torch.randint(num_nodes, (2, 40_000))

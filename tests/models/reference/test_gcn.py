@@ -22,7 +22,7 @@ PUBLISHED = json.loads(
 
 @st.composite
 def edges(draw: st.DrawFn) -> tuple[int, Tensor]:
-    """A number of nodes, and both directions of some edges; often isolated nodes, or no edge."""
+    """A number of nodes, and edges in both directions; often isolated nodes, or no edge."""
     num_nodes = draw(st.integers(1, 12))
     node = st.integers(0, num_nodes - 1)
     pairs = draw(st.lists(st.tuples(node, node).filter(lambda p: p[0] != p[1]), max_size=20))
@@ -94,7 +94,7 @@ def test_gradients_of_weights_and_features_are_right(graph: tuple[int, Tensor], 
 
 
 def test_topology_is_read_once() -> None:
-    """The prepared map gives what the model gives, for any features."""
+    """The prepared map equals the model, for any features."""
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     model = GCN(4, 2, (3,)).eval()
     forward = model.on_topology(edge_index, 4)
@@ -117,7 +117,7 @@ def test_layer_norm_changes_rows_before_each_layer() -> None:
 
 
 def test_a_negative_total_weight_gives_finite_logits() -> None:
-    """A relaxed weight below -1 leaves its node without positive degree."""
+    """A weight below -1 gives its node a degree that is not positive."""
     edge_index = torch.tensor([[0, 1], [1, 0]])
     weight = torch.tensor([-2.0, -2.0], requires_grad=True)
     logits = GCN(4, 2, (3,)).eval()(torch.randn(3, 4), edge_index, weight)

@@ -1,4 +1,4 @@
-"""The GIN: published size, equality with PyG's, the form that it promises, gradients."""
+"""The GIN: published size, equality with PyG's, alternating form, gradients."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _pyg_logits(model: GIN, x: Tensor, edge_index: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("dataset", PUBLISHED)
 def test_has_the_published_number_of_parameters_but_for_eps(dataset: str) -> None:
-    """GRB, Tables 6 to 10: they count an eps for each hidden layer, ours is fixed."""
+    """GRB, Tables 6 to 10: they count an eps for each hidden layer; ours is fixed."""
     row = PUBLISHED[dataset]
     model = gin(row["num_features"], row["num_classes"], dataset)
     count = sum(p.numel() for p in model.parameters())
@@ -105,7 +105,7 @@ def test_gradients_of_weights_and_features_are_right(graph: Data, seed: int) -> 
 
 
 def test_a_weight_is_an_entry_of_the_adjacency() -> None:
-    """An edge of weight 0 counts as none."""
+    """A weight of 0 removes the edge."""
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     model = GIN(4, 2, (3,)).eval()
     x = torch.randn(3, 4)

@@ -1,4 +1,4 @@
-"""The models for sets of graphs: each graph has its own answer, and edges can be weighed."""
+"""The models for sets of graphs: independence of graphs, and edge weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FACTORIES = {
 
 
 def small(kind: str) -> nn.Module:
-    """With normalisations that have seen something, so that they are not the identity."""
+    """With batch statistics from some data, so that normalisation is not the identity."""
     torch.manual_seed(1)
     module = SMALL[kind]()
     data = rings_and_triangles(6)
@@ -51,8 +51,8 @@ def small(kind: str) -> nn.Module:
 @pytest.mark.parametrize("kind", SMALL)
 @settings(deadline=None, max_examples=8)
 @given(data=graph_batches())
-def test_a_graph_has_the_same_answer_alone(kind: str, data: Batch) -> None:
-    """As in the union with others; of single nodes and graphs without edges too."""
+def test_a_graph_has_the_same_output_alone(kind: str, data: Batch) -> None:
+    """As in a union with others; also single nodes and graphs without edges."""
     module = small(kind)
     together = module(data.x, data.edge_index, data.batch)
     for number, graph in enumerate(data.to_data_list()):
@@ -63,8 +63,8 @@ def test_a_graph_has_the_same_answer_alone(kind: str, data: Batch) -> None:
 @pytest.mark.parametrize("kind", SMALL)
 @settings(deadline=None, max_examples=8)
 @given(data=graph_batches())
-def test_a_message_of_weight_zero_is_no_edge(kind: str, data: Batch) -> None:
-    """With the masks that attacks use, on PyG's layers as they are; with a gradient."""
+def test_a_message_of_weight_zero_removes_the_edge(kind: str, data: Batch) -> None:
+    """With the masks that attacks use; the weights have a gradient."""
     module = small(kind)
     torch.manual_seed(data.num_nodes)
     kept = edges_kept(graphs_of(data), 0.5)
@@ -78,7 +78,7 @@ def test_a_message_of_weight_zero_is_no_edge(kind: str, data: Batch) -> None:
 
 
 def test_a_gcn_takes_weights_itself() -> None:
-    """The same as masks give."""
+    """With the same result as masks."""
     module = small("GCN")
     data = rings_and_triangles(4)
     weights = torch.rand(data.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
@@ -88,7 +88,7 @@ def test_a_gcn_takes_weights_itself() -> None:
 
 
 def test_embeddings_are_the_sums_of_all_layers_side_by_side() -> None:
-    """Layer by layer, with sums written out."""
+    """Computed layer by layer, with explicit sums."""
     module = small("encoder")
     data = rings_and_triangles(3)
     h, columns = data.x, []
@@ -104,7 +104,7 @@ def test_embeddings_are_the_sums_of_all_layers_side_by_side() -> None:
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_a_factory_builds_the_row_of_its_table(name: str) -> None:
-    """Layers, widths, and what comes out; nothing is cached."""
+    """Layers, widths and shape of the output; nothing is cached."""
     kind, columns, widths = FACTORIES[name]
     built = getattr(models, name)(3, 2, "proteins")
     assert type(built) is kind
@@ -120,7 +120,7 @@ def test_a_factory_builds_the_row_of_its_table(name: str) -> None:
 
 @pytest.mark.parametrize("kind", BROAD)
 def test_a_classifier_learns_triangles(kind: str) -> None:
-    """Of which features alone tell nothing; at least 9 of 10 graphs that it has not seen."""
+    """Features carry no information; at least 9 of 10 unseen graphs are classified correctly."""
     torch.manual_seed(0)
     module = BROAD[kind]()
     row = GraphSettings(lr=0.02, epochs=12, layers=2, width=32, batch_size=16)
