@@ -21,7 +21,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -115,17 +115,7 @@ class SharedVictims:
     ) -> TrainingHook:
         """The training of a victim that all workers share; see `meanwhile` for the arguments."""
         key = victim_key(subject, dataset, fingerprint, seed)
-        return train_here if key is None else self.hook_of(key, dataset, seed)
-
-    def hook_of(self, key: str, dataset: AnyDataset, seed: int) -> TrainingHook:
-        """The training of the victim with this key.
-
-        Args:
-            key: of the victim.
-            dataset: on the device of the victim.
-            seed: of the global random states while the victim is called.
-        """
-        return partial(self._trained, _Victim(key, dataset, seed))
+        return train_here if key is None else partial(self._trained, _Victim(key, dataset, seed))
 
     def _trained(
         self, victim: _Victim, untrained: Adapter, train: Callable[[], Adapter], probed: bool
@@ -177,18 +167,12 @@ class SharedVictims:
     @contextmanager
     def _lock(self, key: str) -> Iterator[None]:
         """Make other workers wait; the system releases the lock when its worker dies."""
-        lock = None
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self._path(key).with_suffix(".lock"))
-            lock.acquire()
-        except (OSError, NotImplementedError):
-            lock = None  # unusable folder: each worker trains for itself
-        try:
+        with ExitStack() as held:
+            # In an unusable folder each worker trains for itself.
+            with suppress(OSError, NotImplementedError):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(FileLock(self._path(key).with_suffix(".lock")))
             yield
-        finally:
-            if lock is not None:
-                lock.release()
 
     def _read(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         try:
@@ -225,6 +209,8 @@ def _before(module: nn.Module) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class _Victim:
+    """A victim's key, its dataset on its device, and the seed while it is called."""
+
     key: str
     dataset: AnyDataset
     seed: int

@@ -6,7 +6,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -102,21 +102,15 @@ class Store:
     @contextmanager
     def lock(self, key: str) -> Iterator[None]:
         """Make other processes wait that would compute the same at the same time."""
-        lock = None
-        if self.folder is not None:
-            try:
-                folder = self._prepare() / "locks"
-                folder.mkdir(exist_ok=True)
-                lock = FileLock(folder / f"{key}.lock")
-                lock.acquire()
-            except (OSError, NotImplementedError) as error:
-                lock = None
-                self._warn_unusable(error)
-        try:
+        with ExitStack() as held:
+            if self.folder is not None:
+                try:
+                    folder = self._prepare() / "locks"
+                    folder.mkdir(exist_ok=True)
+                    held.enter_context(FileLock(folder / f"{key}.lock"))
+                except (OSError, NotImplementedError) as error:
+                    self._warn_unusable(error)
             yield
-        finally:
-            if lock is not None:
-                lock.release()
 
     def _path(self, key: str) -> Path | None:
         return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"

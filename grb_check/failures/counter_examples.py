@@ -24,7 +24,7 @@ from grb_check.failures.counter_example_text import (
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Evidence, Limits, write
 from grb_check.failures.replay import Replay, replaying
-from grb_check.failures.shrinking import Patience, shrink
+from grb_check.failures.shrinking import shrink
 from grb_check.victims.subject import Subject
 
 MOST_TESTS: Final = 3000
@@ -71,7 +71,9 @@ def smallest(
     replay: Replay,
     perturbation: Perturbation,
     limits: Limits,
-    patience: Patience | None = None,
+    *,
+    most_tests: int = MOST_TESTS,
+    most_seconds: float = MOST_SECONDS,
 ) -> Smallest | None:
     """Leave out every part of a perturbation that is not needed to break the limits.
 
@@ -83,7 +85,8 @@ def smallest(
         replay: the victim and the clean graph.
         perturbation: applied to the victim in this repeat.
         limits: on drop and attacked accuracy; a limit on clean accuracy is ignored.
-        patience: by default `MOST_TESTS` and `MOST_SECONDS`.
+        most_tests: number of trials after which the search stops.
+        most_seconds: time after which no trial begins.
 
     Returns:
         None if the whole perturbation breaks no limit in this repeat.
@@ -95,7 +98,6 @@ def smallest(
     clean = replay.accuracy(replay.before)
     limits = replace(limits, clean=None)
     limit = limits.as_drop(clean)
-    patience = patience or Patience(MOST_TESTS, MOST_SECONDS)
 
     def breaks(part: Perturbation) -> bool:
         return bool(limits.broken(clean, replay.accuracy(replay.after(part))))
@@ -104,7 +106,12 @@ def smallest(
         return None
     num_nodes = replay.graph.num_nodes
     units = _units(replay, perturbation)
-    found = shrink(units, lambda some: breaks(_part(perturbation, some, num_nodes)), patience)
+    found = shrink(
+        units,
+        lambda some: breaks(_part(perturbation, some, num_nodes)),
+        most_tests=most_tests,
+        most_seconds=most_seconds,
+    )
     small = _part(perturbation, found.units, num_nodes)
     after = replay.after(small)
     attacked = replay.accuracy(after)
@@ -124,7 +131,7 @@ def smallest(
         drop=relative_drop(clean, attacked),
         limit=limit,
         minimal=found.minimal,
-        tests=patience.made,
+        tests=found.tests,
         flipped=_flipped(replay, after),
     )
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 Unit = TypeVar("Unit")
-Breaks = Callable[[Sequence[Unit]], bool]
 
 
 @dataclass(frozen=True)
@@ -18,49 +17,26 @@ class Shrunk(Generic[Unit]):
     Attributes:
         units: a breaking part, in the given order.
         minimal: whether every single unit was tried, and none can be left out.
+        tests: number of tests.
     """
 
     units: tuple[Unit, ...]
     minimal: bool
-
-
-@dataclass
-class Patience:
-    """A budget of tests and time; several searches may share one.
-
-    Args:
-        tests: largest number of tests.
-        seconds: largest time from construction on; a running test is not stopped.
-        clock: in seconds.
-
-    Attributes:
-        made: number of tests so far.
-    """
-
     tests: int
-    seconds: float
-    clock: Callable[[], float] = time.monotonic
-    made: int = field(default=0, init=False)
-
-    def __post_init__(self) -> None:
-        self._end = self.clock() + self.seconds
-
-    def spend(self) -> None:
-        """Count a test that is about to be made.
-
-        Raises:
-            Impatient: the tests or the time are used up.
-        """
-        if self.made >= self.tests or self.clock() >= self._end:
-            raise Impatient
-        self.made += 1
 
 
-class Impatient(Exception):
+class _Stopped(Exception):
     """The tests, or the time for them, are used up."""
 
 
-def shrink(units: Sequence[Unit], breaks: Breaks[Unit], patience: Patience) -> Shrunk[Unit]:
+def shrink(
+    units: Sequence[Unit],
+    breaks: Callable[[Sequence[Unit]], bool],
+    *,
+    most_tests: int,
+    most_seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+) -> Shrunk[Unit]:
     """Return a small part of the units that still breaks.
 
     Bisection finds the shortest breaking prefix, which is short if the units that matter most come
@@ -73,81 +49,49 @@ def shrink(units: Sequence[Unit], breaks: Breaks[Unit], patience: Patience) -> S
     Args:
         units: all of them together break, as the caller has tested.
         breaks: whether some of them, in their order, break.
-        patience: budget of tests and time.
+        most_tests: after which the search stops.
+        most_seconds: after which no test begins.
+        clock: in seconds.
 
     Returns:
-        A 1-minimal part, unless the patience ran out.
+        A 1-minimal part, unless the search was stopped.
     """
-    best = tuple(units)
+    best, tests, end = tuple(units), 0, clock() + most_seconds
+
+    def shrinks_to(part: tuple[Unit, ...]) -> bool:
+        nonlocal best, tests
+        if tests >= most_tests or clock() >= end:
+            raise _Stopped
+        tests += 1
+        if breaks(part):
+            best = part
+            return True
+        return False
+
     try:
-        for fewer in _smaller_parts(best, breaks, patience):
-            best = fewer
-    except Impatient:
-        return Shrunk(best, minimal=False)
-    return Shrunk(best, minimal=True)
+        if best and not shrinks_to(()):
+            _bisect(best, shrinks_to)
+            size = len(best) // 2
+            while size > 1:
+                for stop in range(len(best), 0, -size):
+                    shrinks_to(best[: max(0, stop - size)] + best[stop:])
+                size //= 2
+            place = to_try = len(best)
+            while to_try > 0:  # until each has been tried since the last one was left out
+                place = (place or len(best)) - 1
+                rest = best[:place] + best[place + 1 :]
+                to_try = len(rest) if rest and shrinks_to(rest) else to_try - 1
+    except _Stopped:
+        return Shrunk(best, False, tests)
+    return Shrunk(best, True, tests)
 
 
-def _smaller_parts(
-    units: tuple[Unit, ...], breaks: Breaks[Unit], patience: Patience
-) -> Iterator[tuple[Unit, ...]]:
-    def test(part: tuple[Unit, ...]) -> bool:
-        patience.spend()
-        return breaks(part)
-
-    if not units:
-        return
-    if test(()):
-        yield ()
-        return
-    for fewer in _prefixes(units, test):
-        units = fewer
-        yield units
-    size = len(units) // 2
-    while size > 1:
-        for fewer in _without_blocks(units, size, test):
-            units = fewer
-            yield units
-        size //= 2
-    yield from _without_single_units(units, test)
-
-
-def _prefixes(
-    units: tuple[Unit, ...], test: Callable[[tuple[Unit, ...]], bool]
-) -> Iterator[tuple[Unit, ...]]:
-    """Breaking prefixes, ever shorter; the empty one does not break."""
+def _bisect(units: tuple[Unit, ...], shrinks_to: Callable[[tuple[Unit, ...]], bool]) -> None:
+    """Shrink to a breaking prefix; the empty one does not break."""
     not_enough, enough = 0, len(units)
     while enough - not_enough > 1:
         middle = (enough + not_enough) // 2
-        if test(units[:middle]):
+        if shrinks_to(units[:middle]):
             enough = middle
-            yield units[:enough]
         else:
             not_enough = middle
-
-
-def _without_blocks(
-    units: tuple[Unit, ...], size: int, test: Callable[[tuple[Unit, ...]], bool]
-) -> Iterator[tuple[Unit, ...]]:
-    end = len(units)
-    while end > 0:
-        start = max(0, end - size)
-        rest = units[:start] + units[end:]
-        if test(rest):
-            units = rest
-            yield units
-        end = start
-
-
-def _without_single_units(
-    units: tuple[Unit, ...], test: Callable[[tuple[Unit, ...]], bool]
-) -> Iterator[tuple[Unit, ...]]:
-    """Leave out single units, until each has been tried since the last one was left out."""
-    place, to_try = len(units), len(units)
-    while to_try > 0:
-        place = (place or len(units)) - 1
-        rest = units[:place] + units[place + 1 :]
-        if rest and test(rest):
-            units, to_try = rest, len(rest)
-            yield units
-        else:
-            to_try -= 1

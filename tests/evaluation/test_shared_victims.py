@@ -144,7 +144,8 @@ class Worker:
     trainings: list[str] = field(default_factory=list)
 
     def victim(self, make: Callable[[], object], seed: int = 0) -> Victim:
-        hook = SharedVictims(self.folder).hook_of(f"key{seed}", self.dataset, seed)
+        shared = SharedVictims(self.folder)
+        hook = shared.training_hook(SUBJECT, self.dataset, "print", seed)
 
         def counted(untrained: Adapter, train: Callable[[], Adapter], probed: bool) -> Adapter:
             def train_and_count() -> Adapter:
@@ -158,6 +159,10 @@ class Worker:
         return build_victim(
             built, self.dataset, name="m", seed=seed, device=CPU, training_hook=counted
         )
+
+
+SUBJECT = Subject(("pkg:build", "[]"), "build", lambda: None)
+KEY = victim_key(SUBJECT, NODES, "print", 0) or ""
 
 
 def alone(make: Callable[[], object], dataset: AnyDataset = NODES) -> Victim:
@@ -339,7 +344,7 @@ def test_a_module_that_began_otherwise_trains_itself(tmp_path: Path) -> None:
 def test_half_a_file_is_not_believed(cut: int, tmp_path: Path) -> None:
     """A worker may die while it writes the file."""
     Worker(tmp_path).victim(Fits)
-    path = tmp_path / "key0.npz"
+    path = tmp_path / f"{KEY}.npz"
     path.write_bytes(path.read_bytes()[:cut])
     second = Worker(tmp_path)
     assert same(alone(Fits), second.victim(Fits))
@@ -355,9 +360,9 @@ def test_a_worker_that_dies_in_training_holds_up_nobody(tmp_path: Path) -> None:
         "import sys, os, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
         "open(sys.argv[2], 'w').close(); os._exit(1)"
     )
-    files = [str(tmp_path / name) for name in ("key0.lock", "key0.claim")]
+    files = [str(tmp_path / name) for name in (f"{KEY}.lock", f"{KEY}.claim")]
     subprocess.run([sys.executable, "-c", dying, *files], check=False, timeout=60)
-    assert not SharedVictims(tmp_path).claim("key0")
+    assert not SharedVictims(tmp_path).claim(KEY)
     worker = Worker(tmp_path)
     assert same(alone(Fits), worker.victim(Fits))
     assert len(worker.trainings) == 1
@@ -375,12 +380,12 @@ def test_a_folder_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
 def test_a_claim_is_that_of_the_first_until_it_is_done(tmp_path: Path) -> None:
     """When the victim is there, any worker may claim it."""
     first, second = SharedVictims(tmp_path), SharedVictims(tmp_path)
-    assert first.claim("key0")
-    assert first.claim("key0")
-    assert not second.claim("key0")
-    assert second.claim("key1")
+    assert first.claim(KEY)
+    assert first.claim(KEY)
+    assert not second.claim(KEY)
+    assert second.claim("other")
     Worker(tmp_path).victim(Fits)
-    assert second.claim("key0")
+    assert second.claim(KEY)
 
 
 def _victims(shared: SharedVictims | None) -> TrainedVictims:

@@ -30,7 +30,6 @@ from grb_check.failures.counter_examples import (
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Limits
 from grb_check.failures.replay import Replay
-from grb_check.failures.shrinking import Patience
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import PLAIN, Adapter, parse_convention
 
@@ -239,7 +238,7 @@ def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
     sure = replay()
     stage = Forgetful(sure.model, sure.graph, sure.threat, sure.seed)
     with pytest.raises(ModelError, match="called again on the same graph it predicts"):
-        smallest(stage, whole, Limits(drop=0.02), Patience(0, 60.0))
+        smallest(stage, whole, Limits(drop=0.02), most_tests=0)
 
 
 def test_a_regression_is_shrunk_to_the_accuracy_that_the_baseline_leaves() -> None:
@@ -263,7 +262,7 @@ def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
 
 def test_a_stopped_search_says_so() -> None:
     """Its result so far breaks the limit."""
-    found = smallest(replay(), modification(), Limits(drop=0.1), Patience(5, 100.0))
+    found = smallest(replay(), modification(), Limits(drop=0.1), most_tests=5)
     assert found is not None
     assert not found.minimal
     assert found.tests == 5
