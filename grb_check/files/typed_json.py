@@ -113,6 +113,33 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
     return content
 
 
+def schema(kind: FileKind[Content]) -> dict[str, Any]:
+    """Return the JSON schema of a kind of file, without descriptions."""
+    found: dict[str, Any] = _without_descriptions(msgspec.json.schema(kind.type))
+    content = found["$defs"][kind.type.__name__]
+    head = {
+        "kind": {"const": kind.name},
+        "format": {"const": kind.format},
+        "grb_check": {"type": "string"},
+        "digest": {"type": "string"},
+    }
+    content["properties"] = head | content["properties"]
+    content["required"] = [*head, *content["required"]]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def _without_descriptions(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_descriptions(each)
+            for name, each in value.items()
+            if name != "description" or not isinstance(each, str)
+        }
+    if isinstance(value, (list, tuple)):
+        return [_without_descriptions(each) for each in value]
+    return value
+
+
 def _object(kind: FileKind[Content], raw: bytes, name: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(raw)

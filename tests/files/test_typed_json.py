@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import UsageError
-from grb_check.files.typed_json import FileKind, decode, digest_of, encode, read
+from grb_check.files.typed_json import FileKind, decode, digest_of, encode, read, schema
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -114,3 +114,13 @@ def test_changed_bytes_are_refused_or_change_nothing(data: st.DataObject) -> Non
 def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'.*gone.json': No such file.*; write it again"):
         read(KIND, tmp_path / "gone.json")
+
+
+def test_the_schema_has_every_field_of_the_file_and_no_other() -> None:
+    """The head too; descriptions, which change more often, are left out."""
+    found = schema(KIND)
+    described = found["$defs"]["Figures"]
+    assert list(described["properties"]) == list(json.loads(encode(KIND, CONTENT, "1.0")))
+    assert described["properties"]["format"] == {"const": 2}
+    assert described["additionalProperties"] is False
+    assert "description" not in described
