@@ -85,7 +85,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def compared(result: str, **rest: Any) -> Comparison:
-    """A comparison with the baseline with that verdict."""
+    """Return a comparison with the baseline with that result."""
     values = {
         "text": f"the comparison says {result}",
         "method": "exact paired test",
@@ -110,7 +110,7 @@ def entry(
     comparison: Comparison | None = None,
     **changes: Any,
 ) -> dict[str, Any]:
-    """A case of a record, judged; `changes` go last."""
+    """Return a judged case of a record; `changes` go last."""
     found: dict[str, Any] = {
         "id": case.id,
         "node_id": f"{node_path(case)}::test_attack[{case.cell}]",
@@ -147,7 +147,7 @@ def entry(
 
 
 def measured(case: Case, drop: float, model: str = "gcn", clean: float = 0.8) -> Outcome:
-    """An outcome of three repeats around that drop."""
+    """Return an outcome of three repeats around that drop."""
     own = [(clean, round(clean * (1 - each), 2)) for each in (drop - 0.02, drop, drop + 0.02)]
     return outcome(own, [(0.8, 0.64)] * 3, case, model)
 
@@ -217,7 +217,7 @@ def joint(dataset: str, result: str, **changes: Any) -> dict[str, Any]:
 
 
 def rich() -> dict[str, Any]:
-    """A run in which everything happens that a report has to tell."""
+    """Return a run with everything that a report can show."""
     cases = [
         Case("synthetic-cora", level, *attack)
         for level in ("easy", "medium", "hard")
@@ -263,7 +263,7 @@ def rich() -> dict[str, Any]:
 
 
 def many(count: int = 400) -> dict[str, Any]:
-    """A long run: five datasets, four levels, many attacks; every seventh case fails."""
+    """Return a long run: five datasets, four levels, many attacks; every seventh case fails."""
     draw = random.Random(0)
     names = [("modification", f"attack-{number}") for number in range(count // 20)]
     cases = [

@@ -1,4 +1,4 @@
-"""`python -m grb_check` on small folders; what needs real graphs is in tests/real."""
+"""`python -m grb_check` on small folders; tests on real graphs are in tests/real."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_datasets_lists_every_name_with_its_state(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is bundled, generated, downloaded and from where."""
+    """Bundled, generated or downloaded, with the source."""
     assert main(["datasets"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
     assert lines["synthetic-cora"].endswith("bundled")
@@ -42,7 +42,7 @@ def test_datasets_lists_every_name_with_its_state(
 def test_datasets_tells_used_from_unused(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder is verified once it was loaded, and no longer when it has changed since."""
+    """A folder is verified after it was loaded, until it changes."""
     folder = planetoid_raw(tmp_path)
 
     def state() -> str:
@@ -64,7 +64,7 @@ def planetoid_raw(root: Path) -> Path:
 def test_info_shows_figures_and_histogram(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Statistics of an own folder, without published ones, and where its test nodes lie."""
+    """Figures of a user's folder, nothing published, and the degrees of its test nodes."""
     folder = write_dataset(tmp_path / "mine")
     assert main(["info", str(folder)]) == 0
     out = capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_info_shows_figures_and_histogram(
 def test_info_of_a_changed_folder_fails_until_it_is_locked_again(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message names the file and the command, which works."""
+    """The message names the file and a command that works."""
     folder = write_dataset(tmp_path / "mine")
     assert main(["info", str(folder)]) == 0
     path = folder / "labels.npz"
@@ -97,7 +97,7 @@ def test_info_of_a_changed_folder_fails_until_it_is_locked_again(
 def test_a_lock_that_fails_leaves_the_record(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A damaged file is not accepted, and what was recorded is still asked for."""
+    """A damaged file is not accepted, and the recorded checksums still apply."""
     folder = write_dataset(tmp_path / "mine")
     assert main(["info", str(folder)]) == 0
     before = (home / LOCK_FILE).read_text()
@@ -109,7 +109,7 @@ def test_a_lock_that_fails_leaves_the_record(
 
 
 @pytest.mark.parametrize("dataset", ["synthetic-cora", "string:ascii_letters"])
-def test_what_has_no_files_cannot_be_locked(
+def test_a_dataset_without_files_cannot_be_locked(
     home: Path, dataset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is recorded under any name."""
@@ -128,7 +128,7 @@ def test_a_broken_lock_file_does_not_concern_the_bundled_dataset(home: Path) -> 
 def test_the_advised_command_works(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It repeats what was asked for and where: here a set of graphs in a folder with a space."""
+    """It repeats the given dataset and folder: here a set of graphs in a folder with a space."""
     raw = tmp_path / "my data" / "MUTAG" / "raw"
     raw.mkdir(parents=True)
     texts = {
@@ -160,14 +160,14 @@ def test_the_advised_command_works(
         (["fetch", "grb-cora", "--source", "http://127.0.0.1:9/x.zip"], "127.0.0.1"),
     ],
 )
-def test_what_cannot_be_had_is_one_message_without_a_traceback(
+def test_wrong_input_is_one_message_without_a_traceback(
     home: Path,
     arguments: list[str],
     message: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Exit code 1, and on stderr what was given and what to do."""
+    """Exit code 1; stderr names the given value and what to do."""
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert main(arguments) == 1
     captured = capsys.readouterr()
@@ -178,7 +178,7 @@ def test_what_cannot_be_had_is_one_message_without_a_traceback(
 
 @pytest.mark.parametrize("arguments", [[], ["fetch"], ["info"], ["nonsense"], ["info", "a", "b"]])
 def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """As with every command made with argparse."""
+    """As in every command that uses argparse."""
     with pytest.raises(SystemExit) as raised:
         main(arguments)
     assert raised.value.code == 2
@@ -198,13 +198,13 @@ def test_the_list_is_cheap() -> None:
 def test_messages_name_the_options_of_this_command(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """pytest's are called --grb-..., and one of them is the command itself here."""
+    """Options of pytest are named --grb-..., and one of them is a command here."""
     main(["info", "planetoid-cora"])
     assert "--grb-" not in capsys.readouterr().err
 
 
 def test_data_home_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a container's user that no password file knows: a temporary folder, no error."""
+    """For a user of a container without an entry in the password file, it is a temporary folder."""
     for name in ("GRB_CHECK_DATA", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: str(path))

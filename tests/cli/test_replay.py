@@ -74,7 +74,7 @@ MODELS = """
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working folder with models and a dataset, where a case has failed."""
+    """A working folder with models, a dataset and the evidence of a failed case."""
     folder = tmp_path_factory.mktemp("replay")
     (folder / "replayed_models.py").write_text(textwrap.dedent(MODELS))
     write_dataset(folder / "tiny")
@@ -87,7 +87,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def failed(home: Path, model: str, name: str) -> None:
-    """Evidence of edges between the classes of targets, as a white-box attack may add them."""
+    """Evidence of added edges between targets of different classes, as of a white-box attack."""
     evaluator = Evaluator(store=Store(None), device="cpu")
     source = datasets.find(str(home / "tiny"))
     case = Case("tiny", "full", "modification", "grbcd+white-box")
@@ -129,7 +129,7 @@ def failed(home: Path, model: str, name: str) -> None:
 
 
 def between_classes(found: Replay) -> Tensor:
-    """int64 [2, m], as many new edges between targets of different classes as are allowed."""
+    """int64 [2, m], the allowed number of new edges between targets of different classes."""
     pairs = torch.combinations(found.targets).T
     graph = found.graph
     codes = graph.edge_index[0] * graph.num_nodes + graph.edge_index[1]
@@ -142,7 +142,7 @@ def between_classes(found: Replay) -> Tensor:
 def replay(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, list[str]]]:
-    """Run it in the working folder: exit code, and what was said."""
+    """Return a function that runs the command: exit code and lines."""
     monkeypatch.chdir(home)
     monkeypatch.syspath_prepend(home)
     monkeypatch.setenv("GRB_CHECK_DATA", str(home / "data"))
@@ -156,7 +156,7 @@ def replay(
 
 
 def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
-    """Trained anew from the seed; 1 is what `git bisect run` takes for bad."""
+    """It is trained again from the seed; `git bisect run` treats 1 as bad."""
     code, lines = replay("kept.npz")
     kept = read(home / "kept.npz")
     first = kept.repeats[0]
@@ -175,7 +175,7 @@ def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
 
 
 def test_what_the_run_imported_from_is_searched(home: Path, replay) -> None:
-    """As pytest's `pythonpath` named it; it may have moved with the folder of the run."""
+    """Such as pytest's `pythonpath`; they may have moved with the folder of the run."""
     (home / "src").mkdir()
     (home / "src" / "models_in_src.py").write_text(textwrap.dedent(MODELS))
     kept = read(home / "kept.npz")
@@ -191,8 +191,8 @@ def test_what_the_run_imported_from_is_searched(home: Path, replay) -> None:
     assert lines[2].endswith("as recorded")
 
 
-def test_another_device_is_said(home: Path, replay) -> None:
-    """Beside other versions."""
+def test_another_device_is_reported(home: Path, replay) -> None:
+    """As are other versions."""
     versions = {"grb_check": "0.0.1"}
     write(home / "gpu.npz", replace(read(home / "kept.npz"), device="cuda", versions=versions))
     assert replay("gpu.npz")[1][2] == (
@@ -200,10 +200,10 @@ def test_another_device_is_said(home: Path, replay) -> None:
     )
 
 
-def test_an_error_of_another_kind_is_no_failure_of_the_model(
+def test_an_unexpected_error_is_not_a_failure_of_the_model(
     home: Path, replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`git bisect run` would take Python's own exit code for a bad commit."""
+    """`git bisect run` would treat Python's own exit code as a bad commit."""
 
     def fails(*_: object) -> None:
         raise MemoryError("no memory")
@@ -215,7 +215,7 @@ def test_an_error_of_another_kind_is_no_failure_of_the_model(
 
 
 def test_a_better_model_passes(replay) -> None:
-    """And is said to be another one."""
+    """The output says that its weights differ."""
     code, lines = replay("kept.npz", "--grb-model", "replayed_models:deaf")
     assert code == 0
     assert lines[0].endswith("of deaf, 2 repeats")
@@ -224,7 +224,7 @@ def test_a_better_model_passes(replay) -> None:
 
 
 def test_arguments_of_the_model(home: Path, replay) -> None:
-    """Given ones count; recorded ones hold for the recorded model alone."""
+    """Given ones take precedence; recorded ones apply to the recorded model only."""
     args = ("--grb-model-args", "neighbours=0.0")
     assert replay("kept.npz", *args)[0] == 0
     kept = read(home / "kept.npz")
@@ -235,8 +235,8 @@ def test_arguments_of_the_model(home: Path, replay) -> None:
     assert replay("args.npz", "--grb-model", "replayed_models:deaf")[0] == 0
 
 
-def test_a_training_that_is_not_deterministic_is_said(replay) -> None:
-    """The perturbation was made for weights that are gone."""
+def test_a_training_that_is_not_deterministic_is_reported(replay) -> None:
+    """The perturbation was made for other weights."""
     code, lines = replay("random.npz")
     assert code == 1
     assert lines[-2].startswith(
@@ -246,7 +246,7 @@ def test_a_training_that_is_not_deterministic_is_said(replay) -> None:
 
 
 def test_a_model_below_the_floor_does_not_pass(home: Path, replay) -> None:
-    """A model that knows nothing loses nothing."""
+    """A model without accuracy has no drop."""
     kept = read(home / "kept.npz")
     write(home / "floor.npz", replace(kept, limits=replace(kept.limits, clean=0.999)))
     code, lines = replay("floor.npz", "--grb-model", "replayed_models:deaf")
@@ -255,14 +255,14 @@ def test_a_model_below_the_floor_does_not_pass(home: Path, replay) -> None:
 
 
 def test_without_a_limit_nothing_fails(home: Path, replay) -> None:
-    """The test that failed judged by itself."""
+    """The failed test had an assertion of its own."""
     write(home / "own.npz", replace(read(home / "kept.npz"), limits=Limits()))
     code, lines = replay("own.npz")
     assert code == 0
     assert lines[-1] == "no limit was recorded, because the test judges by itself"
 
 
-def test_shrinking_says_and_keeps_what_is_left(home: Path, replay) -> None:
+def test_shrinking_shows_and_writes_the_smallest_part(home: Path, replay) -> None:
     """The small perturbation is evidence itself."""
     code, lines = replay("kept.npz", "--grb-shrink")
     assert code == 1
@@ -301,7 +301,7 @@ def test_shrinking_says_and_keeps_what_is_left(home: Path, replay) -> None:
 def test_what_cannot_be_judged_is_neither_good_nor_bad(
     replay, arguments: list[str], code: int, words: str
 ) -> None:
-    """4 for what is wrong with the command, 125 for a commit that `git bisect run` passes over."""
+    """4 for a wrong command, 125 for a commit that `git bisect run` skips."""
     found, lines = replay(*arguments)
     assert found == code
     assert words in "\n".join(lines)
@@ -317,7 +317,7 @@ def test_other_data_of_the_same_size_are_refused(home: Path, replay) -> None:
 
 
 def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypatch) -> None:
-    """Evidence from another machine names paths of that."""
+    """Evidence from another machine has its paths."""
     kept = read(home / "kept.npz")
     data = replace(kept.data, base="/builds/7/project", spec="/builds/7/project/tiny")
     write(home / "moved.npz", replace(kept, data=data))
@@ -330,7 +330,7 @@ def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypat
 
 
 def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
-    """Nothing tells where it came from."""
+    """Its factory is unknown."""
     kept = read(home / "kept.npz")
     write(home / "fixture.npz", replace(kept, model=replace(kept.model, target="", name="Net")))
     code, lines = replay("fixture.npz")
@@ -340,7 +340,7 @@ def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
 
 
 def test_a_perturbation_beyond_its_threat_is_refused(home: Path, replay) -> None:
-    """Whatever the file says: it is counted again."""
+    """It is verified, whatever the file says."""
     kept = read(home / "kept.npz")
     first = kept.repeats[0]
     twice = Perturbation(added_edges=torch.tensor([[0, 0], [0, 0]]))

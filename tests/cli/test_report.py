@@ -1,4 +1,4 @@
-"""`python -m grb_check report`: the reports of run records, made again."""
+"""`python -m grb_check report`: reports of run records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(tmp_path: Path) -> Path:
 def test_the_summary_goes_to_the_standard_output(
     run: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """Where no path is given; the exit code says that it was made, not what it says."""
+    """If no path is given; the exit code does not depend on the verdicts."""
     assert main(["report", str(run)]) == 0
     out, err = capsysbinary.readouterr()
     assert out.decode().startswith("## ❌ Graph robustness: 4 of 16 cases passed")
@@ -31,7 +31,7 @@ def test_the_summary_goes_to_the_standard_output(
 def test_the_paths_that_were_written_are_printed(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And folders are made."""
+    """Their folders are created."""
     paths = [str(tmp_path / "out" / name) for name in ("a.xml", "a.html", "a.md")]
     flags = ("--junit", "--html", "--markdown")
     pairs = [each for pair in zip(flags, paths, strict=True) for each in pair]

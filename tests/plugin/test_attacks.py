@@ -1,4 +1,4 @@
-"""Attacks with modifiers and attacks of the user's, as cases of a run."""
+"""Attacks with modifiers, and users' own attacks, as cases of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def from_store(project: pytest.Pytester, name: str) -> dict[str, bool]:
 
 
 def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
-    """With one id, whatever the spelling; its node id can be pasted back; it is stored apart."""
+    """It has one id for all spellings, a node id that selects it, and entries in the store."""
     variant = "fgsm+step_size=0.5+iterations=3"
     args = [*BASE, "--grb-attack=fgsm+iterations=2", "--grb-attack=fgsm+iterations=3+step_size=.5"]
     limit = "--grb-threshold=*/fgsm+iterations=3+step_size=5e-1=-100%"
@@ -50,7 +50,7 @@ def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
 
 
 def test_the_attack_of_the_readme_runs_and_is_not_stored(project: pytest.Pytester) -> None:
-    """In no more lines than promised. One that has a version and is a dataclass is stored."""
+    """It has no more lines than promised. A dataclass with a version is stored."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
     (source,) = [block for block in blocks if "def perturb" in block]
     assert len([line for line in source.splitlines() if line]) <= 15
@@ -68,7 +68,7 @@ def test_the_attack_of_the_readme_runs_and_is_not_stored(project: pytest.Pyteste
 def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     installed: pytest.Pytester,
 ) -> None:
-    """Beside built-in ones; thresholds and patterns know them."""
+    """Together with built-in ones; thresholds and patterns accept their names."""
     named = "--grb-attack=injection/rnd,average,attacks:Stored"
     limit = "--grb-threshold=*/injection/average=-100%"
     chosen = ["--grb-case=*/rnd", "--grb-case=*/average", "--grb-case=*/stored"]
@@ -84,7 +84,7 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
 
 
 def test_an_entry_point_that_nobody_names_is_not_imported(installed: pytest.Pytester) -> None:
-    """Nor is it part of a suite; a broken one hurts nobody else."""
+    """It is not part of a suite either, and a broken one affects no other attack."""
     installed.makeconftest(
         """
         import sys
@@ -101,7 +101,7 @@ def test_an_entry_point_that_nobody_names_is_not_imported(installed: pytest.Pyte
 
 
 def test_a_users_attack_at_fault_is_an_error_of_its_case(project: pytest.Pytester) -> None:
-    """Other cases go on, and no frame of ours is shown."""
+    """Other cases continue, and no frame of ours is shown."""
     kinds = [f"attacks:Faulty+kind={kind}" for kind in ("raise", "return", "budget")]
     result = project.runpytest(*BASE, f"--grb-attack=injection/rnd,{kinds[0]}", *_each(kinds[1:]))
     result.assert_outcomes(passed=1, errors=3)
@@ -123,7 +123,7 @@ def _each(names: list[str]) -> list[str]:
 
 
 def test_the_marker_takes_variants_and_users_attacks(installed: pytest.Pytester) -> None:
-    """From a path and from an entry point, one test for each."""
+    """By path and by entry point, one test for each."""
     installed.makepyfile(
         test_own="""
         import pytest
@@ -160,7 +160,7 @@ def test_the_marker_takes_variants_and_users_attacks(installed: pytest.Pytester)
 
 
 def test_the_ini_file_names_attacks_as_the_command_line_does(project: pytest.Pytester) -> None:
-    """Paths are importable from the root folder there."""
+    """The root folder is importable in this case."""
     project.makepyprojecttoml(
         """
         [tool.pytest]

@@ -1,4 +1,4 @@
-"""What a failed case leaves behind: its perturbation, how to replay it, the smallest part of it."""
+"""Evidence of a failed case: its perturbation, the replay command, the smallest counter-example."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ FAILING = (*DEMAND, "--grb-attack=fixed:Crossing")
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all tests, so that the reference is trained once."""
+    """One store for all tests, so that the reference is trained once."""
     return tmp_path_factory.mktemp("store")
 
 
@@ -87,7 +87,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(
     project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> pytest.Pytester:
-    """With a model that needs no training and an attack that needs no model."""
+    """A project with a model that needs no training and an attack that needs no model."""
     project.makepyfile(fixed=FIXED)
     monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     return project
@@ -103,7 +103,7 @@ def kept(project: pytest.Pytester) -> list[Path]:
 
 
 def replayed(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """What the command of a message says in the same folder."""
+    """Run the command of a message in the same folder, and return its output."""
     words = shlex.split(command)
     assert words[:3] == ["python", "-m", "grb_check"]
     capsys.readouterr()
@@ -114,7 +114,7 @@ def replayed(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str
 def test_a_failed_case_says_how_to_replay_it(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The verdict stays the first line; the command gives the same figures."""
+    """The first line is still the verdict; the command reproduces the figures."""
     result = project.runpytest(*FAILING, "--grb-json=run.json", "--junitxml=junit.xml")
     result.assert_outcomes(failed=1)
     (case,), (path,) = cases(project), kept(project)
@@ -136,7 +136,7 @@ def test_a_failed_case_says_how_to_replay_it(
 
 
 def test_evidence_is_kept_elsewhere_or_not_at_all(project: pytest.Pytester) -> None:
-    """`--grb-evidence` names a folder, which is kept out of version control, or `off`."""
+    """`--grb-evidence` is a folder, which version control ignores, or `off`."""
     project.runpytest(*FAILING, "--grb-evidence=off", "--grb-json=run.json").assert_outcomes(
         failed=1
     )
@@ -156,7 +156,7 @@ def test_evidence_is_kept_elsewhere_or_not_at_all(project: pytest.Pytester) -> N
 def test_nothing_is_kept_of_a_model_below_the_floor_or_of_one_that_passes(
     project: pytest.Pytester,
 ) -> None:
-    """No perturbation broke anything."""
+    """No perturbation broke a limit."""
     project.runpytest(*FAILING, "--grb-min-clean=1.0").assert_outcomes(failed=1)
     project.runpytest(*FAILING, "--grb-max-drop=1.0").assert_outcomes(passed=1)
     assert not kept(project)
@@ -165,7 +165,7 @@ def test_nothing_is_kept_of_a_model_below_the_floor_or_of_one_that_passes(
 def test_the_smallest_counter_example_is_shown(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line in the message, all of it in a section and in JUnit's system-out; replayable."""
+    """One line in the message, all of it in a section and in system-out; it can be replayed."""
     result = project.runpytest(
         *FAILING,
         "--grb-max-drop=0.06",
@@ -208,7 +208,7 @@ def test_the_smallest_counter_example_is_shown(
 def test_a_users_own_assertion_keeps_evidence_too(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The message is the user's; the command stands in a section below."""
+    """The message is the user's; the command is in a section below."""
     project.makepyfile(
         test_own="""
         import pytest
@@ -245,10 +245,10 @@ def test_a_users_own_assertion_keeps_evidence_too(
     assert replayed(gate["evidence"]["replay"], capsys)[0] == 1
 
 
-def test_the_worst_of_several_keeps_what_was_strongest(
+def test_the_worst_of_several_keeps_the_strongest_perturbation(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where the members' own cases came before, so that nothing is attacked for it."""
+    """Also if the cases of its members ran before, so that it runs no attack."""
     attacks = "fixed:Crossing,fixed:Crossed,modification/rnd,modification/worst"
     result = project.runpytest(*DEMAND, f"--grb-attack={attacks}", "--grb-json=run.json")
     assert result.ret == 1
@@ -262,10 +262,10 @@ def test_the_worst_of_several_keeps_what_was_strongest(
     assert said.count("as recorded") == 2
 
 
-def test_evidence_of_an_attack_without_a_fixed_result_is_what_was_measured(
+def test_evidence_of_a_random_attack_is_the_measured_perturbation(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The attack is not run again, not even for `worst` after the member's own case."""
+    """The attack is not run again, even for `worst` after the case of its member."""
     attacks = "fixed:Fickle,modification/worst"
     result = project.runpytest(*DEMAND, f"--grb-attack={attacks}", "--grb-json=run.json")
     result.assert_outcomes(failed=2)
@@ -275,10 +275,10 @@ def test_evidence_of_an_attack_without_a_fixed_result_is_what_was_measured(
     assert said.count("as recorded") == 2
 
 
-def test_a_model_from_a_fixture_is_named_by_whoever_replays(
+def test_a_model_from_a_fixture_is_named_at_the_replay(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The command has a place for it."""
+    """The command has a placeholder for it."""
     project.makeconftest(
         """
         import pytest

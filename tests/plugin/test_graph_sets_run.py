@@ -45,7 +45,7 @@ ARGS = ("--grb-only", "--grb-dataset=synthetic-molecules", "--grb-repeats=1", "-
 
 
 def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) -> None:
-    """Two embeddings and two classes: the wrapper decides. Attacks see encoder and probe."""
+    """With two embeddings and two classes the wrapper decides. Attacks see encoder and probe."""
     pytester.makepyfile(enc=ENCODER)
     result = pytester.runpytest(
         *ARGS,
@@ -79,10 +79,10 @@ def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) 
         ("of_nodes", "*it must take (x, edge_index, batch)*"),
     ],
 )
-def test_what_is_no_classifier_of_graphs_is_told_so(
+def test_a_model_that_does_not_classify_graphs_is_an_error(
     pytester: pytest.Pytester, model: str, message: str
 ) -> None:
-    """The case ends in an error that says what to return."""
+    """The error of the case says what to return."""
     pytester.makepyfile(enc=ENCODER.replace("self.trained = False", "self.trained = True"))
     result = pytester.runpytest(*ARGS, f"--grb-model=enc:{model}", "--grb-attack=random-flips")
     result.assert_outcomes(errors=1)

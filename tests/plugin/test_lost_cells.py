@@ -1,4 +1,4 @@
-"""A case that was to run and got no verdict: exit code 3, and its name."""
+"""A case that got no verdict is named, and the exit code is 3."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FEW = ("-n1", "--max-worker-restart=0", "--grb-json=out.json", "-p", "no:cachepr
 
 @pytest.fixture
 def run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs the two cases with what goes wrong, and gives the result."""
+    """Return a function that runs the two cases with a fault and returns the result."""
     project.makeconftest(CONFTEST)
 
     def run(how: str, *args: str, **rest: Any) -> pytest.RunResult:
@@ -59,7 +59,7 @@ def missing(project: pytest.Pytester) -> list[str]:
 
 
 def named(result: pytest.RunResult) -> list[str]:
-    """The cases under the heading."""
+    """The cases listed below the heading."""
     lines = result.outlines
     heading = next((at for at, line in enumerate(lines) if "without a verdict" in line), None)
     return [] if heading is None else [each for each in lines[heading:] if each in IDS]
@@ -69,7 +69,7 @@ def named(result: pytest.RunResult) -> list[str]:
 def test_a_worker_that_died_loses_its_case_and_those_after_it(
     project: pytest.Pytester, run: Any
 ) -> None:
-    """Where it is not replaced: neither green nor merely failed."""
+    """If the worker is not replaced, the run is neither green nor merely failed."""
     result = run("kill", *FEW)
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     assert named(result) == missing(project) == list(IDS)
@@ -81,7 +81,7 @@ def test_a_worker_that_died_loses_its_case_and_those_after_it(
 def test_a_case_that_killed_its_worker_is_lost_beside_failures(
     project: pytest.Pytester, run: Any
 ) -> None:
-    """The next worker runs the others; a failure among them does not hide the loss."""
+    """The next worker runs the others, and a failure among them does not hide the loss."""
     result = run("exit, modification fails", "-n1", "--grb-json=out.json")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     assert named(result) == missing(project) == [IDS[0]]
@@ -95,10 +95,10 @@ def test_a_case_that_killed_its_worker_is_lost_beside_failures(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["no worker", "numpy"])
-def test_all_are_lost_where_no_worker_or_no_report_comes_through(
+def test_all_cases_are_lost_without_a_worker_or_a_report(
     project: pytest.Pytester, run: Any, how: str
 ) -> None:
-    """pytest says "no tests ran", or shows its own traceback; the cases have names."""
+    """pytest writes "no tests ran", or its own traceback; we name the cases."""
     result = run(how, *FEW)
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     assert named(result) == missing(project) == list(IDS)
@@ -108,13 +108,13 @@ def test_all_are_lost_where_no_worker_or_no_report_comes_through(
 def test_a_run_that_was_stopped_on_purpose_has_lost_nothing(
     project: pytest.Pytester, run: Any
 ) -> None:
-    """By the death of its worker here; the exit code is pytest's, and the record says it."""
+    """Its worker died; the exit code is pytest's, and the record lists the missing cases."""
     assert run("exit", "-x", "-n1", "--grb-json=out.json").ret == pytest.ExitCode.TESTS_FAILED
     assert IDS[0] in missing(project)
 
 
-def test_failures_alone_are_1_and_all_is_well_is_0(project: pytest.Pytester, run: Any) -> None:
-    """Nothing is lost there."""
+def test_failures_alone_are_1_and_a_passing_run_is_0(project: pytest.Pytester, run: Any) -> None:
+    """No case is lost."""
     for how, code in (("injection fails", 1), ("", 0)):
         result = run(how, "--grb-json=out.json")
         assert result.ret == code
@@ -124,7 +124,7 @@ def test_failures_alone_are_1_and_all_is_well_is_0(project: pytest.Pytester, run
 
 
 def test_an_interrupted_run_is_2(project: pytest.Pytester, run: Any) -> None:
-    """Ctrl-C is no loss; the record says what was not run."""
+    """Ctrl-C loses no case; the record lists those that did not run."""
     result = run("interrupt", "--grb-json=out.json", no_reraise_ctrlc=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert missing(project) == list(IDS)

@@ -1,4 +1,4 @@
-"""What is written does not depend on where the code of an attack lies."""
+"""Files do not depend on the module of an attack."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ARGS = (
 
 
 def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The attack from a copy of its module under another name, in a class of another name."""
+    """The attack, from a copy of its module with another name and class."""
     here = Path(sys.modules[type(load_attack(*PAIR)).__module__].__file__ or "")
     copied = Path.cwd() / "moved.py"
     text = here.read_text("utf-8").replace("class ModificationPrbcd", "class Moved")
@@ -56,7 +56,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _written(project: pytest.Pytester) -> dict[str, bytes]:
-    """Every file that a run and a leaderboard of it leave, by its path."""
+    """Return every file that a run and a leaderboard write, by its path."""
     path = project.path
     result = project.runpytest(*ARGS)
     result.assert_outcomes(failed=2)

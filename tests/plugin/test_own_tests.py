@@ -11,7 +11,7 @@ from grb_check.settings.option_table import OPTIONS
 
 
 def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> None:
-    """The marker names the case, the fixture holds the figures."""
+    """The marker names the case, the fixture has the figures."""
     project.makepyfile(
         test_own="""
         import pytest
@@ -76,7 +76,7 @@ def test_an_overridden_model_reaches_the_built_in_cases(project: pytest.Pytester
 def test_an_override_of_the_root_reaches_the_cases_whatever_the_packages(
     project: pytest.Pytester,
 ) -> None:
-    """The conftest.py of a test folder is for the tests in it."""
+    """The conftest.py of a test folder applies to the tests in it only."""
     override = """
         import pytest, models
 
@@ -108,7 +108,7 @@ def test_an_override_of_the_root_reaches_the_cases_whatever_the_packages(
 def test_a_wrong_marker_is_a_short_collection_error(
     project: pytest.Pytester, mark: str, message: str
 ) -> None:
-    """The message says what the marker takes."""
+    """The message lists the arguments of the marker."""
     project.makepyfile(
         test_own=f"""
         import pytest
@@ -124,7 +124,7 @@ def test_a_wrong_marker_is_a_short_collection_error(
 
 
 def test_a_fixture_without_a_case_or_a_model_says_what_to_do(project: pytest.Pytester) -> None:
-    """Both mistakes of a first try."""
+    """The two mistakes of a first attempt."""
     project.makepyfile(
         test_own="""
         import pytest
@@ -147,7 +147,7 @@ def test_a_fixture_without_a_case_or_a_model_says_what_to_do(project: pytest.Pyt
 
 
 def test_every_option_has_a_twin_in_the_ini_file(project: pytest.Pytester) -> None:
-    """The header says that the value came from there."""
+    """The header names the ini file as the origin."""
     project.makefile(
         ".toml",
         pytest="""
@@ -182,7 +182,7 @@ def test_every_option_has_a_twin_in_the_ini_file(project: pytest.Pytester) -> No
 def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
     project: pytest.Pytester,
 ) -> None:
-    """Someone who works on one test does not wait for the suite; the header says so."""
+    """A run of one test does not wait for the suite, and the header says that it was left out."""
     project.makefile(".toml", pytest='[pytest]\ngrb_model = "models:build"\n')
     project.makepyfile(test_own="def test_own(): pass")
     result = project.runpytest("test_own.py")
@@ -203,7 +203,7 @@ def test_strict_markers_know_the_mark(project: pytest.Pytester) -> None:
 def test_an_existing_path_as_a_word_of_its_own_is_refused(
     project: pytest.Pytester, flag: str
 ) -> None:
-    """pytest would take it for a folder of tests and miss the project's ini file and limits."""
+    """pytest would treat it as a folder of tests, and not find the ini file with its limits."""
     result = project.runpytest(*QUICK, flag, "tiny")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {flag} tiny: write it as one word, {flag}=tiny*"])
@@ -212,7 +212,7 @@ def test_an_existing_path_as_a_word_of_its_own_is_refused(
 def test_environment_variables_name_data_and_store(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For machines where many projects share them."""
+    """Many projects on a machine can share them."""
     (project.path / "data").mkdir()
     (project.path / "tiny").rename(project.path / "data" / "tiny")
     monkeypatch.setenv("GRB_CHECK_DATA", str(project.path / "data"))

@@ -160,7 +160,7 @@ def test_a_run_that_stops_does_not_judge_the_rank(ranked: pytest.Pytester) -> No
 
 
 def test_several_models_of_one_fixture_are_not_ranked(ranked: pytest.Pytester) -> None:
-    """A user's fixture may make several models of one: then none of them is ranked."""
+    """If a user's fixture turns one model into several, none of them is ranked."""
     ranked.makeconftest(
         """
         import pytest, attacks, models, torch, grb_check
@@ -326,7 +326,7 @@ def test_a_dataset_without_a_leaderboard_is_a_note_beside_one_that_has_one(
 def test_lists_are_printed_and_nothing_runs(
     ranked: pytest.Pytester, what: str, lines: list[str]
 ) -> None:
-    """Whatever else is configured, without a model and without tests."""
+    """Without a model and without tests, whatever the other options."""
     ranked.makeini("[pytest]\ngrb_model = nowhere:build")
     result = ranked.runpytest(f"--grb-list={what}")
     assert result.ret == pytest.ExitCode.OK
@@ -335,7 +335,7 @@ def test_lists_are_printed_and_nothing_runs(
 
 
 def test_lists_are_printed_without_a_terminal_reporter(ranked: pytest.Pytester) -> None:
-    """pytest makes its writer from an option of that plugin."""
+    """pytest creates its writer from an option of that plugin."""
     result = ranked.runpytest_subprocess("--grb-list=models", "-p", "no:terminal")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["gat_ln *GAT+LN *"])

@@ -1,4 +1,4 @@
-"""The files that a run writes, read as their readers read them."""
+"""The files that a run writes, read by their usual readers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def quick(
 
 @pytest.fixture
 def made(quick: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """After a run of four cases, two of which fail, under GitHub Actions."""
+    """The project after a run of four cases, two of which fail, under GitHub Actions."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(quick.path / "summary.md"))
     result = quick.runpytest(*RUN, *FILES)
@@ -54,7 +54,7 @@ def made(quick: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pyte
 
 
 def test_every_report_tells_of_the_same_run(made: pytest.Pytester) -> None:
-    """HTML, Markdown, the summary, the leaderboard; and the command makes the same again."""
+    """HTML, Markdown, the summary, the leaderboard; the command writes the same files again."""
     folder = made.path / "r"
     assert len(json.loads((folder / "a.json").read_text())["cases"]) == 4
     markdown = (folder / "a.md").read_text()
@@ -73,7 +73,7 @@ def test_every_report_tells_of_the_same_run(made: pytest.Pytester) -> None:
 
 
 def test_pytests_own_report_is_read_by_junitparser(made: pytest.Pytester) -> None:
-    """With the figures as properties of cases, which the strict schema refuses."""
+    """It has figures as properties of cases, which the strict schema refuses."""
     text = Path("pytest.xml").read_text()
     (suite,) = suites(text)
     assert (suite.tests, suite.failures, suite.errors) == (4, 2, 0)

@@ -10,7 +10,7 @@ from plugin_names import IDS, QUICK, TINY
 
 
 def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> None:
-    """A model and nothing else is enough; the table shows every case."""
+    """A model alone is enough; the table has every case."""
     result = project.runpytest(*QUICK, "-v")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
@@ -70,7 +70,7 @@ def test_torch_is_not_imported_for_collecting_or_without_a_model(
 
 
 def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester) -> None:
-    """Alone it runs alone; the repository's own tests stay out."""
+    """It runs alone, without the repository's own tests."""
     project.makepyfile(test_own="def test_own(): pass")
     project.runpytest(*QUICK, IDS[1]).assert_outcomes(passed=1)
     project.runpytest(*QUICK, "grb::tiny").assert_outcomes(passed=2)
@@ -80,7 +80,7 @@ def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester) -> None:
 def test_a_node_id_reaches_cases_that_the_other_options_leave_out(
     project: pytest.Pytester,
 ) -> None:
-    """An id from yesterday's report runs whatever today's selection is."""
+    """An id of an earlier report runs, whatever the present selection."""
     result = project.runpytest(*QUICK, "grb::tiny::test_attack[hard/modification/dice]")
     result.assert_outcomes(passed=1)
 
@@ -95,7 +95,7 @@ def test_last_failed_and_stepwise_work_on_cases(project: pytest.Pytester) -> Non
 
 
 def test_a_failure_is_one_line_that_begins_with_the_figures(project: pytest.Pytester) -> None:
-    """What a JUnit reader shows is the verdict, and no frame of ours follows."""
+    """A JUnit reader shows the verdict, without a frame of ours."""
     result = project.runpytest(*QUICK, "--grb-max-drop=-100%", "-k", "injection")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.re_match_lines(
@@ -115,7 +115,7 @@ def test_a_model_under_the_clean_floor_fails_for_that_reason(project: pytest.Pyt
 
 
 def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pytester) -> None:
-    """Errors are not failures; the other model is judged."""
+    """An error is not a failure, and the other model is judged."""
     result = project.runpytest(*QUICK, "--grb-model=models:Raises", "--grb-model=models:Integers")
     result.assert_outcomes(passed=2, errors=4)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -127,7 +127,7 @@ def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pyte
 
 
 def test_several_models_are_named_in_ids_and_ranked(project: pytest.Pytester) -> None:
-    """The label stands in every id; the most robust model is named first."""
+    """Every id has the label; the most robust model is listed first."""
     result = project.runpytest(
         *QUICK, "--grb-model=wide=models:Net", "--grb-model=models:Mlp", "-v"
     )
@@ -142,7 +142,7 @@ def test_several_models_are_named_in_ids_and_ranked(project: pytest.Pytester) ->
 
 
 def test_model_arguments_reach_the_factory(project: pytest.Pytester) -> None:
-    """PyG's own classes are factories without a line of glue."""
+    """PyG's own classes are factories."""
     args = ["--grb-model=torch_geometric.nn.models:GraphSAGE", *TINY, "--grb-attack=dice"]
     given = "--grb-model-args=hidden_channels=8,num_layers=2"
     result = project.runpytest(*args, given, "--grb-max-drop=1", "--grb-min-clean=0")
@@ -226,7 +226,7 @@ def test_json_holds_everything_of_every_outcome(project: pytest.Pytester) -> Non
 
 
 def test_a_second_run_takes_the_perturbations_from_the_store(project: pytest.Pytester) -> None:
-    """Another model, no attack work."""
+    """With another model, without running an attack."""
     project.runpytest(*QUICK, "--grb-json=a.json")
     project.runpytest(*QUICK, "--grb-model=models:Net", "--grb-json=b.json")
     record = json.loads((project.path / "b.json").read_text())
@@ -236,7 +236,7 @@ def test_a_second_run_takes_the_perturbations_from_the_store(project: pytest.Pyt
 
 
 def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pytester) -> None:
-    """A lost report must not end green: exit code 3, and the case is named."""
+    """A run with a lost report is not green: the exit code is 3, and the case is named."""
     project.makeconftest(
         """
         import pytest
@@ -254,7 +254,7 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
 
 
 def test_stopping_at_the_first_failure_loses_no_case(project: pytest.Pytester) -> None:
-    """What -x leaves out was not lost."""
+    """Cases that -x leaves out are not lost."""
     result = project.runpytest(*QUICK, "--grb-max-drop=-100%", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*not judged*")
@@ -269,14 +269,14 @@ def test_a_folder_of_tests_called_grb_is_a_folder(project: pytest.Pytester) -> N
 
 
 def test_hooks_of_the_root_conftest_see_the_cases(project: pytest.Pytester) -> None:
-    """As for any test below it."""
+    """As they see any test below it."""
     project.makeconftest("def pytest_runtest_setup(item): print('seen', item.nodeid)")
     result = project.runpytest(*QUICK, "-s")
     result.stdout.fnmatch_lines(["*seen grb::tiny::*"])
 
 
 def test_reports_with_another_outcome_pass_through(project: pytest.Pytester) -> None:
-    """As plugins that run a test again make them."""
+    """Plugins that repeat tests create them."""
     project.makeconftest(
         """
         import pytest
@@ -315,7 +315,7 @@ class Slow(torch.nn.Module):
 
 @pytest.mark.slow
 def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) -> None:
-    """And nothing of it where the output is no terminal."""
+    """Nothing of it is written if the output is not a terminal."""
     project.makepyfile(slow=SLOW_FIT)
     args = [*QUICK[:2], "--grb-model=slow:Slow", "--grb-case=tiny/easy/injection/rnd"]
     child = project.spawn_pytest(" ".join([*args, "--grb-only"]))
@@ -330,7 +330,7 @@ def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) 
 def test_a_function_of_the_user_is_a_dataset(
     project: pytest.Pytester, split: str, targets: int
 ) -> None:
-    """With GRB's split, or its own masks, from the command line and from the ini file alike."""
+    """With GRB's split or its own masks, on the command line and in the ini file."""
     args = ["--grb-repeats=1", "--grb-attack=modification/rnd", "--grb-difficulty=easy"]
     chosen = ["--grb-dataset=models:graph", f"--grb-split={split}"]
     project.runpytest(
@@ -354,8 +354,8 @@ def test_a_function_of_the_user_is_a_dataset(
 
 
 @pytest.mark.slow
-def test_a_dataset_that_differs_between_processes_is_not_green(project: pytest.Pytester) -> None:
-    """Its cases would be compared in one table."""
+def test_a_dataset_that_differs_between_processes_fails_the_run(project: pytest.Pytester) -> None:
+    """Its cases cannot be compared in one table."""
     project.makepyfile(
         other="""
         import os, models

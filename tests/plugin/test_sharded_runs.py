@@ -1,4 +1,4 @@
-"""A run cut into parts, and put together again."""
+"""A run that is divided into parts, which are merged again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ids(project: pytest.Pytester, name: str) -> list[str]:
 
 
 def timeless(value: Any) -> Any:
-    """Without what differs from run to run: how long it took, and what the store knew."""
+    """Remove what differs between runs: durations, and hits of the store."""
     if isinstance(value, dict):
         left_out = {"seconds", "training_seconds", "from_store", "origins"}
         return {key: timeless(each) for key, each in value.items() if key not in left_out}
@@ -56,7 +56,7 @@ def timeless(value: Any) -> Any:
 
 
 def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:
-    """Of two models with limits on their ranks, which only the whole can judge."""
+    """For two models with limits on their ranks, which only the whole run can judge."""
     both = (*RUN, "--grb-model=other=attacks:untrained", "--grb-min-rank=tiny/*=2")
     both = (*both, "--grb-case=tiny/easy/*")
     shared.runpytest(*both, "--grb-json=whole.json").assert_outcomes(passed=6)
@@ -80,7 +80,7 @@ def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:
 def test_a_part_without_cases_is_green(
     shared: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A pipeline has as many parts as it has; the record is written, so that none is missing."""
+    """A pipeline may have more parts than cases; each part writes its record."""
     one = (*RUN, "--grb-case=tiny/easy/injection/rnd")
     shared.runpytest(*one, "--grb-shard=1/2", "--grb-json=1.json").assert_outcomes(passed=1)
     result = shared.runpytest(*one, "--grb-shard=2/2", "--grb-json=2.json")
@@ -96,7 +96,7 @@ def test_a_part_without_cases_is_green(
 
 
 def test_parts_are_balanced_by_what_a_run_took(shared: pytest.Pytester) -> None:
-    """By a run record; a case that it does not know has the median."""
+    """By those of a run record; a case that it lacks gets the median."""
     shared.runpytest(*RUN, "--grb-json=run.json").assert_outcomes(passed=4)
     made = record(shared, "run.json")
     for case, seconds in zip(made["cases"], (90.0, 10.0, 30.0, 50.0), strict=True):
@@ -113,7 +113,7 @@ def test_parts_are_balanced_by_what_a_run_took(shared: pytest.Pytester) -> None:
 
 
 def test_node_ids_are_cut_like_any_selection(shared: pytest.Pytester) -> None:
-    """The plan is what the ids name."""
+    """The plan has the cases that the ids name."""
     named = [f"grb::tiny::test_attack[{each.removeprefix('tiny/')}]" for each in ALL[:2]]
     for index in (1, 2):
         args = (*RUN, *named, f"--grb-shard={index}/2", f"--grb-json={index}.json")
@@ -123,7 +123,7 @@ def test_node_ids_are_cut_like_any_selection(shared: pytest.Pytester) -> None:
 
 
 def test_the_repositorys_own_tests_run_in_every_part(shared: pytest.Pytester) -> None:
-    """Which the header says, with what leaves them out."""
+    """The header says so, and names the option that leaves them out."""
     shared.makepyfile(test_own="def test_own(): pass")
     own = [each for each in RUN if each != "--grb-only"]
     result = shared.runpytest(*own, "--grb-case=tiny/easy/*", "--grb-shard=2/2")
@@ -134,16 +134,16 @@ def test_the_repositorys_own_tests_run_in_every_part(shared: pytest.Pytester) ->
     result.stdout.no_fnmatch_line("grb shard: the repository's own tests*")
 
 
-def test_cases_left_out_by_pytest_are_told(shared: pytest.Pytester) -> None:
-    """So that they are not taken for lost when the parts are put together."""
+def test_cases_that_pytest_deselects_are_recorded(shared: pytest.Pytester) -> None:
+    """So that a merge does not count them as lost."""
     args = (*RUN, "--grb-shard=1/1", "-k", "injection", "--grb-json=1.json")
     shared.runpytest(*args).assert_outcomes(passed=2, deselected=2)
     assert record(shared, "1.json")["deselected"] == [ALL[1], ALL[3]]
     assert main(["merge", str(shared.path / "1.json")]) == 0
 
 
-def test_a_part_of_what_is_no_run_is_a_usage_error(shared: pytest.Pytester) -> None:
-    """Before any work."""
+def test_a_part_without_a_run_is_a_usage_error(shared: pytest.Pytester) -> None:
+    """The error comes before any work."""
     for args, message in (
         (("--grb-shard=3/2",), "*'3/2' is no part of a whole*"),
         (("--grb-durations=run.json",), "*needs --grb-shard*"),

@@ -22,7 +22,7 @@ def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
 
 
 def figures(found: dict[str, Any]) -> dict[str, Any]:
-    """Repeats by case, without what may differ from run to run."""
+    """Repeats by case, without what may differ between runs."""
     timing = ("seconds", "training_seconds", "from_store")
     return {
         case["id"]: [
@@ -34,7 +34,7 @@ def figures(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_budgets_make_curves_and_the_worst_goes_along(project: pytest.Pytester) -> None:
-    """The same figures for the worst alone, and in reverse without a store."""
+    """The figures are the same for `worst` alone, and in reverse order without a store."""
     attacks = "--grb-attack=modification/rnd,dice,modification/worst"
     args = [*BASE, attacks, "--grb-budget=20%,0.05"]
     result = project.runpytest(*args, "--grb-json=a.json", "--junitxml=a.xml")
@@ -91,8 +91,8 @@ def _check_properties(project: pytest.Pytester, cases: dict[str, Any]) -> None:
             assert own["grb.worst_attack"] in ("rnd", "dice")
 
 
-def test_findings_are_told_and_are_failures_where_asked(project: pytest.Pytester) -> None:
-    """By a flag or in the ini file. The attack injects one node of three."""
+def test_findings_are_reported_and_are_failures_in_strict_mode(project: pytest.Pytester) -> None:
+    """With a flag or in the ini file. The attack injects one of three nodes."""
     args = [*BASE, "--grb-attack=attacks:Average"]
     told = "budget-unused*1 of *injected nodes used (limit 90%)*docs/diagnostics.md#budget-unused"
     result = project.runpytest(*args, "--junitxml=out.xml", "--grb-json=out.json")
@@ -121,8 +121,8 @@ def test_findings_are_told_and_are_failures_where_asked(project: pytest.Pytester
     project.runpytest(*args[:-1], "--grb-attack=injection/rnd").assert_outcomes(passed=1)
 
 
-def test_the_help_tells_budgets_and_diagnostics(pytester: pytest.Pytester) -> None:
-    """With their twins in the ini file."""
+def test_the_help_has_budgets_and_diagnostics(pytester: pytest.Pytester) -> None:
+    """And their equivalents in the ini file."""
     text = " ".join(pytester.runpytest("--help").stdout.str().split())
     for said in ("--grb-budget=SHARE", "grb_budgets", "0.01,0.05,0.1 or 5%", "budget=SHARE"):
         assert said in text
@@ -130,8 +130,8 @@ def test_the_help_tells_budgets_and_diagnostics(pytester: pytest.Pytester) -> No
     assert "(ini: grb_strict_diagnostics)" in text
 
 
-def test_a_test_of_ones_own_takes_budgets_and_the_worst(project: pytest.Pytester) -> None:
-    """Of the attacks that the run has selected with a `worst`."""
+def test_a_users_own_test_takes_budgets_and_the_worst(project: pytest.Pytester) -> None:
+    """`worst` covers the attacks that the run has selected."""
     project.makepyfile(
         test_own="""
         import pytest
@@ -153,7 +153,7 @@ def test_a_test_of_ones_own_takes_budgets_and_the_worst(project: pytest.Pytester
 def test_the_worst_of_the_suite_has_the_same_members_when_its_id_is_pasted(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever other attacks that command line or its suite has."""
+    """Whatever other attacks the command line or the suite selects."""
     pairs = [("modification", name) for name in ("rnd", "dice", "worst")]
     small = replace(SUITES["standard"], attacks=tuple(pairs))
     monkeypatch.setitem(SUITES, "standard", small)

@@ -1,4 +1,4 @@
-"""Bad input ends in one clear line and exit code 4, before any work."""
+"""Wrong input ends with one line and exit code 4, before any work."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ from plugin_names import IDS, QUICK, TINY
     ],
 )
 def test_a_usage_error_is_one_line(project: pytest.Pytester, args: list[str], message: str) -> None:
-    """The line names what was given and what is allowed; no case has run."""
+    """The line names the given and the allowed values; no case runs."""
     base = [*QUICK[:2], *QUICK[3:]] if any("grb-model=" in arg for arg in args) else [*QUICK]
     if any("--grb-dataset" in arg for arg in args):
         base = base[1:]
@@ -107,7 +107,7 @@ def test_a_usage_error_is_one_line(project: pytest.Pytester, args: list[str], me
 
 
 def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> None:
-    """A forgotten --grb-model must not end in a green run of nothing."""
+    """A run without --grb-model is not a green run of no cases."""
     for args in ([*TINY], ["--grb-only"], ["--grb-suite=smoke"], ["--grb-budget=0.1"], [IDS[0]]):
         result = project.runpytest(*args)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -115,14 +115,14 @@ def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> Non
 
 
 def test_an_empty_model_is_a_usage_error(project: pytest.Pytester) -> None:
-    """As in a CI job whose variable is not set."""
+    """As in a CI job with an unset variable."""
     result = project.runpytest("--grb-model=")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --grb-model was given without a value*"])
 
 
 def test_a_usage_error_ends_a_run_with_workers_too(project: pytest.Pytester) -> None:
-    """The controller looks before it starts a worker."""
+    """The controller checks options before it starts a worker."""
     result = project.runpytest(*QUICK, "--grb-model=models:broken", "-n", "2")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *", "*the factory's own fault*"])
@@ -140,7 +140,7 @@ def test_a_usage_error_ends_a_run_with_workers_too(project: pytest.Pytester) -> 
 def test_a_dataset_at_fault_is_a_usage_error(
     project: pytest.Pytester, name: str, spoil: object, message: str
 ) -> None:
-    """The file and the fault are named before any work."""
+    """The file and its fault are named before any work."""
     path = project.path / "tiny" / name
     with np.load(path) as archive:
         array = archive["data"]
@@ -151,7 +151,7 @@ def test_a_dataset_at_fault_is_a_usage_error(
 
 
 def test_a_truncated_file_is_a_usage_error(project: pytest.Pytester) -> None:
-    """As after a broken download."""
+    """As after an interrupted download."""
     path = project.path / "tiny" / "adj.npz"
     path.write_bytes(path.read_bytes()[:200])
     result = project.runpytest(*QUICK)

@@ -90,7 +90,7 @@ TIMES = ("seconds", "training_seconds", "from_store")
 
 
 def _cases(path: Path) -> dict[str, Any]:
-    """What came of each case, without times and the worker's name."""
+    """The result of each case, without times and the name of the worker."""
     record = json.loads(path.read_text())
     found = {}
     for case in record["cases"]:
@@ -105,10 +105,10 @@ def _timeless(record: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in TIMES}
 
 
-def test_a_gpu_that_cannot_be_chosen_is_a_warning(
+def test_a_gpu_that_cannot_be_selected_is_a_warning(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the summary of the run, once for each worker that says so."""
+    """It is in the summary of the run, once for each worker."""
     monkeypatch.setattr(workers, "take_gpu", lambda config: "worker gw0 sees every GPU")
     project.makepyfile(test_own="def test_own(): pass")
     result = project.runpytest()
@@ -116,8 +116,10 @@ def test_a_gpu_that_cannot_be_chosen_is_a_warning(
     result.stdout.fnmatch_lines(["*WorkerWarning: worker gw0 sees every GPU*"])
 
 
-def test_workers_go_without_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine where nothing can be written, each trains for itself."""
+def test_workers_run_without_a_folder_that_cannot_be_created(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If no folder can be created, each worker trains for itself."""
 
     def read_only(*_: object, **__: object) -> None:
         raise FileNotFoundError("No usable temporary directory found")
@@ -135,7 +137,7 @@ def test_workers_go_without_a_folder_that_cannot_be_made(monkeypatch: pytest.Mon
 def test_workers_train_each_victim_once_and_find_the_same(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bit for bit, with the store off too; a failed training is not tried by the other worker."""
+    """Bit for bit, also without a store; a failed training is not repeated by the other worker."""
     project.makepyfile(counted=MODELS)
     project.makeconftest(CONFTEST)
     log = project.path / "trainings"

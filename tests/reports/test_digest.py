@@ -1,4 +1,4 @@
-"""What all reports for people tell of a run."""
+"""The view of a run that all reports share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of(*cases: dict[str, Any], **changes: Any) -> Digest:
 
 
 def test_the_headline_counts_every_case_once() -> None:
-    """Failed, in error, lost (of the user's own tests too), inconclusive, skipped, passed."""
+    """Failed, in error, lost (also a user's own test), inconclusive, skipped, passed."""
     found = view(rich())
     assert found.headline == (
         "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 inconclusive, "
@@ -46,7 +46,7 @@ def test_the_headline_counts_every_case_once() -> None:
 
 
 def test_a_run_that_passed_is_green() -> None:
-    """And its headline has nothing else."""
+    """Its headline has the number of cases only."""
     other = entry(CASE, measured(CASE, 0.1), node_id="tests/test_own.py::test_mine")
     found = of(entry(CASE, measured(CASE, 0.1)), other)
     assert found.headline == "All 2 cases passed"
@@ -54,7 +54,7 @@ def test_a_run_that_passed_is_green() -> None:
 
 
 def test_no_case_is_not_green() -> None:
-    """A gate that judged nothing has passed nothing."""
+    """A gate that judged no case is not a success."""
     found = of()
     assert (found.headline, found.green) == ("No case ran", False)
 
@@ -66,15 +66,15 @@ def test_no_case_is_not_green() -> None:
         ({"written": True, "asked": False, "path": "base.json"}, "there was no baseline"),
     ],
 )
-def test_what_fails_beside_the_cases_is_told(changes: dict[str, Any], words: str) -> None:
-    """All cases together against the baseline; a baseline that was just written."""
+def test_failures_besides_the_cases_are_listed(changes: dict[str, Any], words: str) -> None:
+    """The joint comparison with the baseline; a baseline that was just written."""
     found = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
     assert [words in text for text in found.further] == [True]
     assert not found.green
 
 
 def test_cases_that_saw_different_graphs_are_not_green() -> None:
-    """Nor is the run, whose exit status says so."""
+    """As the exit status of the run."""
     other = entry(replace(CASE, difficulty="hard"), measured(replace(CASE, difficulty="hard"), 0.1))
     same = of(entry(CASE, measured(CASE, 0.1)), other)
     assert same.green
@@ -86,8 +86,8 @@ def test_cases_that_saw_different_graphs_are_not_green() -> None:
     assert (suite.tests, suite.failures) == (3, 1)
 
 
-def test_what_is_open_has_not_broken() -> None:
-    """A green run with inconclusive cases says so in its titles."""
+def test_inconclusive_cases_have_not_failed() -> None:
+    """Titles of a green run with inconclusive cases name them so."""
     unsure = entry(CASE, measured(CASE, 0.1), comparison=compared("inconclusive"))
     found = of(unsure)
     assert found.green
@@ -97,7 +97,7 @@ def test_what_is_open_has_not_broken() -> None:
 
 
 def test_a_verdict_on_all_cases_stands_in_one_suite() -> None:
-    """That of the built-in cases, where a test of the user's has another model."""
+    """In that of the built-in cases, if a user's own test has another model."""
     mine = entry(CASE, measured(CASE, 0.1, model="mine"), node_id="tests/test_own.py::test_mine")
     together = baseline(together=[joint(CASE.dataset, "pass")])
     found = of(entry(CASE, measured(CASE, 0.1)), mine, baseline=together)
@@ -106,13 +106,13 @@ def test_a_verdict_on_all_cases_stands_in_one_suite() -> None:
 
 
 def test_a_baseline_that_was_to_be_written_is_fine() -> None:
-    """`--grb-update-baseline` asked for it."""
+    """`--grb-update-baseline` requested it."""
     written = baseline(written=True, asked=True)
     assert of(entry(CASE, measured(CASE, 0.1)), baseline=written).green
 
 
 def test_the_farthest_beyond_its_limit_comes_first() -> None:
-    """Then errors, then what was lost."""
+    """Then errors, then lost cases."""
     found = view(rich()).bad
     severity = [line.severity for line in found if line.status == "fail"]
     assert severity == sorted(severity, reverse=True)
@@ -121,7 +121,7 @@ def test_the_farthest_beyond_its_limit_comes_first() -> None:
 
 
 def test_the_first_line_says_why() -> None:
-    """The gate's words, an exception's, the baseline's; nothing where all is well."""
+    """From the gate, an exception or the baseline; empty for a case that passed."""
     lines = {line.row.case.id: line for line in view(rich()).lines}
     start = "synthetic-cora/"
     assert lines[f"{start}easy/injection/fgsm"].first.startswith("drop 42.1% > limit 30.0%")
@@ -131,7 +131,7 @@ def test_the_first_line_says_why() -> None:
 
 
 def test_an_inconclusive_case_has_not_passed_nor_failed() -> None:
-    """It keeps nothing from being green, and is not among those that passed."""
+    """The run can be green, and the case does not count as passed."""
     unsure = compared("inconclusive")
     found = of(entry(CASE, measured(CASE, 0.1), comparison=unsure))
     assert found.headline == "0 of 1 case passed; 1 inconclusive"
@@ -139,14 +139,14 @@ def test_an_inconclusive_case_has_not_passed_nor_failed() -> None:
 
 
 def test_a_case_without_figures_has_the_model_of_the_others() -> None:
-    """Or of the settings, where no case has figures."""
+    """Or that of the settings, if no case has figures."""
     broken = entry(CASE, None, node_id="tests/test_own.py::test_mine", message="boom")
     assert {line.model for line in of(broken, entry(CASE, measured(CASE, 0.1))).lines} == {"gcn"}
     assert [line.model for line in of(broken).lines] == ["gcn"]
 
 
 def test_no_text_can_break_a_report() -> None:
-    """Control characters, colours, half characters and marks that turn the direction are gone."""
+    """Control characters, colours, lone surrogates and marks of direction are removed."""
     found = of(entry(CASE, None, message=HOSTILE)).lines[0]
     assert (
         found.text
@@ -173,7 +173,7 @@ def test_places_and_limits_in_words() -> None:
 
 
 def test_a_case_whose_worker_died_is_lost_once() -> None:
-    """It has a row, which holds the crash, and is missing: its verdict never came."""
+    """It has a row with the crash, and is missing, because it got no verdict."""
     crashed = entry(CASE, None, result="error", message="worker 'gw0' crashed")
     found = of(crashed, missing=[crashed["node_id"]])
     assert [line.status for line in found.lines] == ["missing"]

@@ -26,7 +26,7 @@ def full() -> str:
 
 
 def test_the_strict_schema_takes_it(full: str) -> None:
-    """No properties of cases, no attribute that it does not know."""
+    """No properties of cases and no unknown attribute."""
     assert complaints(full) == []
     assert complaints(text(record([]))) == []
 
@@ -39,7 +39,7 @@ def test_junitparser_counts_the_cases_and_what_was_judged_beside_them(full: str)
 
 
 def test_each_case_has_its_result(full: str) -> None:
-    """Failure, error and skip, the lost one as an error; nothing where it passed."""
+    """Failure, error or skip, an error for the lost case; nothing if it passed."""
     found = results(suites(full)[0])
     name = "grb.synthetic-cora"
     assert found[name, "easy/injection/rnd"] == []
@@ -54,7 +54,7 @@ def test_each_case_has_its_result(full: str) -> None:
 
 
 def test_the_first_line_of_the_verdict_is_the_message(full: str) -> None:
-    """Readers show hardly anything else."""
+    """Most readers show nothing else."""
     case = next(each for each in suites(full)[0] if each.name == "easy/injection/fgsm")
     (failure,) = case.result
     assert failure.message.startswith("drop 42.1% > limit 30.0%")
@@ -65,7 +65,7 @@ def test_the_first_line_of_the_verdict_is_the_message(full: str) -> None:
 
 
 def test_ranks_averages_and_origins_are_properties_of_the_suite(full: str) -> None:
-    """As they stand in the record; no rank where it has none."""
+    """As in the record; no rank for a model that is not ranked."""
     found = properties(suites(full)[0])
     assert found["grb.rank.zoo.easy"].startswith("22 of 27: 22nd of 27 (zoo), after GAT 46.9%")
     assert found["grb.average.easy"].endswith("over 5 attacks and none")
@@ -78,7 +78,7 @@ def test_ranks_averages_and_origins_are_properties_of_the_suite(full: str) -> No
 
 
 def test_models_and_datasets_have_suites_of_their_own() -> None:
-    """With names of cases that no other suite has."""
+    """Names of cases are unique across suites."""
     cases = [
         replace(CASE, dataset=dataset, model=model)
         for model in ("gat", "gcn")
@@ -106,14 +106,14 @@ def test_models_and_datasets_have_suites_of_their_own() -> None:
 
 
 def test_a_baseline_that_was_written_unasked_is_a_failure() -> None:
-    """As in the run, so that a person commits it."""
+    """As in the run, so that the user commits it."""
     about = baseline(written=True)
     found = results(suites(text(record([entry(CASE, measured(CASE, 0.1))], baseline=about)))[0])
     assert found["grb.synthetic-cora", "baseline"] == ["Failure"]
 
 
 def test_several_tests_of_one_case_have_several_names() -> None:
-    """GitLab drops all but one of the same name."""
+    """GitLab shows only one of several with the same name."""
     own = entry(CASE, measured(CASE, 0.1), node_id="tests/test_own.py::test_mine")
     found = results(suites(text(record([own, entry(CASE, measured(CASE, 0.1))])))[0])
     assert sorted(name for _, name in found) == [
@@ -123,7 +123,7 @@ def test_several_tests_of_one_case_have_several_names() -> None:
 
 
 def test_several_runs_stand_beside_each_other() -> None:
-    """Named after their files, so that no case hides another."""
+    """They are named after their files, so that no case hides another."""
     made = rich()
     document = junit_text([view(made, "one"), view(made, "two")])
     assert complaints(document) == []
@@ -136,7 +136,7 @@ def test_several_runs_stand_beside_each_other() -> None:
 
 
 def test_times_have_no_exponent() -> None:
-    """The schema takes none, and junit-xml writes them so."""
+    """The schema refuses exponents, which junit-xml writes."""
     made = measured(CASE, 0.1)
     quick = replace(made, repeats=tuple(replace(each, seconds=1e-7) for each in made.repeats))
     assert complaints(text(record([entry(CASE, quick)]))) == []
@@ -152,7 +152,7 @@ def test_400_cases_are_valid() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.text(st.characters(), max_size=40))
 def test_any_text_makes_a_valid_document(said: str) -> None:
-    """Control characters, surrogates and ends of sections among them."""
+    """Including control characters, surrogates and ends of sections."""
     case = Case(f"data{said}".replace("/", ""), "easy", "injection", "pgd")
     made = record([entry(case, None, message=said, id=case.id), entry(CASE, None, message=HOSTILE)])
     assert complaints(text(made)) == []

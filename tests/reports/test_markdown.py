@@ -19,7 +19,7 @@ COMMENT = 65_536  # characters that a comment takes
 
 
 def test_a_run_that_passed_is_short() -> None:
-    """A headline, a table, and the rest folded away; compared whole."""
+    """A headline, a table, and the rest folded; compared whole."""
     cases = [replace(CASE, difficulty=level) for level in ("easy", "hard")]
     made = record(
         [entry(case, measured(case, drop)) for case, drop in zip(cases, (0.1, 0.25), strict=True)]
@@ -84,23 +84,23 @@ def test_a_long_run_fits_into_a_comment_and_says_what_was_cut() -> None:
 
 
 @pytest.mark.parametrize("limit", [300, 1_000, 3_000, 10_000])
-def test_whatever_the_limit_it_is_kept(limit: int) -> None:
-    """And what is cut is named."""
+def test_the_limit_is_kept(limit: int) -> None:
+    """Parts that are left out are counted."""
     text = markdown_text([view(rich())], limit)
     assert len(text.encode()) <= limit
     assert ("did not fit here" in text) == (limit < 10_000)
 
 
 def test_several_datasets_fold_their_tables() -> None:
-    """Each with how many cases failed."""
+    """Each has the number of failed cases."""
     text = markdown_text([view(many())])
     assert text.count("<summary>80 cases, ") == 5
     assert text.count("<details>") == text.count("</details>")
     assert len(text.encode()) <= LIMIT
 
 
-def test_names_and_messages_of_others_stand_in_code_alone() -> None:
-    """No mention, no reference to an issue, no HTML and no cell too many."""
+def test_foreign_names_and_messages_are_code() -> None:
+    """No mention, no reference to an issue, no HTML and no additional cell."""
     case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
     made = record(
         [
@@ -125,8 +125,8 @@ def test_names_and_messages_of_others_stand_in_code_alone() -> None:
 
 @given(st.text(st.characters()))
 @settings(deadline=None)
-def test_code_in_a_line_ends_where_it_is_to_end(text: str) -> None:
-    """Whatever backticks it holds; and it stays one line."""
+def test_code_in_a_line_ends_with_its_text(text: str) -> None:
+    """Whatever backticks it has; and it is one line."""
     made = span(text)
     assert "\n" not in made
     made.encode()

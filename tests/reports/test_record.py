@@ -102,7 +102,7 @@ def _repeat_case(fields: dict[str, Any]) -> None:
 def test_a_record_that_contradicts_itself_is_refused(
     tmp_path: Path, change: Callable[[dict[str, Any]], None], words: str
 ) -> None:
-    """Though every field has its type and the digest is right."""
+    """Although every field has its type and the digest is right."""
     file = json.loads(file_of(rich()))
     change(file)
     path = tmp_path / "run.json"
@@ -117,7 +117,7 @@ def test_a_record_that_contradicts_itself_is_refused(
 def test_a_damaged_record_is_refused_in_one_line_or_is_still_the_record_of_a_run(
     command: str, kind: str, many: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No command that reads records ends in another exception than ours, whatever was changed."""
+    """Commands that read records end with no other exception than ours."""
     fields = rich() if command == "report" else {**rich(), "baseline": None}
     text, path, refused = file_of(fields), tmp_path / "run.json", 0
     options = [f"--{name}={tmp_path / name}" for name in ("html", "junit", "markdown")]

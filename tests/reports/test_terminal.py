@@ -22,7 +22,7 @@ from grb_check.reports.recording import record_of
 
 
 class Screen:
-    """Takes the lines that a terminal reporter would show."""
+    """Collects the lines that a terminal reporter would show."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -88,7 +88,7 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
 
 
 def test_ranks_under_each_attack_are_a_column_of_the_table() -> None:
-    """Where a leaderboard has the attack; other leaderboards are in the other reports."""
+    """If a leaderboard has the attack; other reports have further leaderboards."""
     dice = Case("synthetic-cora", "easy", "modification", "dice")
     standing = Standing(
         board="zoo",
@@ -120,8 +120,8 @@ def test_ranks_under_each_attack_are_a_column_of_the_table() -> None:
     assert lines[-1] == "note: said once"
 
 
-def test_an_interval_that_leaves_the_gate_toothless_is_said() -> None:
-    """A model that is lucky in one repeat gets a wide limit; nobody should read it as robust."""
+def test_a_wide_interval_is_reported() -> None:
+    """One repeat by chance makes the limit wide, which is not evidence of robustness."""
     made = outcome([(0.8, 0.4), (0.8, 0.4), (0.8, 0.78)], [(0.8, 0.4)] * 3)
     assert any(
         "the repeats of 1 case vary so much" in line and CASE.id in line
@@ -130,14 +130,14 @@ def test_an_interval_that_leaves_the_gate_toothless_is_said() -> None:
 
 
 def at(attack: str, attacked: float, **more: object) -> tuple[Case, Outcome]:
-    """A case of that name, and its outcome, whose repeat says more."""
+    """A case of that name, and its outcome with further fields of its repeat."""
     case = Case("d", "easy", "modification", attack)
     made = outcome([(0.8, attacked)], [(0.8, attacked)], case)
     return case, replace(made, repeats=(replace(made.repeats[0], **more),))  # type: ignore[arg-type]
 
 
 def test_a_doubtful_case_has_a_question_mark_and_each_diagnostic_one_line() -> None:
-    """With the farthest figure and the cases; strict, it fails for it."""
+    """With the most extreme figure and the cases; in strict mode the case fails."""
     entries = [
         at("rnd", 0.7),
         at("dice", 0.7, diagnostics=(finding("no-gradient", 0.2),)),
@@ -158,7 +158,7 @@ def test_a_doubtful_case_has_a_question_mark_and_each_diagnostic_one_line() -> N
 
 
 def test_notes_of_attacks_name_their_cases() -> None:
-    """What is the same in several cases is said once."""
+    """The same note on several cases is one line."""
     text = "prbcd: no structure gradient of this model: score-based search instead"
     other = at("worst", 0.4, notes=("worst of 2: dice",), member="dice", per_target=0.25)
     lines = shown(at("rnd", 0.7, notes=(text,)), at("dice", 0.7, notes=(text,)), other)
@@ -171,7 +171,7 @@ def test_notes_of_attacks_name_their_cases() -> None:
 
 
 def test_each_curve_is_a_line() -> None:
-    """From the smallest budget on; one budget is no curve."""
+    """From the smallest budget; one budget gives no curve."""
     budgets = [("0.1", 0.4), ("0.01", 0.72), ("1e-05", 0.8)]
     lines = shown(
         *(at(f"rnd+budget={budget}", attacked) for budget, attacked in budgets),

@@ -22,8 +22,8 @@ def summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_each_report_goes_where_it_is_wanted(tmp_path: Path) -> None:
-    """All from one record; nothing else is written."""
+def test_each_report_is_written_to_its_path(tmp_path: Path) -> None:
+    """All are made from one record, and no other file is written."""
     paths = {name: tmp_path / name for name in ("json", "junit", "html", "markdown")}
     write_run(paths, view(rich()))
     assert json.loads(paths["json"].read_text())["grb_check"] == "0.1.0"
@@ -34,7 +34,7 @@ def test_each_report_goes_where_it_is_wanted(tmp_path: Path) -> None:
 
 
 def test_the_summary_is_appended_under_github_actions(summary: Path) -> None:
-    """Below what other tools wrote there."""
+    """Below the text of other tools."""
     write_run({}, view(rich()))
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("# Of another tool\n\n## ❌ Graph robustness: 4 of 16 cases")
@@ -43,7 +43,7 @@ def test_the_summary_is_appended_under_github_actions(summary: Path) -> None:
 def test_elsewhere_and_without_cases_there_is_no_summary(
     summary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tool that sets the one variable is not GitHub; a run of other tests has nothing to say."""
+    """Another tool may set one of the variables; a run of other tests has no summary."""
     write_run({}, view(record([])))
     monkeypatch.setenv("GITHUB_ACTIONS", "false")
     write_run({}, view(rich()))
@@ -53,7 +53,7 @@ def test_elsewhere_and_without_cases_there_is_no_summary(
 def test_a_summary_that_cannot_be_written_is_a_warning(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, summary: Path
 ) -> None:
-    """Nobody's run fails for it, even where warnings are errors."""
+    """No run fails for it, even if warnings are errors."""
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none" / "summary.md"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")

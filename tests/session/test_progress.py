@@ -20,7 +20,7 @@ def written(read_end: int) -> str:
 
 
 def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line below is written, erased in the end, and the cursor goes back to its column."""
+    """The line below is written and erased, and the cursor returns to its column."""
     monkeypatch.setattr(progress, "FIRST", 0.01)
     monkeypatch.setattr(progress, "EVERY", 0.01)
     read_end, write_end = os.pipe()
@@ -46,7 +46,7 @@ def test_a_short_step_stays_quiet() -> None:
 
 
 def test_an_error_inside_a_step_passes_through() -> None:
-    """Progress never hides what went wrong."""
+    """Progress hides no error."""
     read_end, write_end = os.pipe()
     ticker = Ticker(write_end, lambda: 0, 40)
     with pytest.raises(ValueError, match="why"), ticker("attacking"):

@@ -1,4 +1,4 @@
-"""Which GPU a worker sees: from lists and texts, on machines without one."""
+"""The GPU of a worker, chosen from lists and texts, on machines without a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-a4a8d7b0-8a2e-4f57-9a3c-2f6f1f2f7f10)
 
 
 def _config(ini: dict[str, str] | None = None, **given: object) -> Any:
-    """A pytest config as it is before options are parsed."""
+    """A pytest config before options are parsed."""
     return SimpleNamespace(
         known_args_namespace=Namespace(**given), getini=lambda name: (ini or {}).get(name)
     )
@@ -62,17 +62,17 @@ def test_workers_go_round_the_list(number: int, gpus: list[str]) -> None:
     ],
 )
 def test_the_callers_own_list_is_divided(own: str, expected: list[str]) -> None:
-    """Numbers or UUIDs, as far as CUDA reads; an empty list is no GPU, not all of them."""
+    """Numbers or UUIDs, up to the first invalid entry; an empty list means no GPU."""
     assert visible_gpus({VISIBLE: own}, lambda: ["never asked"]) == expected
 
 
 def test_without_a_list_all_gpus_are_divided() -> None:
-    """As the driver tells of them."""
+    """In the order of the driver."""
     assert visible_gpus({}, lambda: ["0", "1"]) == ["0", "1"]
 
 
 def test_the_drivers_list_is_read() -> None:
-    """Each GPU, or in its place the slices that it is divided into."""
+    """Each GPU, or its slices if it has some."""
     first, second = "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", parse_listed(PLAIN)[1]
     assert parse_listed(PLAIN) == [first, second]
     slices = parse_listed(SLICED)
@@ -83,7 +83,7 @@ def test_the_drivers_list_is_read() -> None:
 def test_gpus_are_found_by_the_tool_or_by_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where neither is there, nothing is found, and nothing is started."""
+    """Without either, no GPU is found and no program is started."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(workers, "_DRIVER", tmp_path / "gpus")
     assert workers.all_gpus() == []
@@ -100,7 +100,7 @@ def test_gpus_are_found_by_the_tool_or_by_the_driver(
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is the second worker, of a caller who has three GPUs."""
+    """This process is the second worker of a caller with three GPUs."""
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw1")
     monkeypatch.setenv(VISIBLE, "4,6,7")
 
@@ -120,13 +120,13 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["option", "ini", "cuda", "auto", "id", "indexed", "cpu", "unused"],
 )
-def test_a_worker_takes_its_gpu_where_none_is_named(config: Any, seen: str) -> None:
-    """An index is the user's own choice; a run without the plugin is left alone."""
+def test_a_worker_takes_its_gpu_if_the_user_names_none(config: Any, seen: str) -> None:
+    """An index is the user's choice; a run without the plugin is not changed."""
     assert take_gpu(config) is None
     assert os.environ[VISIBLE] == seen
 
 
-def test_a_process_that_is_no_worker_sees_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_not_a_worker_sees_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is divided."""
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     monkeypatch.setenv(VISIBLE, "4,6,7")
@@ -136,10 +136,10 @@ def test_a_process_that_is_no_worker_sees_all(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("started", [False, True])
-def test_cuda_that_runs_already_is_left_alone(
+def test_cuda_that_is_already_initialised_is_not_changed(
     started: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads the list once; the note says what may come of it."""
+    """It reads the list once; the note says that workers may share a GPU."""
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: started)
     note = take_gpu(_config(**MODEL))
     assert os.environ[VISIBLE] == ("4,6,7" if started else "6")
@@ -147,12 +147,12 @@ def test_cuda_that_runs_already_is_left_alone(
 
 
 def test_the_header_names_gpus_that_are_shared_out() -> None:
-    """One is nothing to share."""
+    """A single GPU is not mentioned."""
     assert workers.gpu_lines(["0"]) == workers.gpu_lines([]) == []
     assert workers.gpu_lines(["3", "5"]) == ["grb GPUs: one for each worker in turn, of 3, 5"]
 
 
-def test_the_room_imports_neither_torch_nor_numpy() -> None:
-    """Every worker reads it before anything else."""
+def test_the_module_imports_neither_torch_nor_numpy() -> None:
+    """Every worker imports it first."""
     code = "import sys, grb_check.session.workers; assert not {'torch', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
