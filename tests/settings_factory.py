@@ -7,8 +7,9 @@ from typing import Any
 
 from grb_check.cases.attack_registry import Roster
 from grb_check.settings.option_table import Option
-from grb_check.settings.options import COMMAND_LINE, DEFAULT, INI, MISSING
-from grb_check.settings.settings import Settings, read
+from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI, MISSING
+from grb_check.settings.reading import read
+from grb_check.settings.settings import Settings
 
 
 def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> Settings:

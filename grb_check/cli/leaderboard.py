@@ -15,7 +15,7 @@ from grb_check.evaluation.store import Store
 from grb_check.ranking.boards.files import FOLDER
 from grb_check.ranking.boards.plan import plan
 from grb_check.ranking.boards.saving import prepare, refuse_smaller, save
-from grb_check.settings.settings import STORE_VARIABLE
+from grb_check.settings.reading import STORE_VARIABLE
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+UPDATE_FLAG: Final = "--grb-update-baseline"
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 

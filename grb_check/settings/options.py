@@ -9,12 +9,9 @@ from typing import Any, Final
 import pytest
 
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import OPTIONS, Option
+from grb_check.settings.option_table import OPTIONS, UPDATE_FLAG, Option
+from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI, MISSING
 
-COMMAND_LINE: Final = "command line"
-INI: Final = "ini"
-DEFAULT: Final = "default"
-MISSING: Final = object()
 SELECTING: Final = (
     "--grb-suite",
     "--grb-dataset",
@@ -28,7 +25,6 @@ SELECTING: Final = (
     "--grb-delta-to",
     "--grb-shard",
 )
-UPDATE_FLAG: Final = "--grb-update-baseline"
 JUNIT_PROPERTIES: Final = "grb_junit_properties"
 LIST_FLAG: Final = "--grb-list"
 LISTS: Final = ("models", "attacks", "datasets", "leaderboards")

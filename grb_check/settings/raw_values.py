@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
 from grb_check.settings.option_table import OPTIONS, Option
-from grb_check.settings.options import COMMAND_LINE, MISSING
+
+# Origins of values, and what stands for a value that is not given.
+COMMAND_LINE: Final = "command line"
+INI: Final = "ini"
+DEFAULT: Final = "default"
+MISSING: Final = object()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,119 @@
+"""From raw values to `Settings`: read, parse, validate. Imports neither torch nor numpy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from grb_check import datasets
+from grb_check.attacks.names import read_budget
+from grb_check.cases.attack_registry import Roster
+from grb_check.cases.case import DIFFICULTIES, at_budgets, check_repeats
+from grb_check.cases.shards import parse_shard
+from grb_check.cases.suites import SUITES, check_graph_sets
+from grb_check.errors import UsageError, choose
+from grb_check.gate.baselines.baseline import Baseline
+from grb_check.gate.rank_limits import parse_rank_limit
+from grb_check.ranking.comparison_models import read_comparison_models
+from grb_check.settings.judging import read_baseline, read_delta_to, read_gate
+from grb_check.settings.model_specs import read_models
+from grb_check.settings.option_table import Option
+from grb_check.settings.raw_values import DEFAULT, RawValues, read_raw
+from grb_check.settings.report_paths import read_outputs
+from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
+from grb_check.settings.settings import Settings, in_order
+
+STORE_VARIABLE: Final = "GRB_CHECK_STORE"
+
+
+def read(
+    lookup: Callable[[Option], tuple[Any, str]],
+    rootdir: Path,
+    here: Path,
+    roster: Roster,
+    *,
+    update: bool = False,
+) -> Settings:
+    """Return the settings that raw values give.
+
+    Args:
+        lookup: raw value of an option (`MISSING` if not given) and its origin.
+        rootdir: pytest's; relative paths of the ini file start there.
+        here: working directory; relative paths of the command line start there.
+        roster: resolves names of attacks.
+        update: whether the baseline is to be written.
+
+    Raises:
+        UsageError: names the option, the value given and what is allowed.
+    """
+    raw = read_raw(lookup, rootdir, here)
+    names = [datasets.anchored(name, raw.base("grb_dataset")) for name in raw.many("grb_dataset")]
+    suite = read_suite(raw, names)
+    places = read_places(raw, SUITES[suite])
+    levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
+    budgets = sorted({read_budget(text, "--grb-budget") for text in raw.many("grb_budget")})
+    attacks = read_attacks(raw, suite, roster)
+    patterns = roster.split(raw.filled("grb_case"))
+    models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"))
+    sources = read_sources(names, places, suite)
+    check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
+    shard = None if raw.one("grb_shard") is None else parse_shard(str(raw.one("grb_shard")))
+    baseline = read_baseline(raw, shard, update=update)
+    repeats = SUITES[suite].repeats if baseline is None else baseline.repeats
+    folder = rootdir / ".grb_check"
+    return Settings(
+        models=models,
+        suite=suite,
+        datasets=sources,
+        difficulties=in_order(levels) or SUITES[suite].difficulties,
+        attacks=at_budgets(attacks, budgets),
+        patterns=tuple(map(roster.canonical_pattern, patterns)),
+        repeats=check_repeats("--grb-repeats", raw.one("grb_repeats", repeats)),
+        gate=read_gate(raw, roster),
+        places=places,
+        store=_directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or folder)),
+        device=_device(raw.one("grb_device", "auto")),
+        outputs=read_outputs(raw),
+        origins=_origins(raw, baseline),
+        budgets=tuple(budgets),
+        comparison_models=read_comparison_models(
+            raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
+        ),
+        rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
+        delta_to=read_delta_to(raw, models),
+        baseline=baseline,
+        evidence=_directory(raw, "grb_evidence", folder / "evidence"),
+        shrink=raw.one("grb_shrink") is True,
+        shard=shard,
+        durations=raw.maybe_path("grb_durations"),
+    )
+
+
+def _directory(raw: RawValues, dest: str, default: Path) -> Path | None:
+    """Return the directory that an option gives; None for `off`."""
+    given = raw.one(dest)
+    if given is None:
+        return default
+    return None if given == "off" else raw.path(dest, given)
+
+
+def _device(text: str) -> str:
+    kind, _, index = text.partition(":")
+    choose("device", kind, ("auto", "cpu", "cuda", "mps", "xpu"))
+    if index and not index.isdecimal():
+        raise UsageError(
+            f"--grb-device {text!r}: {index!r} after ':' is not a number; write it as in 'cuda:0'"
+        )
+    return text
+
+
+def _origins(raw: RawValues, baseline: Baseline | None) -> dict[str, str]:
+    """Return the origin of each value; defaults that were found elsewhere name that place."""
+    origins = raw.origins
+    if origins["grb_store"] == DEFAULT and os.environ.get(STORE_VARIABLE):
+        origins["grb_store"] = f"${STORE_VARIABLE}"
+    if origins["grb_repeats"] == DEFAULT and baseline is not None:
+        origins["grb_repeats"] = "baseline"
+    return origins

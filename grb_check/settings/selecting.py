@@ -1,0 +1,100 @@
+"""The options that select cases: suite, datasets and attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grb_check import datasets
+from grb_check.attacks.registry import Pair
+from grb_check.cases.attack_registry import Roster
+from grb_check.cases.case import SCENARIOS
+from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
+from grb_check.datasets import Places, Source
+from grb_check.datasets.download.sources import named_sources
+from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
+from grb_check.errors import UsageError, choose
+from grb_check.settings.raw_values import DEFAULT, RawValues
+
+
+def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
+    """Return where datasets may come from, and how they are read.
+
+    Args:
+        raw: values of the options.
+        suite: has the defaults.
+
+    Raises:
+        UsageError: a directory does not exist, or a source or a rule is unknown.
+    """
+    folders = [raw.path("grb_data", text) for text in raw.many("grb_data")]
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--grb-data {str(folder)!r} is not a directory; give one that exists")
+    given = raw.origins["grb_sources"] != DEFAULT
+    return Places(
+        folders=tuple(folders),
+        download=raw.one("grb_download") is True,
+        sources=named_sources(raw.texts("grb_sources") if given else None),
+        split=choose("split", raw.one("grb_split", suite.split), SPLIT_RULES),
+        training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
+        features=choose("features", raw.one("grb_features", suite.features), FEATURE_RULES),
+    )
+
+
+def read_suite(raw: RawValues, names: Sequence[str]) -> str:
+    """Return the suite that is given; the default for sets of graphs has its own attacks.
+
+    Args:
+        raw: values of the options.
+        names: of the datasets that are given.
+    """
+    of_graphs = bool(names) and all(name in datasets.GRAPH_SETS for name in names)
+    default = FOR_GRAPHS if of_graphs else "smoke"
+    return choose("suite", raw.one("grb_suite", default), tuple(SUITES))
+
+
+def read_sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, ...]:
+    """Return where each dataset is, each once.
+
+    Args:
+        names: of the datasets that are given; if none are, those of the suite are used.
+        places: where to look.
+        suite: name of the suite.
+
+    Raises:
+        UsageError: a dataset is not found, or two have the same name.
+    """
+    try:
+        found = [datasets.find(name, places) for name in names or SUITES[suite].datasets]
+    except UsageError as error:
+        if names:
+            raise
+        raise UsageError(f"suite {suite!r}: {error}") from None
+    sources = tuple(dict.fromkeys(found))
+    for source in sources:
+        alike = [each.asked for each in sources if each.name == source.name]
+        if len(alike) > 1:
+            raise UsageError(
+                f"two datasets have the name {source.name!r}: {', '.join(alike)}; give one of "
+                f"them another with NAME=..."
+            )
+    return sources
+
+
+def read_attacks(raw: RawValues, suite: str, roster: Roster) -> tuple[Pair, ...]:
+    """Return the attacks that are given; if none are, those of the suite.
+
+    Raises:
+        UsageError: an attack or a scenario is unknown, or no attack is left.
+    """
+    scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
+    asked = roster.split(raw.filled("grb_attack"))
+    if asked:
+        return roster.select(asked, scenarios or SCENARIOS)
+    kept = tuple(pair for pair in SUITES[suite].attacks if not scenarios or pair[0] in scenarios)
+    if not kept:
+        raise UsageError(
+            f"suite {suite!r} has no attack of scenario {', '.join(scenarios)}; name some with "
+            f"--grb-attack"
+        )
+    return kept

@@ -1,0 +1,58 @@
+"""Limits, the baseline and deltas that the options give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from settings_factory import settings
+
+from grb_check.cases.attack_registry import Roster
+from grb_check.errors import UsageError
+from grb_check.settings.judging import check_thresholds
+
+
+def test_a_threshold_may_name_an_attack_that_is_not_run_today(tmp_path: Path) -> None:
+    """A variant always; an unknown one where the command line replaced the ini file's attacks."""
+    limits = {"threshold": ["*/fgsm+iterations=5 = 0.3"]}
+    check_thresholds(settings(tmp_path, ini=limits), Roster())
+    unknown = {"threshold": ["*/injection/mine = 0.3"]}
+    check_thresholds(settings(tmp_path, ini=unknown, attack=["rnd"]), Roster())
+    with pytest.raises(UsageError, match="'\\*/injection/mine' matches no known case"):
+        check_thresholds(settings(tmp_path, ini=unknown), Roster())
+    with pytest.raises(UsageError, match="unknown modifier of attack injection/fgsm 'iteration=5'"):
+        settings(tmp_path, threshold=["*/fgsm+iteration=5 = 0.3"])
+
+
+def test_thresholds_know_budgets_and_the_worst(tmp_path: Path) -> None:
+    """In any spelling of theirs."""
+    limits = ["*/dice+budget=10%=0.3", "*/worst=0.5", "*/modification/worst+budget=.1 = 0.4"]
+    made = settings(tmp_path, threshold=limits)
+    check_thresholds(made, Roster())
+    assert [each.pattern for each in made.gate.thresholds] == [
+        "*/dice+budget=0.1",
+        "*/worst",
+        "*/modification/worst+budget=0.1",
+    ]
+
+
+def test_diagnostics_are_strict_where_asked(tmp_path: Path) -> None:
+    """By the flag or the ini value."""
+    assert not settings(tmp_path).gate.strict_diagnostics
+    assert settings(tmp_path, strict_diagnostics=True).gate.strict_diagnostics
+    assert settings(tmp_path, ini={"strict_diagnostics": True}).gate.strict_diagnostics
+
+
+def test_the_delta_is_to_the_reference_or_to_a_model_of_the_run(tmp_path: Path) -> None:
+    """A model that the ini file names may be absent from the command line's."""
+    two = ["a=pkg:a", "b=pkg:b"]
+    assert settings(tmp_path, model=two).delta_to == ""
+    assert settings(tmp_path, model=two, delta_to="b").delta_to == "b"
+    assert settings(tmp_path, model=two, delta_to="reference").delta_to == ""
+    assert settings(tmp_path, ini={"model": ",".join(two), "delta_to": "a"}).delta_to == "a"
+    assert settings(tmp_path, ini={"delta_to": "a"}).delta_to == ""
+    assert settings(tmp_path, ini={"delta_to": "a"}, model=["c=pkg:c"]).delta_to == ""
+    with pytest.raises(UsageError, match=r"--grb-delta-to 'B'; allowed: a, b, reference"):
+        settings(tmp_path, model=two, delta_to="B")
+    with pytest.raises(UsageError, match=r"--grb-delta-to 'a' is the only model of the run; add "):
+        settings(tmp_path, model=two[:1], delta_to="a")

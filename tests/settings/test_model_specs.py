@@ -1,0 +1,32 @@
+"""Models are named by their factory, with labels and arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from settings_factory import settings
+
+from grb_check.errors import UsageError
+
+
+def test_several_models_get_labels(tmp_path: Path) -> None:
+    """The attribute, numbered where it repeats, or what the user says."""
+    made = settings(tmp_path, model=["a:GCN", "b:GCN", "mine=c:build"])
+    assert made.labels == ("GCN", "GCN-2", "mine")
+    assert settings(tmp_path, model=["a:GCN"]).labels == ("",)
+    with pytest.raises(UsageError, match=r"label 'a\\x1bb' may not contain .* cannot be printed"):
+        settings(tmp_path, model=["a\x1bb=a:GCN", "b:GCN"])
+    with pytest.raises(UsageError, match="two models have the label 'x'"):
+        settings(tmp_path, model=["x=a:GCN", "x=b:GCN"])
+
+
+def test_model_arguments_are_for_all_models_or_one_for_each(tmp_path: Path) -> None:
+    """Any other number is a mistake."""
+    two = ["a:GCN", "b:GIN"]
+    shared = settings(tmp_path, model=two, model_args=["width=3"])
+    assert [model.args for model in shared.models] == [{"width": 3}, {"width": 3}]
+    each = settings(tmp_path, model=two, model_args=["width=3", "depth=2"])
+    assert [model.args for model in each.models] == [{"width": 3}, {"depth": 2}]
+    with pytest.raises(UsageError, match="given 3 times for 2 models"):
+        settings(tmp_path, model=two, model_args=["a=1", "b=1", "c=1"])
