@@ -195,7 +195,7 @@ def _not_found(wanted: Wanted, places: Places, looked: list[Source]) -> str:
             return f"dataset {spec!r}: {source.path} lacks {lacks}; give {source.format.usage}"
         return (
             f"dataset {spec!r}: there is no directory {wanted.text!r}, and no "
-            f"{', '.join(_SUFFIXES)} file of that name"
+            f"{', '.join(_SUFFIXES)} file of that name; give the path of one"
         )
     if spec in (*known_names(), *GRAPH_SETS):
         return (

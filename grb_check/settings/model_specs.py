@@ -1,4 +1,4 @@
-"""The models named on the command line or in the ini file. Imports neither torch nor them."""
+"""Models named on the command line or in the ini file; neither they nor torch are imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grb_check.user_code.factories import parse_model_args
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model named on the command line: `pkg.module:attr`, its arguments and its label."""
+    """A model that the user names: `pkg.module:attr`, its arguments and its label."""
 
     label: str
     target: str
@@ -20,14 +20,14 @@ class ModelSpec:
 
 
 def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
-    """The models of `[LABEL=]pkg.module:attr`, each with its arguments.
+    """Return the models of `[LABEL=]pkg.module:attr`, each with its arguments.
 
     Args:
         specs: as given.
         args: `NAME=VALUE,...`, none, one for all of them or one for each.
 
     Raises:
-        UsageError: a form, a label or the number of arguments is wrong.
+        UsageError: the form of a model, a label or the number of arguments is wrong.
     """
     if len(args) not in (0, 1, len(specs)):
         raise UsageError(
@@ -41,15 +41,15 @@ def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, .
         module, colon, attribute = target.partition(":")
         if not (module and colon and attribute):
             raise UsageError(
-                f"--grb-model {spec!r} has not the form 'pkg.module:attr', such as 'mypkg:build'"
+                f"--grb-model {spec!r} must have the form 'pkg.module:attr', such as 'mypkg:build'"
             )
         label = label or _free_label(attribute, [each.label for each in models])
         if any(each.label == label for each in models):
             raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
         if set(label) & set(":/[]@* ") or not label.isprintable():
             raise UsageError(
-                f"--grb-model: label {label!r} may not contain any of ':/[]@* ', nor what cannot "
-                f"be printed"
+                f"--grb-model: label {label!r} must be printable and without any of ':/[]@* '; "
+                f"give another with LABEL=..."
             )
         models.append(ModelSpec(label=label, target=target, args=given))
     return tuple(models)

@@ -1,7 +1,8 @@
-"""What the options and ini values hold before anything is made of it."""
+"""Values of options and ini values as they were given, of the right type."""
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +18,23 @@ INI: Final = "ini"
 DEFAULT: Final = "default"
 MISSING: Final = object()
 
+_KINDS: Final = {
+    "string": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+}
+_NUMBERS: Final = {"int": (int,), "float": (int, float)}
+
 
 @dataclass(frozen=True)
 class RawValues:
-    """Values by the name of their option, with where each is from.
+    """Values by the name of their option, each with its origin.
 
     Attributes:
-        values: option -> value (`MISSING` where not given) and origin.
+        values: option -> value (`MISSING` if not given) and origin.
         rootdir: pytest's; relative paths of the ini file start there.
-        here: the working folder; relative paths of the command line start there.
+        here: working directory; relative paths of the command line start there.
     """
 
     values: Mapping[str, tuple[Any, str]]
@@ -37,17 +46,17 @@ class RawValues:
         return {dest: origin for dest, (_, origin) in self.values.items()}
 
     def one(self, dest: str, default: Any = None) -> Any:
-        """The value, or the default where none is given."""
+        """Return the value, or the default if none is given."""
         value = self.values[dest][0]
         return default if value is MISSING else value
 
     def texts(self, dest: str) -> list[str]:
-        """The values as they were given; none where none is."""
+        """Return the values as they were given."""
         value = self.one(dest, ())
         return [value] if isinstance(value, str) else list(value)
 
     def filled(self, dest: str) -> list[str]:
-        """As `texts`.
+        """Return the values as `texts` does.
 
         Raises:
             UsageError: one on the command line is empty.
@@ -55,12 +64,11 @@ class RawValues:
         texts = self.texts(dest)
         on_command_line = self.values[dest][1] == COMMAND_LINE
         if on_command_line and not all(split_at_commas([text]) for text in texts):
-            flag = f"--{dest.replace('_', '-')}"
-            raise UsageError(f"{flag} was given without a value; give one or leave it out")
+            raise UsageError(f"{_flag(dest)} was given without a value; give one or leave it out")
         return texts
 
     def many(self, dest: str) -> list[str]:
-        """The values, which may be lists with commas.
+        """Return the values, of which each may be a list with commas.
 
         Raises:
             UsageError: one on the command line is empty.
@@ -68,25 +76,71 @@ class RawValues:
         return split_at_commas(self.filled(dest))
 
     def path(self, dest: str, text: str) -> Path:
-        """A path that this option gives."""
-        return self.base(dest) / expanded(text)
+        """Return a path that this option gives.
+
+        Raises:
+            UsageError: no file can have that name.
+        """
+        path = self.base(dest) / expanded(text)
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # it may be written later, or the option asks for it
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{_flag(dest)} {reprlib.repr(text)} cannot be used as a path ({error.args[-1]}); "
+                f"give another"
+            ) from None
+        return path
 
     def maybe_path(self, dest: str) -> Path | None:
-        """The path that this option gives; None where it is not given."""
+        """Return the path that this option gives; None if it is not given."""
         text = self.one(dest)
         return None if text is None else self.path(dest, text)
 
     def base(self, dest: str) -> Path:
-        """Where relative paths of this option start."""
+        """Return the directory where relative paths of this option start."""
         return self.here if self.values[dest][1] == COMMAND_LINE else self.rootdir
 
 
 def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path) -> RawValues:
-    """All values; `lookup` gives the raw value of an option and its origin."""
-    return RawValues({option.dest: lookup(option) for option in OPTIONS}, rootdir, here)
+    """Return all values.
+
+    Args:
+        lookup: raw value of an option and its origin.
+        rootdir: pytest's.
+        here: working directory.
+
+    Raises:
+        UsageError: a value has another type than its option.
+    """
+    values = {option.dest: lookup(option) for option in OPTIONS}
+    for option in OPTIONS:
+        value, _ = values[option.dest]
+        if value is not MISSING and not _fits(value, option):
+            kind = "a string or a list of strings" if option.repeatable else _KINDS[option.type]
+            raise UsageError(
+                f"{option.ini} = {reprlib.repr(value)} must be {kind}, not "
+                f"{type(value).__name__}; see {option.flag} in pytest --help"
+            )
+    return RawValues(values, rootdir, here)
 
 
 def split_at_commas(texts: Sequence[str]) -> list[str]:
-    """The pieces of lists with commas, without blanks around them and without empty ones."""
+    """Return the pieces of lists with commas, without blanks around them and without empty ones."""
     pieces = [piece.strip() for text in texts for piece in text.split(",")]
     return [piece for piece in pieces if piece]
+
+
+def _fits(value: object, option: Option) -> bool:
+    """Whether a value is of the option's type; texts stand for numbers on the command line."""
+    if option.repeatable:
+        texts = value if isinstance(value, list) else [value]
+        return all(isinstance(each, str) for each in texts)
+    if isinstance(value, bool) or option.type == "bool":
+        return isinstance(value, bool) and option.type == "bool"
+    return isinstance(value, (str, *_NUMBERS.get(option.type, ())))
+
+
+def _flag(dest: str) -> str:
+    return f"--{dest.replace('_', '-')}"

@@ -1,4 +1,7 @@
-"""From "pkg.module:attr" to what the factory returns. Needs no torch."""
+"""Import what "pkg.module:attr" names, and call it with the arguments that it declares.
+
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -25,35 +28,35 @@ _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYW
 
 
 def parse_model_args(text: str) -> dict[str, object]:
-    """Keyword arguments for a factory from `name=value,name=value`.
+    """Return the keyword arguments in `name=value,name=value`.
 
-    Values are Python literals where they can be, else strings; commas in brackets or quotes
-    belong to the value.
+    A value is a Python literal if it can be read as one, else a string; commas in brackets or
+    quotes belong to the value.
 
     >>> parse_model_args("hidden_channels=64, sizes=[32, 16], act=relu")
     {'hidden_channels': 64, 'sizes': [32, 16], 'act': 'relu'}
 
     Raises:
-        UsageError: a part is not `name=value`, a name stands twice, a bracket or quote is open.
+        UsageError: a part is not `name=value`, a name stands twice, or a bracket or quote is open.
     """
     arguments: dict[str, object] = {}
     for part in _split(text):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name.isidentifier() or not value:
             raise UsageError(
-                f"model arguments {text!r}: {part.strip()!r} is not name=value; "
-                f"write for example hidden_channels=64,num_layers=2"
+                f"model arguments {text!r}: {part.strip()!r} must have the form "
+                f"name=value; write for example hidden_channels=64,num_layers=2"
             )
         if name in arguments:
-            raise UsageError(f"model arguments {text!r}: {name} is given twice")
+            raise UsageError(f"model arguments {text!r}: {name} is given twice; give it once")
         arguments[name] = _literal(value)
     return arguments
 
 
 def load_factory(target: str) -> Callable[..., object]:
-    """Import what `pkg.module:attr` (or `pkg.module:attr.sub`) names.
+    """Return the factory that `pkg.module:attr` (or `pkg.module:attr.sub`) names.
 
-    The caller sees to it that the user's folders are on `sys.path`.
+    The user's directories must be on `sys.path`.
 
     Raises:
         UsageError: the text has another form; the module or attribute does not exist, cannot be
@@ -74,12 +77,12 @@ def load_factory(target: str) -> Callable[..., object]:
 
 
 def import_target(target: str, what: str, wanted: str) -> object:
-    """What `pkg.module:attr` (or `pkg.module:attr.sub`) names.
+    """Import and return what `pkg.module:attr` (or `pkg.module:attr.sub`) names.
 
     Args:
         target: as the user wrote it.
-        what: the word for it in messages.
-        wanted: what the attribute should be, for messages.
+        what: word for it in messages.
+        wanted: description of the attribute for messages.
 
     Raises:
         UsageError: the text has another form; the module or attribute does not exist or cannot be
@@ -105,14 +108,14 @@ def call_factory(
     offered: Mapping[str, object],
     given: Mapping[str, object],
 ) -> object:
-    """Call a factory with those of the arguments on offer that it declares.
+    """Call a factory with those of the offered arguments that it declares.
 
-    A function that takes `**kwargs` receives, besides, every offered name whose value it has not
-    got under another name. A class does not: classes such as PyG's `GCN` hand `**kwargs` on to
-    their layers, which refuse what they do not know.
+    A function with `**kwargs` also receives every offered name whose value it has not received
+    under another name. A class does not: classes such as PyG's `GCN` pass `**kwargs` on to their
+    layers, which refuse unknown names.
 
     Args:
-        factory: what makes the model.
+        factory: makes the model.
         offered: `data`, `num_features`, ...: passed by name, also as one of `ALIASES`.
         given: the user's own arguments; they override what is offered.
 
@@ -198,7 +201,7 @@ def _import(name: str, label: str) -> ModuleType:
         parent, _, last = error.name.rpartition(".")
         inside = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else None
         siblings = [module.name for module in pkgutil.iter_modules(inside)]
-        where = f"the package {parent}" if parent else f"{sys.path[0] or 'the current folder'}"
+        where = f"the package {parent}" if parent else f"{sys.path[0] or 'the working directory'}"
         raise UsageError(
             f"{label}: there is no module {error.name}{_nearest(last, siblings)}; looked "
             f"in {where}{'' if parent else ' first, then the rest of sys.path'}"
@@ -233,7 +236,7 @@ def _name(factory: Callable[..., object]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The parts between those commas that stand outside brackets and quotes."""
+    """Return the parts between commas outside brackets and quotes."""
     parts, start = [], 0
     closers: list[str] = []
     quote = ""
@@ -246,12 +249,15 @@ def _split(text: str) -> list[str]:
             closers.append(_PAIRS[character])
         elif character in _PAIRS.values():
             if not closers or closers.pop() != character:
-                raise UsageError(f"model arguments {text!r}: {character!r} closes nothing")
+                raise UsageError(
+                    f"model arguments {text!r}: {character!r} closes nothing; remove it"
+                )
         elif character == "," and not closers:
             parts.append(text[start:position])
             start = position + 1
     if quote or closers:
-        raise UsageError(f"model arguments {text!r}: {quote or closers[-1]!r} is missing")
+        end = quote or closers[-1]
+        raise UsageError(f"model arguments {text!r}: {end!r} is missing; add it")
     parts.append(text[start:])
     return [part for part in parts if part.strip()]
 

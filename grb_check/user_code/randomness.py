@@ -1,4 +1,4 @@
-"""Seeds that depend on names, and a fence around code that draws from global random states."""
+"""Seeds derived from names, and isolation of code that draws from global random states."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 def derive_seed(*parts: str | int) -> int:
-    """A seed 0 <= s < 2**31 that is the same for the same parts in every process and version.
+    """Return a seed 0 <= s < 2**31, the same for the same parts in every process and version.
 
     >>> derive_seed("attack", 0) == derive_seed("attack", 0) != derive_seed("attack", "0")
     True
@@ -25,7 +25,7 @@ def derive_seed(*parts: str | int) -> int:
 def isolated_randomness(seed: int) -> Iterator[None]:
     """Seed the global states of python, numpy and torch (all devices) inside; restore them after.
 
-    For code of users, which draws from these states; our own code is handed its generators.
+    For users' code, which draws from these states; the package's own code receives generators.
     """
     python_state = random.getstate()
     numpy_state = np.random.get_state()

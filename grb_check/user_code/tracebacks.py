@@ -1,4 +1,4 @@
-"""The part of a traceback that a user can do something about."""
+"""Tracebacks reduced to the frames of the user's own files."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _INSTALLED: Final = tuple(sysconfig.get_path(name) for name in ("purelib", "plat
 
 
 def short_traceback(error: BaseException, *, limit: int = 5) -> str:
-    """The last frames of the user's own files, then the error itself, as Python prints them.
+    """Return the last frames of the user's own files, then the error, as Python prints them.
 
-    Frames of this package, of the standard library and of installed packages are left out; when
-    no others exist, those of installed packages stand in.
+    Frames of this package, of the standard library and of installed packages are left out; if
+    there are no others, those of installed packages are shown.
     """
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((_OURS, "<frozen"))
-        # Installed packages usually lie in a folder of the standard library.
+        # Installed packages usually lie in a directory of the standard library.
         and (frame.filename.startswith(_INSTALLED) or not frame.filename.startswith(_STANDARD))
     ]
     of_user = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]

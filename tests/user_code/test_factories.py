@@ -70,9 +70,9 @@ def test_written_arguments_come_back(values: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hidden", "'hidden' is not name=value"),
-        ("a=", "'a=' is not name=value"),
-        ("2a=1", "'2a=1' is not name=value"),
+        ("hidden", "'hidden' must have the form name=value"),
+        ("a=", "'a=' must have the form name=value"),
+        ("2a=1", "'2a=1' must have the form name=value"),
         ("a=1,a=2", "a is given twice"),
         ("a=[1", "']' is missing"),
         ("a=1)", "')' closes nothing"),
