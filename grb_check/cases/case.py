@@ -134,7 +134,7 @@ def check_repeats(name: str, value: object) -> int:
     """
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"{name}: {value!r} is no number of repeats; give 1 or more")
+        raise UsageError(f"{name}: {value!r} is not a number of repeats; give 1 or more")
     return int(text)
 
 

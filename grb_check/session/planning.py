@@ -25,7 +25,7 @@ from grb_check.session.pytest_private import is_worker
 from grb_check.settings import options
 from grb_check.settings.judging import check_thresholds
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.raw_values import read_raw
+from grb_check.settings.raw_values import COMMAND_LINE, read_raw
 from grb_check.settings.reading import read
 from grb_check.settings.selecting import read_places
 from grb_check.settings.settings import Settings
@@ -113,7 +113,7 @@ def recorded_durations(settings: Settings) -> tuple[dict[str, float], Path | Non
     """
     path, baseline = settings.durations, settings.baseline
     if settings.shard is None:
-        if path is not None and settings.origins["grb_durations"] == options.COMMAND_LINE:
+        if path is not None and settings.origins["grb_durations"] == COMMAND_LINE:
             raise UsageError(
                 "--grb-durations balances the parts of a run and needs --grb-shard; add it, as "
                 "--grb-shard=1/2, or leave both out"
@@ -149,7 +149,7 @@ def _leaves_out(
     config: pytest.Config, settings: Settings, node_ids: Sequence[NodeId], *, only: bool
 ) -> bool:
     """Whether the command line is about single test files alone."""
-    named_here = settings.origins["grb_model"] == options.COMMAND_LINE
+    named_here = settings.origins["grb_model"] == COMMAND_LINE
     if not settings.models or node_ids or named_here or only:
         return False
     return names_files_only(config)

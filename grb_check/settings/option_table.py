@@ -1,4 +1,4 @@
-"""Every option and its twin in the ini file: one definition for both. Imports nothing heavy."""
+"""Options and their ini values: one definition for both. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One setting: its flag, its twin in the ini file, and its help."""
+    """One setting: its flag, its ini value and its help."""
 
     flag: str
     ini: str
@@ -55,7 +55,7 @@ OPTIONS: Final = _options(
         "smoke|standard|paper",
         "string",
         False,
-        "what runs where nothing else is selected (default: smoke)",
+        "cases to run if nothing else is selected (default: smoke)",
     ),
     (
         "--grb-dataset",
@@ -63,8 +63,9 @@ OPTIONS: Final = _options(
         "NAME|PATH|pyg:CLASS/NAME|PKG.MODULE:FUNCTION",
         "linelist",
         True,
-        "dataset to run on: a known name (python -m grb_check datasets), a folder or zip in GRB's "
-        "four-file format, an npz file, a class of PyG, or a function of yours; NAME=... names it",
+        "dataset to run on: a known name (python -m grb_check datasets), a directory or zip in"
+        " GRB's four-file format, an npz file, a class of PyG, or a function of yours; "
+        "NAME=... names it",
     ),
     (
         "--grb-difficulty",
@@ -89,8 +90,8 @@ OPTIONS: Final = _options(
         "linelist",
         True,
         "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE or "
-        "SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the strongest of the others "
-        "of its scenario; PKG.MODULE:ATTR is an attack of yours",
+        "SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the strongest of the "
+        "others of its scenario; PKG.MODULE:ATTR is an attack of yours",
     ),
     (
         "--grb-budget",
@@ -98,8 +99,9 @@ OPTIONS: Final = _options(
         "SHARE",
         "linelist",
         True,
-        "run each case at each of these budgets, as 0.01,0.05,0.1 or 5%%: the share of edges and "
-        "of targets' features that may change, or injected nodes for each target (default: GRB's)",
+        "run each case at each of these budgets, as 0.01,0.05,0.1 or 5%%: the share of edges "
+        "and of targets' features that may change, or injected nodes for each target (default:"
+        " GRB's)",
     ),
     (
         "--grb-case",
@@ -123,8 +125,8 @@ OPTIONS: Final = _options(
         "FRACTION",
         "float",
         False,
-        "largest relative accuracy drop that passes, as 0.2 or 20%% (default: not clearly more "
-        "than the reference GCN's)",
+        "largest relative accuracy drop that passes, as 0.2 or 20%% (default: not clearly more"
+        " than the reference GCN's)",
     ),
     (
         "--grb-min-clean",
@@ -148,8 +150,8 @@ OPTIONS: Final = _options(
         "",
         "bool",
         False,
-        "fail a case whose attack may have been too weak to tell anything (docs/diagnostics.md); "
-        "without it this is only reported",
+        "fail a case whose attack may have been too weak for a conclusion "
+        "(docs/diagnostics.md); by default this is only reported",
     ),
     (
         "--grb-rank-against",
@@ -157,9 +159,9 @@ OPTIONS: Final = _options(
         "published|zoo|BOARD.json|DEFENCE,...",
         "linelist",
         True,
-        "tell where each model stands by weighted accuracy: on GRB's printed leaderboard, on the "
-        "measured one of the reference models (python -m grb_check leaderboard), on one in a file, "
-        "or among these defences of the measured one",
+        "rank each model by weighted accuracy: on GRB's published leaderboard, on the measured"
+        " one of the reference models (python -m grb_check leaderboard), on one in a file, or "
+        "among these defences of the measured one",
     ),
     (
         "--grb-min-rank",
@@ -167,7 +169,7 @@ OPTIONS: Final = _options(
         "[MODEL@]DATASET/DIFFICULTY=RANK",
         "linelist",
         True,
-        "fail where a model is not at least of that rank; shell wildcards are allowed and the last "
+        "fail if a model does not reach this rank; shell wildcards are allowed and the last "
         "match wins; without --grb-rank-against it is the rank among the run's models",
     ),
     (
@@ -185,8 +187,8 @@ OPTIONS: Final = _options(
         "DIR",
         "linelist",
         True,
-        "folder to look for datasets in, before the one of downloads ($GRB_CHECK_DATA, else in "
-        "the user's cache)",
+        "directory to search for datasets, before the download directory ($GRB_CHECK_DATA, or "
+        "one in the user's cache)",
     ),
     (
         "--grb-download",
@@ -194,7 +196,7 @@ OPTIONS: Final = _options(
         "",
         "bool",
         False,
-        "download datasets that are in none of the folders",
+        "download datasets that are in none of the directories",
     ),
     (
         "--grb-sources",
@@ -202,8 +204,8 @@ OPTIONS: Final = _options(
         "[NAME=]URL",
         "linelist",
         True,
-        "where to download from, in this order; {name} in it is replaced, 'default' stands for the "
-        "built-in list (also: $GRB_CHECK_SOURCES)",
+        "URL to download from, in this order; {name} in it is replaced by the dataset's name, "
+        "'default' stands for the built-in list (also: $GRB_CHECK_SOURCES)",
     ),
     (
         "--grb-split",
@@ -211,7 +213,7 @@ OPTIONS: Final = _options(
         "grb|given",
         "string",
         False,
-        "GRB's split by degree (default), or the one that a dataset brings along",
+        "GRB's split by degree (default), or the one that comes with the dataset",
     ),
     (
         "--grb-training",
@@ -219,8 +221,8 @@ OPTIONS: Final = _options(
         "inductive|transductive",
         "string",
         False,
-        "whether models of nodes learn on the graph of the training nodes (default), or on the "
-        "whole graph with the labels of these (the suites contrastive and contrastive-smoke)",
+        "train models of nodes on the graph of the training nodes (default), or on the whole "
+        "graph with the labels of these (the suites contrastive and contrastive-smoke)",
     ),
     (
         "--grb-features",
@@ -228,8 +230,8 @@ OPTIONS: Final = _options(
         "grb|rows",
         "string",
         False,
-        "features of nodes: GRB's normalisation (default), or the raw ones with rows that sum to "
-        "1 (the suites contrastive and contrastive-smoke)",
+        "features of nodes: GRB's normalisation (default), or raw features whose rows sum to 1"
+        " (the suites contrastive and contrastive-smoke)",
     ),
     (
         "--grb-store",
@@ -237,7 +239,7 @@ OPTIONS: Final = _options(
         "DIR|off",
         "string",
         False,
-        "where perturbations are kept (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
+        "directory of stored perturbations (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
     ),
     (
         "--grb-device",
@@ -253,8 +255,8 @@ OPTIONS: Final = _options(
         "FILE",
         "string",
         False,
-        "compare with the run that is kept there, and fail what is clearly worse; where there is "
-        "no such file it is written, and the run fails so that a person commits it",
+        "compare with the baseline in this file, and fail cases that are clearly worse; if the"
+        " file does not exist it is written, and the run fails so that it is committed",
     ),
     (
         "--grb-margin",
@@ -262,7 +264,8 @@ OPTIONS: Final = _options(
         "POINTS",
         "float",
         False,
-        "loss of attacked accuracy against the baseline, in points, that nobody minds (default: 2)",
+        "tolerated loss of attacked accuracy against the baseline, in percentage points "
+        "(default: 2)",
     ),
     (
         "--grb-evidence",
@@ -270,8 +273,8 @@ OPTIONS: Final = _options(
         "DIR|off",
         "string",
         False,
-        "where the perturbations of failed cases are kept, for python -m grb_check replay "
-        "(default: evidence in .grb_check of rootdir)",
+        "directory for the perturbations of failed cases, for python -m grb_check replay "
+        "(default: .grb_check/evidence in rootdir)",
     ),
     (
         "--grb-shrink",
@@ -287,7 +290,7 @@ OPTIONS: Final = _options(
         "I/N",
         "string",
         False,
-        "run the I-th of N parts of the cases; python -m grb_check merge judges them together",
+        "run the I-th of N shards of the cases; python -m grb_check merge judges them together",
     ),
     (
         "--grb-durations",
@@ -295,7 +298,8 @@ OPTIONS: Final = _options(
         "RUN.json",
         "string",
         False,
-        "balance shards by how long the cases took in that run (default: the baseline's times)",
+        "balance shards by the times of the cases in this run record (default: the baseline's "
+        "times)",
     ),
     (
         "--grb-json",
@@ -303,7 +307,7 @@ OPTIONS: Final = _options(
         "PATH",
         "string",
         False,
-        "write everything about every outcome there",
+        "write the run record to this file: everything about every outcome",
     ),
     (
         "--grb-junit",
@@ -311,7 +315,7 @@ OPTIONS: Final = _options(
         "PATH",
         "string",
         False,
-        "write the leaderboard view as JUnit XML there: a suite for each dataset, with its ranks",
+        "write the leaderboard to this file as JUnit XML: one suite for each dataset, with ranks",
     ),
     (
         "--grb-html",
@@ -319,7 +323,7 @@ OPTIONS: Final = _options(
         "PATH",
         "string",
         False,
-        "write a report for people there, one file that needs no other",
+        "write a report to this file, one HTML page that needs no other file",
     ),
     (
         "--grb-markdown",
@@ -327,7 +331,7 @@ OPTIONS: Final = _options(
         "PATH",
         "string",
         False,
-        "write a summary there, as for a comment on a merge request; under GitHub Actions it goes "
-        "to the step's summary besides",
+        "write a summary in Markdown to this file, as for a comment on a merge request; under "
+        "GitHub Actions it is also added to the step's summary",
     ),
 )

@@ -1,4 +1,4 @@
-"""The options as pytest has them. Imports pytest only."""
+"""Options registered with pytest and looked up in its configuration."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ def register(parser: pytest.Parser) -> None:
     group.addoption(
         "--grb-only",
         action="store_true",
-        help="leave the repository's own tests out",
+        help="run the robustness cases only, without the repository's own tests",
     )
     group.addoption(
         UPDATE_FLAG,
         action="store_true",
-        help="write this run to the file of --grb-baseline, and compare with nothing",
+        help="write this run to the file of --grb-baseline instead of comparing with it",
     )
     parser.addini(
         JUNIT_PROPERTIES,
-        "whether --junitxml has the figures as properties of each case (default: true); readers "
-        "with a strict schema, such as Jenkins' xUnit plugin, refuse a file with them",
+        "whether --junitxml has the figures as properties of each case (default: true); set it to "
+        "false for readers with a strict schema, such as Jenkins' xUnit plugin",
         type="bool",
         default=True,
     )
     group.addoption(
         LIST_FLAG,
         metavar="|".join(LISTS),
-        help="list what there is and run nothing",
+        help="list what is available and run nothing",
     )
 
 
 def in_use(config: pytest.Config) -> bool:
-    """Whether anything on the command line, or a model in the ini file, asks for the plugin."""
+    """Whether the command line, or a model in the ini file, asks for the plugin."""
     flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
     if flags or any(arg.startswith("grb::") for arg in config.args):
         return True
@@ -75,14 +75,14 @@ def in_use(config: pytest.Config) -> bool:
 
 
 def names_users_code(config: pytest.Config) -> bool:
-    """Whether a model or an attack is named that lies in the user's folders."""
+    """Whether a model or an attack is named that lies in the user's directories."""
     attacks = [*(config.getoption("grb_attack") or ()), *(config.getini("grb_attacks") or ())]
     named = config.getoption("grb_model") or config.getini("grb_model")
     return bool(named) or any(":" in attack for attack in attacks)
 
 
 def selecting(config: pytest.Config) -> str | None:
-    """The first option on the command line that makes sense with a model only."""
+    """Return the first option on the command line that needs a model; None if there is none."""
     if config.getoption("grb_only"):
         return "--grb-only"
     for option in OPTIONS:
@@ -94,11 +94,11 @@ def selecting(config: pytest.Config) -> str | None:
 def refuse_split_paths(config: pytest.Config) -> None:
     """Refuse `--grb-data DIR` in two words where DIR exists.
 
-    pytest looks for its root folder and ini file before it knows the options of plugins, and takes
-    the second word for a place of tests: it would read another ini file, or none.
+    pytest looks for its rootdir and ini file before it knows the options of plugins, and takes the
+    second word for a directory of tests: it would read another ini file, or none.
 
     Raises:
-        UsageError: says how to write it.
+        UsageError: an option is written so.
     """
     arguments = [str(each) for each in config.invocation_params.args]
     for flag, value in pairwise(arguments):
@@ -106,12 +106,12 @@ def refuse_split_paths(config: pytest.Config) -> None:
         if given and (config.invocation_params.dir / value).exists():
             raise UsageError(
                 f"{flag} {value}: write it as one word, {flag}={value}; as two words pytest takes "
-                f"{value!r} for a folder of tests and looks there for its ini file"
+                f"{value!r} for a directory of tests and looks there for its ini file"
             )
 
 
 def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
-    """A function that tells an option's raw value (`MISSING` where none) and its origin."""
+    """Return a function from an option to its raw value (`MISSING` if not given) and origin."""
 
     def find(option: Option) -> tuple[Any, str]:
         given = config.getoption(option.dest)
@@ -120,7 +120,9 @@ def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
         try:
             from_ini = config.getini(option.ini)
         except (TypeError, ValueError, pytest.UsageError) as error:  # the last since pytest 9.2
-            raise UsageError(f"ini value {option.ini}: {error}") from None
+            raise UsageError(
+                f"ini value {option.ini}: {error}; see {option.flag} in pytest --help"
+            ) from None
         return (MISSING, DEFAULT) if from_ini is None else (from_ini, INI)
 
     return find

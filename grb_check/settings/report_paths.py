@@ -1,4 +1,4 @@
-"""The files that a run writes for others to read. Imports neither torch nor numpy."""
+"""Files of the reports that a run writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from grb_check.settings.raw_values import RawValues
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Where each report goes; None where nobody wants it."""
+    """Path of each report; None if it is not wanted."""
 
     json: Path | None = None
     junit: Path | None = None
@@ -21,10 +21,10 @@ class Outputs:
     markdown: Path | None = None
 
     def prepare(self) -> None:
-        """Make sure that all can be written, before any work.
+        """Check that all can be written, before any work.
 
         Raises:
-            UsageError: a path is a folder, its folder cannot be written to, or two are the same.
+            UsageError: a path is a directory or cannot be written to, or two are the same.
         """
         check_all("--grb-", self.paths)
 
@@ -35,10 +35,10 @@ class Outputs:
         return {name: path for name, path in every.items() if path is not None}
 
     def refuse(self, kept: Path, prefix: str) -> None:
-        """Keep the reports off the baseline.
+        """Refuse a report that would overwrite the baseline.
 
         Args:
-            kept: the baseline's file.
+            kept: file of the baseline.
             prefix: of the flags.
 
         Raises:
@@ -54,12 +54,12 @@ class Outputs:
 
 
 def read_outputs(raw: RawValues) -> Outputs:
-    """The paths that the options give."""
+    """Return the paths that the options give."""
     return Outputs(**{each.name: raw.maybe_path(f"grb_{each.name}") for each in fields(Outputs)})
 
 
 def check_all(prefix: str, paths: Mapping[str, Path]) -> None:
-    """Make sure that several files can be written, none of them over another.
+    """Check that several files can be written, none of them over another.
 
     Args:
         prefix: of the flags.

@@ -287,7 +287,7 @@ def test_shrinking_shows_and_writes_the_smallest_part(home: Path, replay) -> Non
     ("arguments", "code", "words"),
     [
         (["none.npz"], 4, "none.npz': No such file"),
-        (["kept.npz", "--grb-model", "replayed_models"], 4, "has not the form"),
+        (["kept.npz", "--grb-model", "replayed_models"], 4, "must have the form"),
         (["kept.npz", "--grb-model-args", "neighbours"], 4, "must have the form name=value"),
         (["kept.npz", "--grb-dataset", "no-such"], 4, "no such name"),
         (["kept.npz", "--grb-data", "no-such"], 4, "is not a directory"),

@@ -183,10 +183,10 @@ def test_users_own_tests_are_compared_too(project: pytest.Pytester) -> None:
     ("args", "told"),
     [
         (["--grb-update-baseline"], "*--grb-update-baseline needs the file*--grb-baseline=FILE*"),
-        ([KEPT, "--grb-margin=much"], "*--grb-margin 'much' is no number of accuracy points*"),
+        ([KEPT, "--grb-margin=much"], "*--grb-margin 'much' is not a number of accuracy points*"),
         ([KEPT, "--grb-json=./kept.json"], "*--grb-json *would be written over the baseline*"),
         (["--grb-baseline=models.py"], "*models.py' is not JSON*"),
-        ([KEPT, "--grb-shard=1/2"], "*would be written by part 1/2 of a run alone*"),
+        ([KEPT, "--grb-shard=1/2"], "*cannot be written by shard 1/2 of a run*"),
         (["--grb-baseline=no/such", "--grb-shard=3/2"], "*--grb-shard '3/2' is no part*"),
     ],
     ids=["no-file", "margin", "over-it", "damaged", "shard", "no-part"],

@@ -101,7 +101,7 @@ def test_an_override_of_the_root_reaches_the_cases_whatever_the_packages(
         ("attack='rnd'", "*attack 'rnd' is ambiguous; give one of injection/rnd, modification/*"),
         ("difficulty=5", "*difficulty=5 is neither a string nor a list of strings*"),
         ("dataset=[]", "*dataset=?? is neither a string nor a list of strings*"),
-        ("repeats=0", "*repeats=...): 0 is no number of repeats*"),
+        ("repeats=0", "*repeats=...): 0 is not a number of repeats*"),
         ("budget=3", "*grb takes dataset=, difficulty=*; got budget"),
     ],
 )

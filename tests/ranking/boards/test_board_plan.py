@@ -73,7 +73,7 @@ def test_difficulties_are_in_order_and_each_once() -> None:
         ({"models": [""]}, "--models was given without a value"),
         ({"attacks": [" "]}, "--attacks was given without a value"),
         ({"difficulties": [","]}, "--difficulties was given without a value"),
-        ({"repeats": "0"}, "--repeats: '0' is no number of repeats"),
+        ({"repeats": "0"}, "--repeats: '0' is not a number of repeats"),
         ({"name": "../x"}, "--name '../x' cannot be the name of a file"),
     ],
 )

@@ -126,7 +126,7 @@ def test_a_model_that_fails_makes_the_status_1(
         ("--models=board_models:broken", "no model is left"),
         ("--attacks=injection/pdg", "did you mean 'injection/pgd'"),
         ("--difficulties=eazy", "did you mean 'easy'"),
-        ("--repeats=none", "--repeats: 'none' is no number of repeats"),
+        ("--repeats=none", "--repeats: 'none' is not a number of repeats"),
         ("--name=a/b", "--name 'a/b' cannot be the name of a file"),
         ("--dataset=grb-coar", "did you mean grb-cora?"),
         ("--device=cuda:99", "device 'cuda:99' cannot be used here"),
