@@ -13,7 +13,9 @@ from grb_check.attacks.registry import attack_names, load_attack
 # hypothesis takes seconds. A package keeps its first modules as attributes, so that of a room
 # that is imported again parts are the old ones.
 _PRELOADED = ("scipy.special", "torch_geometric.nn", "hypothesis.internal.observability")
+# msgspec reads the annotations of a module when a file is first read.
 _OURS = (
+    "datasets.lock",
     "evaluation.evaluator",
     "failures.record_failure",
     "models",

@@ -66,7 +66,7 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-dataset=./nowhere"], "*nowhere*"),
         (["--grb-dataset=./nowhere.zip"], "*nowhere.zip*"),
         (["--grb-dataset=models:nothing"], "*models:nothing*no attribute 'nothing'*"),
-        (["--grb-dataset=models:Net"], "*models:Net*needs num_features, num_classes*"),
+        (["--grb-dataset=models:Net"], "*models:Net*requires num_features, num_classes*"),
         (["--grb-dataset=models:graph_without_labels"], "*models:graph_without_labels*"),
         (["--grb-dataset=models:broken_graph"], "*models:broken_graph raised when called:"),
         (["--grb-dataset=pyg:Planetiod/Cora"], "*did you mean Planetoid?*"),
