@@ -30,7 +30,6 @@ from grb_check.victims.wrappers import Encoder
 
 def dgi(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
     """Return an untrained encoder with DGI's training, see `published.node_settings`."""
-    del num_classes
     settings = node_settings("DGI", dataset)
     module = GCNEncoder(num_features, [settings.width] * settings.layers)
     return Encoder(module, lambda data: pretrain(module, data, settings))

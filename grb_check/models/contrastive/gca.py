@@ -47,19 +47,16 @@ from grb_check.victims.wrappers import Encoder
 
 def gca(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
     """Return an untrained encoder with GCA's training, by degree, see `published.node_settings`."""
-    del num_classes
     return _encoder(num_features, dataset, "degree")
 
 
 def gca_eigenvector(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
     """Return `gca` with eigenvector centrality."""
-    del num_classes
     return _encoder(num_features, dataset, "eigenvector")
 
 
 def gca_pagerank(num_features: int, num_classes: int, dataset: str = "") -> Encoder:
     """Return `gca` with PageRank centrality."""
-    del num_classes
     return _encoder(num_features, dataset, "pagerank")
 
 
