@@ -31,8 +31,9 @@ class CounterExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     Attributes:
         repeat: number of the repeat, from 0.
-        units_before: changes of the whole perturbation.
-        units_after: changes of the smallest part.
+        units_before: edge changes, links of injected nodes, injected nodes without a link, and
+            modified nodes of the whole perturbation.
+        units_after: those of the smallest part.
         clean: accuracy on the clean graph.
         attacked: accuracy under the smallest part.
         drop: relative drop of the accuracy.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -35,38 +35,6 @@ Kind: TypeAlias = Literal["added", "removed", "link", "node", "features"]
 Unit: TypeAlias = tuple[Kind, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Smallest:
-    """The smallest counter-example that was found.
-
-    Attributes:
-        seed: of the repeat.
-        perturbation: the counter-example, a part of the whole perturbation.
-        units_before: number of edge changes, links of injected nodes, injected nodes without a
-            link, and modified nodes of the whole perturbation ...
-        units_after: ... and of the counter-example.
-        clean: accuracy before.
-        attacked: accuracy under the counter-example.
-        drop: relative.
-        limit: that the drop exceeds.
-        minimal: whether every single part was tried, and none can be left out.
-        tests: number of trials, each a forward pass.
-        flipped: target, true class, class before, class after, those that were right first.
-    """
-
-    seed: int
-    perturbation: Perturbation
-    units_before: int
-    units_after: int
-    clean: float
-    attacked: float
-    drop: float
-    limit: float
-    minimal: bool
-    tests: int
-    flipped: tuple[tuple[int, int, int, int], ...]
-
-
 def smallest(
     replay: Replay,
     perturbation: Perturbation,
@@ -74,7 +42,7 @@ def smallest(
     *,
     most_tests: int = MOST_TESTS,
     most_seconds: float = MOST_SECONDS,
-) -> Smallest | None:
+) -> tuple[CounterExample, Perturbation] | None:
     """Leave out every part of a perturbation that is not needed to break the limits.
 
     The parts are edge changes, modified nodes and single links; an injected node is left out with
@@ -89,7 +57,9 @@ def smallest(
         most_seconds: time after which no trial begins.
 
     Returns:
-        None if the whole perturbation breaks no limit in this repeat.
+        The counter-example and its perturbation; None if the whole perturbation breaks no limit in
+        this repeat. Injected nodes are numbered after the `num_nodes` of the clean graph, and a
+        link between two of them is listed at the first.
 
     Raises:
         ModelError: the victim fails on one of the graphs, or predicts differently when it is called
@@ -121,9 +91,9 @@ def smallest(
             f"differently, so that nothing can be left out with certainty; make it deterministic "
             f"(on a GPU, see torch.use_deterministic_algorithms)"
         )
-    return Smallest(
-        seed=replay.seed,
-        perturbation=small,
+    links = small.injected_edges.T.tolist()
+    about = CounterExample(
+        repeat=replay.seed,
         units_before=len(units),
         units_after=len(found.units),
         clean=clean,
@@ -132,8 +102,19 @@ def smallest(
         limit=limit,
         minimal=found.minimal,
         tests=found.tests,
+        added_edges=_pairs(small.added_edges),
+        removed_edges=_pairs(small.removed_edges),
+        injected=tuple(
+            InjectedNode(
+                node=num_nodes + node,
+                links=tuple(sorted(end for new, end in links if new == node)),
+            )
+            for node in range(small.injected_x.shape[0])
+        ),
+        modified_nodes=tuple(small.modified_nodes.tolist()),
         flipped=_flipped(replay, after),
     )
+    return about, small
 
 
 def save_smallest(
@@ -161,16 +142,16 @@ def save_smallest(
     repeat = found.repeats[place]
     with replaying(evaluator, subject, source, found.case, repeat.seed) as replay:
         small = smallest(replay, repeat.perturbation, found.limits)
-        weights, num_nodes = replay.model.weights, replay.graph.num_nodes
+        weights = replay.model.weights
     if small is None:
         return None
-    about = counter_example(small, num_nodes)
+    about, perturbation = small
     part = replace(
         repeat,
-        clean=small.clean,
-        attacked=small.attacked,
+        clean=about.clean,
+        attacked=about.attacked,
         weights=weights,
-        perturbation=small.perturbation,
+        perturbation=perturbation,
     )
     write(
         small_path(path),
@@ -197,41 +178,6 @@ def hardest(figures: Sequence[tuple[float, float]], limits: Limits) -> int:
         return relative_drop(clean, attacked) - (0.0 if limit is None else limit)
 
     return max(range(len(figures)), key=lambda place: excess(*figures[place]))
-
-
-def counter_example(found: Smallest, num_nodes: int) -> CounterExample:
-    """Return what reports show.
-
-    Nodes are numbered as in the attacked graph: injected ones follow the `num_nodes` of the clean
-    graph. A link between two of them is listed at the first.
-    """
-    part = found.perturbation
-    links = part.injected_edges.T.tolist()
-    return CounterExample(
-        repeat=found.seed,
-        units_before=found.units_before,
-        units_after=found.units_after,
-        clean=found.clean,
-        attacked=found.attacked,
-        drop=found.drop,
-        limit=found.limit,
-        minimal=found.minimal,
-        tests=found.tests,
-        added_edges=_pairs(part.added_edges),
-        removed_edges=_pairs(part.removed_edges),
-        injected=tuple(
-            InjectedNode(
-                node=num_nodes + node,
-                links=tuple(sorted(end for new, end in links if new == node)),
-            )
-            for node in range(part.injected_x.shape[0])
-        ),
-        modified_nodes=tuple(part.modified_nodes.tolist()),
-        flipped=tuple(
-            Flip(target=target, label=label, before=before, after=after)
-            for target, label, before, after in found.flipped
-        ),
-    )
 
 
 def _pairs(edges: Tensor) -> tuple[tuple[int, int], ...]:
@@ -276,18 +222,13 @@ def _part(whole: Perturbation, units: Sequence[Unit], num_nodes: int) -> Perturb
 
 
 def _with_nodes(whole: Perturbation, kept: Tensor, num_nodes: int) -> Perturbation:
-    """The perturbation with these injected nodes, int64 [k] ascending, and their links."""
-    count = whole.injected_x.shape[0]
-    if kept.numel() == count:
-        return whole
-    number = torch.full((count,), -1)
+    """The perturbation with these injected nodes, int64 [k] ascending, which have all its links."""
+    number = torch.full((whole.injected_x.shape[0],), -1)
     number[kept] = torch.arange(kept.numel())
-    new, other = whole.injected_edges
+    new, other = whole.injected_edges.clone()
     inner = other >= num_nodes
-    place = (other - num_nodes).clamp(min=0)
-    other = torch.where(inner, number[place] + num_nodes, other)
-    stays = (number[new] >= 0) & (~inner | (number[place] >= 0))
-    links = torch.stack([number[new], other])[:, stays]
+    other[inner] = number[other[inner] - num_nodes] + num_nodes
+    links = torch.stack([number[new], other])
     return replace(whole, injected_x=whole.injected_x[kept], injected_edges=links)
 
 
@@ -300,8 +241,13 @@ def _linked(perturbation: Perturbation, num_nodes: int) -> Tensor:
     return linked
 
 
-def _flipped(replay: Replay, after: Tensor) -> tuple[tuple[int, int, int, int], ...]:
+def _flipped(replay: Replay, after: Tensor) -> tuple[Flip, ...]:
+    """Targets whose prediction changes, those that were right first."""
     columns = (replay.targets, replay.classes, replay.before, after)
-    rows = list(zip(*(each.tolist() for each in columns), strict=True))
-    changed = [(t, y, old, new) for t, y, old, new in rows if old != new]
-    return tuple(sorted(changed, key=lambda row: (row[2] != row[1], row[0])))
+    rows = zip(*(each.tolist() for each in columns), strict=True)
+    flips = [
+        Flip(target=target, label=label, before=before, after=after)
+        for target, label, before, after in rows
+        if before != after
+    ]
+    return tuple(sorted(flips, key=lambda each: (each.before != each.label, each.target)))

@@ -19,14 +19,8 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.datasets.graph_dataset import GraphDataset, graph_dataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import TrainedModel, predict
-from grb_check.failures.counter_examples import (
-    Smallest,
-    _linked,
-    _part,
-    counter_example,
-    hardest,
-    smallest,
-)
+from grb_check.failures.counter_example_text import CounterExample
+from grb_check.failures.counter_examples import _linked, _part, hardest, smallest
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Limits
 from grb_check.failures.replay import Replay
@@ -143,14 +137,17 @@ def count_units(perturbation: Perturbation, num_nodes: int) -> int:
     return sum(each.shape[1] for each in edges) + perturbation.modified_nodes.numel() + len(alone)
 
 
-def checked(stage: Replay, whole: Perturbation, limit: float) -> Smallest:
-    found = smallest(stage, whole, Limits(drop=limit))
-    assert found is not None
-    assert drop_of(stage, found.perturbation) == pytest.approx(found.drop)
+def checked(
+    stage: Replay, whole: Perturbation, limit: float
+) -> tuple[CounterExample, Perturbation]:
+    small = smallest(stage, whole, Limits(drop=limit))
+    assert small is not None
+    found, part = small
+    assert drop_of(stage, part) == pytest.approx(found.drop)
     assert found.drop > limit
-    assert found.units_after == count_units(found.perturbation, stage.graph.num_nodes)
+    assert found.units_after == count_units(part, stage.graph.num_nodes)
     assert found.units_after <= found.units_before
-    return found
+    return small
 
 
 @few
@@ -160,8 +157,7 @@ def test_a_small_injection_still_breaks_the_limit_and_no_link_can_go(
 ) -> None:
     """The injected nodes that remain are from the whole perturbation, renumbered."""
     whole = injection(seed=seed)
-    found = checked(replay(), whole, limit)
-    part = found.perturbation
+    found, part = checked(replay(), whole, limit)
     generous = Threat(
         **ANYTHING, injected_nodes=6, edges_per_injected_node=9, feature_range=(-99.0, 99.0)
     )
@@ -185,8 +181,7 @@ def test_a_small_modification_is_a_part_of_the_whole_that_breaks_the_limit(
 ) -> None:
     """Added edges, removed edges and features: each remaining one is needed."""
     whole = modification(seed=seed)
-    found = checked(replay(), whole, limit)
-    part = found.perturbation
+    found, part = checked(replay(), whole, limit)
     for name in ("added_edges", "removed_edges"):
         columns = {tuple(pair) for pair in getattr(part, name).T.tolist()}
         assert columns <= {tuple(pair) for pair in getattr(whole, name).T.tolist()}
@@ -208,15 +203,15 @@ def test_useless_parts_go() -> None:
         injected_x=torch.cat([whole.injected_x, torch.zeros(2, 8)]),
         injected_edges=torch.cat([whole.injected_edges, useless], dim=1),
     )
-    found = checked(replay(), grown, 0.05)
-    assert found.perturbation.injected_x.shape[0] <= 3
+    found, part = checked(replay(), grown, 0.05)
+    assert part.injected_x.shape[0] <= 3
     assert found.units_before == count_units(whole, NODES) + 6
-    assert not set(found.perturbation.injected_edges[1].tolist()) & set(others[:5].tolist())
+    assert not set(part.injected_edges[1].tolist()) & set(others[:5].tolist())
 
 
 def test_a_case_that_fails_without_any_change_has_an_empty_counter_example() -> None:
     """A negative limit is broken by a drop of 0."""
-    found = checked(replay(), injection(), -0.5)
+    found, _ = checked(replay(), injection(), -0.5)
     assert (found.units_after, found.minimal, found.drop) == (0, True, 0.0)
 
 
@@ -244,29 +239,31 @@ def test_a_victim_that_answers_otherwise_when_asked_again_is_an_error() -> None:
 def test_a_regression_is_shrunk_to_the_accuracy_that_the_baseline_leaves() -> None:
     """The limit is reported as a drop."""
     clean = replay().accuracy(replay().before)
-    found = smallest(replay(), injection(), Limits(attacked=clean - 0.1))
-    assert found is not None
+    small = smallest(replay(), injection(), Limits(attacked=clean - 0.1))
+    assert small is not None
+    found, part = small
     assert found.attacked < clean - 0.1
     assert found.limit == pytest.approx(0.1 / clean)
-    assert drop_of(replay(), found.perturbation) == pytest.approx(found.drop)
+    assert drop_of(replay(), part) == pytest.approx(found.drop)
 
 
 @pytest.mark.parametrize("whole", [injection(), modification()], ids=["injection", "modification"])
 def test_a_model_without_gradients_is_shrunk_too(whole: Perturbation) -> None:
     """In the given order, and the result is still 1-minimal."""
     numpys = replay_of(Fitted(forward_gradient=False), DATASET.graph, Threat(**ANYTHING))
-    found = checked(numpys, whole, 0.1)
+    found, _ = checked(numpys, whole, 0.1)
     assert found.minimal
     assert found.units_after < found.units_before / 2
 
 
 def test_a_stopped_search_says_so() -> None:
     """Its result so far breaks the limit."""
-    found = smallest(replay(), modification(), Limits(drop=0.1), most_tests=5)
-    assert found is not None
+    small = smallest(replay(), modification(), Limits(drop=0.1), most_tests=5)
+    assert small is not None
+    found, part = small
     assert not found.minimal
     assert found.tests == 5
-    assert drop_of(replay(), found.perturbation) > 0.1
+    assert drop_of(replay(), part) > 0.1
 
 
 def test_edges_of_a_set_of_graphs() -> None:
@@ -278,10 +275,10 @@ def test_edges_of_a_set_of_graphs() -> None:
     assert drop_of(stage, Perturbation()) == 0
     rings = int((graph.y == 0).sum())
     assert drop_of(stage, whole) == pytest.approx(rings / stage.targets.numel())
-    found = checked(stage, whole, 4.5 / stage.targets.numel())
+    found, part = checked(stage, whole, 4.5 / stage.targets.numel())
     assert (found.units_after, found.minimal) == (5, True)
-    assert graph.batch[found.perturbation.removed_edges[0]].unique().numel() == 5
-    assert [each[1:] for each in found.flipped] == [(0, 0, 1)] * 5
+    assert graph.batch[part.removed_edges[0]].unique().numel() == 5
+    assert [(each.label, each.before, each.after) for each in found.flipped] == [(0, 0, 1)] * 5
 
 
 def graph_stage(dataset: GraphDataset) -> Replay:
@@ -328,15 +325,13 @@ def test_the_hardest_repeat_is_that_farthest_beyond_its_limit() -> None:
 
 def test_the_counter_example_in_reports_is_complete() -> None:
     """Injected nodes have their numbers in the attacked graph, and all of their links."""
-    found = checked(replay(), injection(), 0.1)
-    shown = counter_example(found, NODES)
-    part = found.perturbation
+    found, part = checked(replay(), injection(), 0.1)
     numbers = [NODES + place for place in range(part.injected_x.shape[0])]
-    assert [each.node for each in shown.injected] == numbers
-    links = sum(len(each.links) for each in shown.injected)
-    assert links == part.injected_edges.shape[1] == shown.units_after
-    lost = [each for each in shown.flipped if each.before == each.label]
-    assert list(shown.flipped[: len(lost)]) == lost
-    net = len(lost) - sum(each.after == each.label for each in shown.flipped)
+    assert [each.node for each in found.injected] == numbers
+    links = sum(len(each.links) for each in found.injected)
+    assert links == part.injected_edges.shape[1] == found.units_after
+    lost = [each for each in found.flipped if each.before == each.label]
+    assert list(found.flipped[: len(lost)]) == lost
+    net = len(lost) - sum(each.after == each.label for each in found.flipped)
     assert net == round((found.clean - found.attacked) * TARGETS.numel())
-    assert type(shown.drop) is float
+    assert type(found.drop) is float
