@@ -178,8 +178,14 @@ class Digest:
     @cached_property
     def inconsistent(self) -> dict[str, str]:
         """Datasets that were different graphs in different cases -> a note on it."""
-        told = "its cases saw different graphs and cannot be compared; seed the function that makes"
-        return {name: f"dataset {name}: {told} it" for name in inconsistent(graphs(self.rows))}
+        seen = [
+            (row.case.dataset, row.outcome.dataset) for row in self.rows if row.outcome is not None
+        ]
+        return {
+            name: f"dataset {name} was another graph in other cases, which cannot be compared; "
+            f"seed the function that makes it"
+            for name in inconsistent(seen)
+        }
 
     @cached_property
     def further(self) -> list[str]:
@@ -281,11 +287,6 @@ def digest(record: RunRecord, name: str = "") -> Digest:
     known = {row.node_id for row in rows}
     unknown = tuple(fit(each) for each in record.missing if each not in known)
     return Digest(record=record, lines=tuple(lines), unknown=unknown, name=name)
-
-
-def graphs(rows: Iterable[CaseRecord]) -> list[tuple[str, str]]:
-    """Return the dataset of each case and the fingerprint of the graph that it saw."""
-    return [(row.case.dataset, row.outcome.dataset) for row in rows if row.outcome is not None]
 
 
 def gate_lines(record: RunRecord) -> list[tuple[str, str]]:

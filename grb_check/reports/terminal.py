@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from grb_check.cases.expected_cases import inconsistent
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.baselines.comparison import Comparison, Result
-from grb_check.reports.digest import Digest, graphs
+from grb_check.reports.digest import Digest
 from grb_check.reports.lowest_words import delta_lines, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns, count, fit
@@ -59,12 +58,8 @@ def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
     for verdict in record.ranks.verdicts:
         if verdict.passed is None:
             out.write_line(f"grb: {verdict.message}", yellow=True)
-    for name in inconsistent(graphs(record.cases)):
-        out.write_line(
-            f"grb: dataset {name} was another graph in every process, so that its cases cannot be "
-            f"compared and the run cannot be green; seed the function that makes it",
-            red=True,
-        )
+    for note in digest.inconsistent.values():
+        out.write_line(f"grb: {note}", red=True)
     if lost:
         write_missing(out, record.missing, lost)
 
