@@ -88,7 +88,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
         with _short_errors():
             run = _run(metafunc.config)
-            parametrize(metafunc, run.runner.name_of, run.plan.roster)
+            parametrize(metafunc, run.runner.name_of, run.plan.registry)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,7 +101,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 def pytest_collection_finish(session: pytest.Session) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:
-        run.ledger.expect(item.nodeid for item in session.items)
+        run.expected_cases.expect(item.nodeid for item in session.items)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -115,7 +115,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     run = node.config.stash.get(RUN, None)
     if run is not None:
-        run.ledger.expect(ids)
+        run.expected_cases.expect(ids)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from grb_check import datasets
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets import Places
 from grb_check.evaluation.store import Store
 from grb_check.ranking.boards.making import Maker
@@ -29,15 +29,15 @@ class Bench:
 
     def maker(self, *models: str, say: Callable[[str], object] = len, **rest: Any) -> Maker:
         """Of these models; two attacks at one difficulty in one repeat, or as `rest` says."""
-        roster = Roster()
+        registry = AttackRegistry()
         for attack in rest.pop("own", ()):
-            roster.add(attack)
+            registry.add(attack)
         source = datasets.find(str(self.dataset), Places(home=self.home, sources=()))
         wanted = {"attacks": [ATTACKS], "difficulties": ["easy"], "repeats": 1} | rest
         return Maker(
-            plan(source, roster=roster, models=models, **wanted),
+            plan(source, registry=registry, models=models, **wanted),
             store=Store(self.store),
             device="cpu",
             say=say,
-            attacks=roster.own,
+            attacks=registry.own,
         )

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 from outcome_factory import finding, outcome
 
-from grb_check.cases.case import Case, node_path
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import node_path
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.comparison import Comparison

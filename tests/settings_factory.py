@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.settings.option_table import Option
 from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI, MISSING
 from grb_check.settings.reading import read
@@ -23,4 +23,4 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
             return ini[name], INI
         return MISSING, DEFAULT
 
-    return read(lookup, tmp_path, tmp_path / "sub", Roster())
+    return read(lookup, tmp_path, tmp_path / "sub", AttackRegistry())

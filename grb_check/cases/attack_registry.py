@@ -1,4 +1,4 @@
-"""The attacks that one run can name: the built-in ones, and users' as they are asked for."""
+"""The attacks that a run can name: the built-in ones, and users' attacks once they are named."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from grb_check.attacks import own_attacks
 from grb_check.attacks.names import base_name, split_names
 from grb_check.attacks.registry import Pair, canonical_name
-from grb_check.cases.case import SCENARIOS, attack_order, known_attacks
+from grb_check.cases.attack_pairs import SCENARIOS, attack_order, known_attacks
 from grb_check.errors import UsageError, choose
 
 if TYPE_CHECKING:
@@ -17,24 +17,23 @@ if TYPE_CHECKING:
 WILDCARDS = frozenset("*?[")
 
 
-class Roster:
-    """What an attack's name stands for.
+class AttackRegistry:
+    """Resolves names of attacks to pairs of scenario and canonical name, as in case ids.
 
-    A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`; `worst` is a name like
-    those of attacks. It is resolved to pairs of scenario and canonical name, as in case ids. Plain
-    names of built-in attacks import nothing; users' attacks are imported when a name asks for them,
-    and kept in `own` by scenario and name without modifiers.
+    A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`; `worst` is a name too.
+    Plain names of built-in attacks import nothing. Users' attacks are imported when they are first
+    named, and kept in `own` by scenario and name without modifiers.
     """
 
     def __init__(self) -> None:
         self.own: dict[Pair, Attack] = {}
-        self._found: dict[Pair, object] = {}  # the users' objects, before they made an attack
+        self._found: dict[Pair, object] = {}  # users' objects as they were given
 
     def add(self, attack: object) -> Pair:
-        """Take in a user's attack, given as an object or as what makes one.
+        """Add a user's attack, given as an object, or as a class or function that makes one.
 
         Raises:
-            UsageError: it is no attack, or its name is taken.
+            UsageError: it is not an attack, or its name is taken.
         """
         label = f"attack {getattr(attack, '__name__', type(attack).__name__)}"
         return self._enter(attack, own_attacks.made(attack, label), label)
@@ -42,7 +41,7 @@ class Roster:
     def select(
         self, names: Iterable[str], scenarios: Sequence[str] = SCENARIOS
     ) -> tuple[Pair, ...]:
-        """What the names stand for in these scenarios, each once, as reports order them.
+        """Return the attacks that names stand for in these scenarios, each once, in report order.
 
         Raises:
             UsageError: a name is wrong, or nothing is left.
@@ -58,7 +57,7 @@ class Roster:
         return tuple(sorted(kept, key=attack_order))
 
     def one(self, name: str, scenarios: Sequence[str] = SCENARIOS) -> Pair:
-        """What a name stands for that may stand for one attack only.
+        """Return the only attack that a name stands for.
 
         Raises:
             UsageError: the name is wrong, or several scenarios have it.
@@ -71,15 +70,15 @@ class Roster:
         return pairs[0]
 
     def split(self, texts: Iterable[str]) -> list[str]:
-        """The names, or patterns of case ids, in lists with commas."""
+        """Return the names, or patterns of case ids, in lists with commas."""
         names = {*self._spellings(), *own_attacks.entry_point_names()}
         return [part for text in texts for part in split_names(text, names) if part]
 
     def canonical_pattern(self, pattern: str) -> str:
-        """A pattern of case ids, its attack spelled as in ids where it has modifiers.
+        """Return a pattern of case ids with the modifiers of its attack spelled as in ids.
 
         Raises:
-            UsageError: the attack does not take them.
+            UsageError: the attack does not take a modifier.
         """
         path, slash, name = pattern.rpartition("/")
         if "+" not in name or WILDCARDS & set(name):
@@ -90,7 +89,7 @@ class Roster:
         return f"{path}{slash}{names.pop()}" if len(names) == 1 else pattern
 
     def named_in(self, pattern: str) -> tuple[Pair, ...]:
-        """The attacks of a pattern of case ids whose last part has no wildcard and is known."""
+        """Return the attacks of a pattern whose last part has no wildcard and is known."""
         name = pattern.rpartition("/")[2]
         known = {each for _, each in self._known()} | set(own_attacks.entry_point_names())
         return tuple(self._resolve(name)) if base_name(name) in known else ()
@@ -119,7 +118,7 @@ class Roster:
         return canonical
 
     def _named(self, base: str) -> list[Pair]:
-        """The pairs of `name` or `scenario/name`."""
+        """Return the pairs of `name` or `scenario/name`."""
         offered = own_attacks.entry_point_names()
         if base.rpartition("/")[2] in offered:
             self._enter_offered(base.rpartition("/")[2])

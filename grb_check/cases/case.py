@@ -1,31 +1,28 @@
-"""The matrix: which dataset x difficulty x attack cases a run has, and what they are called.
+"""Cases: dataset x difficulty x attack, and which of them a run has.
 
-Nothing here imports torch: collecting the cases costs nothing.
+Nothing here imports torch: collecting cases costs nothing.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
-from grb_check.attacks.registry import Pair, attack_names, tagged
+from grb_check.attacks.names import WORST, split_budget
+from grb_check.attacks.registry import Pair, tagged
+from grb_check.cases.attack_pairs import attack_order, on_graphs
 from grb_check.errors import UsageError
 
 DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
-WHOLE: Final = "full"  # the only one of a set of graphs
-SCENARIOS: Final = ("injection", "modification")
-NODE_PREFIX: Final = "grb"
-TEST_NAME: Final = "test_attack"
+WHOLE: Final = "full"  # the only difficulty of a set of graphs
 
 
 @dataclass(frozen=True, order=True)
 class Case:
-    """One dataset x difficulty x attack, and the model's label where a run has several models.
+    """One dataset x difficulty x attack, and the model's label if a run has several models.
 
     >>> Case("grb-cora", "easy", "injection", "pgd").id
     'grb-cora/easy/injection/pgd'
@@ -39,7 +36,7 @@ class Case:
 
     @property
     def cell(self) -> str:
-        """The part that stands in the brackets of the node id."""
+        """Return the part in the brackets of the node id."""
         return f"{self.difficulty}/{self.scenario}/{self.attack}"
 
     @property
@@ -49,7 +46,7 @@ class Case:
 
     @property
     def order(self) -> tuple[str, str, int, tuple[int, int, str, float]]:
-        """Sorts cases as reports show them."""
+        """Return the key that sorts cases as reports show them."""
         level = DIFFICULTIES.index(self.difficulty)
         return (self.model, self.dataset, level, attack_order((self.scenario, self.attack)))
 
@@ -58,60 +55,16 @@ class Case:
         return fnmatchcase(self.id, pattern) or fnmatchcase(f"{self.dataset}/{self.cell}", pattern)
 
     def fits(self, pattern: str) -> bool:
-        """Whether it matches the case, or what the case is without its budget."""
+        """Whether a pattern matches the case, or the case without its budget."""
         plain = replace(self, attack=split_budget(self.attack)[0])
         return self.matches(pattern) or plain.matches(pattern)
 
 
-def attack_order(pair: Pair) -> tuple[int, int, str, float]:
-    """Sorts attacks as reports show them.
-
-    By scenario; in each the built-in ones in the catalogue's order, then users' by name, then the
-    worst of them; an attack before its variants, and small budgets before large ones.
-    """
-    scenario, name = pair
-    built_in = attack_names()
-    plain = (scenario, base_name(name))
-    place = built_in.index(plain) if plain in built_in else len(built_in)
-    rest, budget = split_budget(name)
-    return SCENARIOS.index(scenario), place + (plain[1] == WORST), rest, budget or 0.0
-
-
-def known_attacks() -> tuple[Pair, ...]:
-    """All names that need no code of the user: the built-in attacks and each scenario's worst."""
-    return tuple(
-        sorted((*attack_names(), *((each, WORST) for each in SCENARIOS)), key=attack_order)
-    )
-
-
-def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair, ...]:
-    """Each attack at each budget, in order; one that names its budget stays as it is."""
-    every = {
-        (scenario, name if split_budget(name)[1] is not None else with_budget(name, budget))
-        for scenario, name in attacks
-        for budget in (budgets or (None,))
-    }
-    return tuple(sorted(every, key=attack_order))
-
-
-def on_graphs(pair: Pair) -> bool:
-    """Whether an attack can change each graph of a set within its own budget.
-
-    Of the built-in ones those tagged `graphs` and the worst of them. A user's modification attack
-    is given the budgets of the graphs, and held to them.
-    """
-    scenario, name = pair
-    plain = (scenario, base_name(name))
-    if plain in attack_names():
-        return plain in tagged("graphs")
-    return scenario == "modification"
-
-
 def check_on_graphs(case: Case) -> None:
-    """Refuse what a set of graphs cannot be subjected to.
+    """Refuse cases that a set of graphs cannot have.
 
     Raises:
-        UsageError: an attack on a single graph, or a level that graphs do not have.
+        UsageError: an attack on a single graph, or a difficulty that graphs do not have.
     """
     if not on_graphs((case.scenario, case.attack)):
         allowed = ", ".join("/".join(each) for each in (*tagged("graphs"), ("modification", WORST)))
@@ -121,16 +74,16 @@ def check_on_graphs(case: Case) -> None:
         )
     if case.difficulty != WHOLE:
         raise UsageError(
-            f"{case.dataset} is a set of graphs, which has no difficulty {case.difficulty!r}; "
-            f"allowed: {WHOLE}"
+            f"{case.dataset} is a set of graphs, which does not have difficulty "
+            f"{case.difficulty!r}; allowed: {WHOLE}"
         )
 
 
 def check_repeats(name: str, value: object) -> int:
-    """A number of repeats, given as number or text.
+    """Return a number of repeats, given as number or text.
 
     Raises:
-        UsageError: it is not a whole number of at least 1.
+        UsageError: it is not an integer of at least 1.
     """
     text = str(value).strip()
     if isinstance(value, bool) or not text.isdecimal() or int(text) == 0:
@@ -144,7 +97,7 @@ def expand(
     difficulties: Sequence[str],
     attacks: Sequence[Pair],
 ) -> list[Case]:
-    """All cases, ordered by model, dataset, difficulty, attack."""
+    """Return all cases, ordered by model, dataset, difficulty, attack."""
     return [
         Case(dataset, difficulty, scenario, attack, model)
         for model in models
@@ -183,9 +136,9 @@ def select(
 
 
 def keep_matching(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
-    """The cases that at least one pattern matches; all where there is no pattern.
+    """Return the cases that at least one pattern matches; all if there is no pattern.
 
-    A pattern that fits a case without its budget keeps it, whatever the budget.
+    A pattern that matches a case without its budget keeps it at every budget.
 
     Raises:
         UsageError: a pattern matches none of the cases.
@@ -199,74 +152,3 @@ def keep_matching(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
                 f"ids look like {example!r} and shell wildcards are allowed"
             )
     return [case for case in cases if not patterns or any(case.fits(each) for each in patterns)]
-
-
-@dataclass(frozen=True)
-class NodeId:
-    """A node id of the built-in suite, or the beginning of one, as printed by pytest."""
-
-    parts: tuple[str, ...]  # one or two of model, dataset
-    cell: str = ""
-
-    def __str__(self) -> str:
-        path = "::".join((NODE_PREFIX, *self.parts))
-        return f"{path}::{TEST_NAME}[{self.cell}]" if self.cell else path
-
-    def selects(self, case: Case) -> bool:
-        path = (case.model, case.dataset) if case.model else (case.dataset,)
-        return path[: len(self.parts)] == self.parts and self.cell in ("", case.cell)
-
-    def case(self) -> Case:
-        """The case of a whole id."""
-        *model, dataset = self.parts
-        difficulty, scenario, attack = self.cell.split("/")
-        return Case(dataset, difficulty, scenario, attack, model[0] if model else "")
-
-
-_NODE_ID = re.compile(
-    rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)(?:::{TEST_NAME}(?:\[([^\]]+)\])?)?"
-)
-
-
-def is_node_id(argument: str) -> bool:
-    """Whether a command line argument names cells of the built-in suite."""
-    return argument.startswith(f"{NODE_PREFIX}::")
-
-
-def parse_node_id(argument: str) -> NodeId:
-    """Read `grb::[model::]dataset[::test_attack[[difficulty/scenario/attack]]]`.
-
-    Raises:
-        UsageError: the argument has another form.
-    """
-    found = _NODE_ID.fullmatch(argument)
-    parts = tuple(found[1].split("::")[1:]) if found else ()
-    if found is None or len(parts) > 2 or (found[2] is not None and found[2].count("/") != 2):
-        raise UsageError(
-            f"{argument!r} is no id of a grb case; they look like "
-            f"'{NODE_PREFIX}::synthetic-cora::{TEST_NAME}[easy/injection/pgd]'"
-        )
-    return NodeId(parts, found[2] or "")
-
-
-def case_of(node_id: str) -> Case | None:
-    """The case of a test of the built-in suite; None where other plugins have changed its id.
-
-    What follows the brackets is passed over: pytest-xdist writes `@group` there.
-    """
-    try:
-        case = parse_node_id(node_id[: node_id.rfind("]") + 1]).case()
-    except UsageError:
-        return None
-    known = case.difficulty in DIFFICULTIES and case.scenario in SCENARIOS
-    return case if known else None
-
-
-def node_id_of(case: Case) -> str:
-    """Node id of the built-in test of the case."""
-    return f"{node_path(case)}::{TEST_NAME}[{case.cell}]"
-
-
-def node_path(case: Case) -> str:
-    """Node id of the module that holds the case: one for each model and dataset."""
-    return "::".join(part for part in (NODE_PREFIX, case.model, case.dataset) if part)

@@ -1,4 +1,4 @@
-"""What was expected of a run and what came back: the controller's book of cases."""
+"""The cases that a run must report, and those that it reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from grb_check.cases.case import NODE_PREFIX, Case
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import NODE_PREFIX
 from grb_check.cases.outcomes import Outcome
 
 Result = Literal["pass", "fail", "error", "skip"]
@@ -15,10 +16,10 @@ Result = Literal["pass", "fail", "error", "skip"]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One case as it came back from wherever it ran.
+    """One reported case.
 
-    `verdict` holds the gate's figures where the gate was asked, `evidence` where the perturbation
-    of a failed case is kept and how to replay it.
+    `verdict` has the gate's figures if the gate judged the case, `evidence` the path of the
+    perturbation of a failed case and the command that replays it.
     """
 
     node_id: str
@@ -31,20 +32,21 @@ class Row:
 
     @property
     def below_floor(self) -> bool:
-        """Whether its clean accuracy was too low for its drop to mean anything."""
+        """Whether its clean accuracy was too low for its drop to be meaningful."""
         return bool(self.verdict and self.verdict["below_floor"])
 
     @property
     def failed_diagnostics(self) -> tuple[str, ...]:
-        """Names of the diagnostics for which alone it failed."""
+        """Return the diagnostics, if it failed for nothing else."""
         return tuple(self.verdict["failed_diagnostics"]) if self.verdict else ()
 
 
 @dataclass
-class Ledger:
-    """Rows by node id, and the node ids that must come and that came.
+class ExpectedCases:
+    """Rows by node id, and the node ids that are expected and that were reported.
 
-    `collected` tells whether anybody said which must come: no worker may have lived so long.
+    `collected` is whether the expected ones are known: every worker may have died before it
+    collected.
     """
 
     entries: dict[str, Row] = field(default_factory=dict)
@@ -53,18 +55,18 @@ class Ledger:
     collected: bool = False
 
     def expect(self, node_ids: Iterable[str]) -> None:
-        """Note the built-in cases among these node ids."""
+        """Expect the built-in cases among these node ids."""
         self.collected = True
         self.expected.update(each for each in node_ids if each.startswith(f"{NODE_PREFIX}::"))
 
     @property
     def rows(self) -> list[Row]:
-        """In the order of the cases, whichever worker was first."""
+        """Return the rows in the order of the cases, whichever worker reported first."""
         return sorted(self.entries.values(), key=lambda row: (row.case.order, row.node_id))
 
     @property
     def missing(self) -> list[str]:
-        """Cases that were to run and got no verdict; some of them may have killed their worker."""
+        """Return the expected node ids that were not reported; one may have killed its worker."""
         return sorted(self.expected - self.reported)
 
     @property
@@ -74,7 +76,7 @@ class Ledger:
         return inconsistent(seen)
 
     def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> None:
-        """Book a case from the builtin types that travelled with its report."""
+        """Add a case from the builtin types that its report carried."""
         outcome = record.get("outcome")
         self.entries[node_id] = Row(
             node_id=node_id,

@@ -1,9 +1,9 @@
-"""What a model's or an attack's accuracies come to in one figure, and ranks. Builtin types only.
+"""Summaries of a model's or an attack's accuracies, and ranks. Builtin types only.
 
 The summaries are those of the Graph Robustness Benchmark (GRB), Zheng et al., NeurIPS 2021,
 Section 4.1, "Evaluation Metrics". Its tables show two things that its text leaves open: the scores
-of a defence include its accuracy without any attack, and the three lowest or the weights are found
-inside each repetition, whose figures are then averaged (`over_repeats`).
+of a defence include its clean accuracy, and the three lowest or the weights are taken inside each
+repetition, whose figures are then averaged (`over_repeats`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Metric: TypeAlias = Callable[[Sequence[float]], float]
 class Figure:
     """The mean over repeats and their sample standard deviation, which is 0 for one repeat.
 
-    The deviation is nan where nothing is known of the repeats.
+    The deviation is nan if the repeats are not known.
     """
 
     mean: float
@@ -29,7 +29,7 @@ class Figure:
 
 
 def average(values: Sequence[float]) -> float:
-    """GRB's "Avg." of a defence over the attacks, or of an attack over the defences.
+    """Return GRB's "Avg." of a defence over the attacks, or of an attack over the defences.
 
     Raises:
         ValueError: there are no values.
@@ -38,11 +38,11 @@ def average(values: Sequence[float]) -> float:
 
 
 def average_lowest(values: Sequence[float], count: int = 3) -> float:
-    """GRB's "Avg. 3-Min" of a defence: under the attacks that hurt it most.
+    """Return GRB's "Avg. 3-Min" of a defence: under the attacks that hurt it most.
 
     Args:
         values: one or more accuracies.
-        count: how many of them; all where there are fewer.
+        count: how many of them; all if there are fewer.
 
     Raises:
         ValueError: there are no values, or the count is below 1.
@@ -51,11 +51,11 @@ def average_lowest(values: Sequence[float], count: int = 3) -> float:
 
 
 def average_highest(values: Sequence[float], count: int = 3) -> float:
-    """GRB's "Avg. 3-Max" of an attack: over the defences that withstand it best.
+    """Return GRB's "Avg. 3-Max" of an attack: over the defences that withstand it best.
 
     Args:
         values: one or more accuracies.
-        count: how many of them; all where there are fewer.
+        count: how many of them; all if there are fewer.
 
     Raises:
         ValueError: there are no values, or the count is below 1.
@@ -64,7 +64,7 @@ def average_highest(values: Sequence[float], count: int = 3) -> float:
 
 
 def weighted_lowest(values: Sequence[float]) -> float:
-    """GRB's weighted accuracy of a defence: the lowest of its accuracies counts most.
+    """Return GRB's weighted accuracy of a defence: the lowest of its accuracies counts most.
 
     sum_i w_i s_i with s ascending and w_i = (1 / i^2) / sum_j (1 / j^2), i from 1.
 
@@ -75,7 +75,7 @@ def weighted_lowest(values: Sequence[float]) -> float:
 
 
 def weighted_highest(values: Sequence[float]) -> float:
-    """GRB's weighted accuracy of an attack: the most robust defence counts most.
+    """Return GRB's weighted accuracy of an attack: the most robust defence counts most.
 
     As `weighted_lowest`, with s descending.
 
@@ -86,7 +86,7 @@ def weighted_highest(values: Sequence[float]) -> float:
 
 
 def relative_drop(clean: float, attacked: float) -> float:
-    """(clean - attacked) / clean; 0 where nothing was right to begin with.
+    """Return (clean - attacked) / clean; 0 if the clean accuracy is 0.
 
     Guerranti et al. 2023, "On the Adversarial Robustness of Graph Contrastive Learning Methods",
     Equation 4. Negative when the attack helped.
@@ -95,7 +95,7 @@ def relative_drop(clean: float, attacked: float) -> float:
 
 
 def delta(model: Mapping[str, float], reference: Mapping[str, float]) -> float:
-    """Mean difference of a model's relative drops to a reference's: negative is more robust.
+    """Return the mean difference of a model's relative drops to a reference's; negative is better.
 
     Guerranti et al. 2023, Equation 5. The paper's text says that a positive delta means that the
     model outperforms the reference. That contradicts its own Equation 4: a lower drop is more
@@ -106,18 +106,18 @@ def delta(model: Mapping[str, float], reference: Mapping[str, float]) -> float:
         reference: dataset -> relative drop of the reference, for the same datasets.
 
     Raises:
-        ValueError: there are none, or they are not the same.
+        ValueError: there is no dataset, or the datasets differ.
     """
     if set(model) != set(reference):
         raise ValueError(
-            f"delta is over the same datasets of both; the model has {sorted(model)}, the "
+            f"delta needs the same datasets for both; the model has {sorted(model)}, the "
             f"reference {sorted(reference)}"
         )
     return statistics.fmean(model[dataset] - reference[dataset] for dataset in sorted(model))
 
 
 def ranks(values: Mapping[str, float], *, best: Literal["highest", "lowest"]) -> dict[str, int]:
-    """The place of each name, 1 the best; equal values share the smallest: 1, 2, 2, 4.
+    """Return the rank of each name, 1 the best; equal values share the smallest: 1, 2, 2, 4.
 
     Args:
         values: name -> figure.
@@ -131,7 +131,7 @@ def ranks(values: Mapping[str, float], *, best: Literal["highest", "lowest"]) ->
 
 
 def over_repeats(metric: Metric, rows: Sequence[Sequence[float]]) -> Figure:
-    """A metric formed inside each repeat: its mean, and its sample deviation over the repeats.
+    """Return the mean and sample deviation, over the repeats, of a metric taken in each repeat.
 
     Args:
         metric: of one repeat's values.

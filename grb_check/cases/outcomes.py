@@ -1,4 +1,4 @@
-"""The figures of one case. Builtin types only, so that they cross processes; no torch."""
+"""Figures of one case, of builtin types, so that they can cross processes. Imports no torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Accuracies of one model on the targets, before and after, and which targets were right."""
+    """Accuracies of one model on the targets, clean and attacked, and which targets were right."""
 
     clean: float
     attacked: float
@@ -32,12 +32,12 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a diagnostic saw: a reason to doubt that the attack was strong enough.
+    """A reason to doubt that the attack was strong enough.
 
     Attributes:
-        name: of the diagnostic, see `diagnostics`.
-        figure: what was measured ...
-        limit: ... and how far it may go.
+        name: of the diagnostic, see `evaluation.diagnostics`.
+        figure: that was measured.
+        limit: of the figure.
         text: both, for people.
     """
 
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What one case cost in one repeat: a victim trained with this seed, attacked with this seed.
+    """Figures of one case in one repeat: a victim trained and attacked with this seed.
 
     Attributes:
         seed: of the training and of the attack.
@@ -93,9 +93,9 @@ class Outcome:
     """The figures of one case over its repeats.
 
     `drop` is the mean of the repeats' relative drops, and `reference_drop` that of the reference
-    GCN: under the same perturbations, or, where the attack is white-box, under that attack on
-    itself. `attack` describes the attack with its version and settings, empty where nothing tells
-    when its output changes, and `threat` what it was allowed.
+    GCN: under the same perturbations, or, if the attack is white-box, under that attack on the
+    reference. `attack` describes the attack with its version and settings; it is empty if a change
+    of its output cannot be detected. `threat` describes its budgets.
     """
 
     case: Case
@@ -109,7 +109,7 @@ class Outcome:
     threat: str = ""
 
     def __repr__(self) -> str:
-        """Short, because pytest prints it where an assertion on it fails."""
+        """Return a short text, because pytest prints it when an assertion on an outcome fails."""
         return (
             f"<Outcome {self.case.id} of {self.model}: clean {self.clean:.1%} -> attacked "
             f"{self.attacked:.1%}, drop {self.drop:.1%}, repeats {len(self.repeats)}>"
@@ -150,18 +150,18 @@ class Outcome:
 
     @property
     def per_target(self) -> float | None:
-        """Of `worst`: mean fraction of targets that stay right under every attack; else None."""
+        """Mean fraction of targets that stay right under every attack, for `worst`; else None."""
         figures = [each.per_target for each in self.repeats if each.per_target is not None]
         return statistics.fmean(figures) if figures else None
 
     @property
     def budget(self) -> float | None:
-        """The budget that the case names."""
+        """Return the budget that the case names; None for the default."""
         return split_budget(self.case.attack)[1]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of all repeats, one for each diagnostic: the farthest from its limit."""
+        """Return one finding for each diagnostic: of all repeats the farthest from its limit."""
         found = [finding for repeat in self.repeats for finding in repeat.diagnostics]
         found.sort(key=lambda each: (each.name, -abs(each.figure - each.limit)))
         return tuple({each.name: each for each in reversed(found)}.values())[::-1]

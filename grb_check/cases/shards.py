@@ -1,4 +1,4 @@
-"""Cutting the cases of a run into parts for several machines. Imports neither torch nor numpy."""
+"""Dividing the cases of a run into shards for several machines. Imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grb_check.errors import UsageError
 
 @dataclass(frozen=True)
 class Shard:
-    """The part `index` (from 1) of `count`."""
+    """Shard `index` (from 1) of `count`."""
 
     index: int
     count: int
@@ -27,15 +27,15 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The cases of the whole run, and those of this part of it.
+    """The cases of the whole run, and those of this shard.
 
     Attributes:
         cases: of the whole run.
-        own: to run here; all of them where the run is not cut.
-        shard: which part this is; None where the run is not cut.
-        digest: of the partition: runs that were cut alike have the same one; empty where the run
-            is not cut.
-        deselected: ids of own cases that pytest then left out, as for `-k`.
+        own: cases that run here; all of them if the run is not divided.
+        shard: this shard; None if the run is not divided.
+        digest: of the partition, equal for runs that were divided alike; empty if the run is not
+            divided.
+        deselected: ids of own cases that pytest then deselected, as with `-k`.
     """
 
     cases: tuple[Case, ...] = ()
@@ -49,23 +49,23 @@ def parse_shard(text: str) -> Shard:
     """Read `I/N`.
 
     Raises:
-        UsageError: another form, or I is not one of 1 .. N.
+        UsageError: the text has another form, or I is not from 1 to N.
     """
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]):
         raise UsageError(
-            f"--grb-shard {text!r} is no part of a whole; give I/N with I from 1 to N, as 2/4"
+            f"--grb-shard {text!r} is not a shard; give I/N with I from 1 to N, such as 2/4"
         )
     return Shard(int(found[1]), int(found[2]))
 
 
 def plan(cases: Sequence[Case], shard: Shard | None, seconds: Mapping[str, float]) -> Plan:
-    """What this part of a run has to do.
+    """Return the cases that this shard of a run has to run.
 
     Args:
-        cases: of the whole run; those of a part keep their order.
-        shard: the part; None for the whole.
-        seconds: how long cases took, by id; see `cut`.
+        cases: of the whole run; those of a shard keep their order.
+        shard: this shard; None for the whole run.
+        seconds: durations of cases by id; see `cut`.
     """
     if shard is None:
         return Plan(cases=tuple(cases), own=tuple(cases))
@@ -85,18 +85,17 @@ def cut(
     """Divide cases into shares that take about the same time.
 
     The longest first, each to the share with the least so far (R. L. Graham 1969, "Bounds on
-    Multiprocessing Timing Anomalies": no share is longer than 4/3 - 1/(3 count) of the best
-    possible longest). It depends on nothing but the arguments: neither on the order of `ids` nor
-    on the machine.
+    Multiprocessing Timing Anomalies": no share is longer than 4/3 - 1/(3 count) of the optimum).
+    The result depends on the arguments only, neither on the order of `ids` nor on the machine.
 
     Args:
         ids: of the cases, each once.
-        seconds: how long they took; a case without a time is given the median of those that have
-            one, and where none has, all are taken to be equal.
-        count: of shares.
+        seconds: durations by id; a case without one is given the median of the others, and if
+            no case has one, all are equal.
+        count: number of shares.
 
     Returns:
-        The ids of each share in their own order; shares are empty where there are few cases.
+        The ids of each share, sorted; shares may be empty if there are few cases.
     """
     ids = sorted(ids)
     known = {each: seconds[each] for each in ids if 0.0 <= seconds.get(each, -1.0) < math.inf}

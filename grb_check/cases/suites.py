@@ -1,4 +1,4 @@
-"""What runs where the user names nothing else. Imports neither torch nor numpy."""
+"""Suites: the cases that run if the user names nothing else. Imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -8,15 +8,8 @@ from typing import Final
 
 from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
 from grb_check.attacks.registry import Pair, tagged
-from grb_check.cases.case import (
-    DIFFICULTIES,
-    SCENARIOS,
-    WHOLE,
-    Case,
-    attack_order,
-    check_on_graphs,
-    on_graphs,
-)
+from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
+from grb_check.cases.case import DIFFICULTIES, WHOLE, Case, check_on_graphs
 from grb_check.datasets import Source
 from grb_check.datasets.places import FeatureRule, SplitRule, Training
 from grb_check.errors import UsageError
@@ -24,7 +17,7 @@ from grb_check.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Cases, and how datasets are split and learned from."""
+    """Cases, and how datasets are split and used for training."""
 
     datasets: tuple[str, ...]
     difficulties: tuple[str, ...]
@@ -36,7 +29,7 @@ class Suite:
 
 
 SUITES: Final = {
-    # A minute or two on a laptop; `full` repeats what the three levels show.
+    # A minute or two on a laptop; `full` adds little to the three other difficulties.
     "smoke": Suite(
         datasets=("synthetic-cora",),
         difficulties=("easy", "medium", "hard"),
@@ -90,17 +83,16 @@ SUITES: Final = {
         repeats=3,
     ),
 }
-FOR_GRAPHS: Final = "contrastive-graphs-smoke"  # where nothing but sets of graphs is named
+FOR_GRAPHS: Final = "contrastive-graphs-smoke"  # the default if only sets of graphs are named
 
 
 def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
-    """Names of the attacks of which `worst` takes the strongest, all with its own budget.
+    """Return the names of the attacks of which `worst` is the strongest, all with its budget.
 
     Args:
         worst: scenario and name, with or without a budget.
-        selected: the attacks of the run, as the user selected them. Where that selection has no
-            `worst` of the scenario itself, or nothing else of it, the members are those of the
-            suite `standard`.
+        selected: attacks of the run, as the user selected them. If they have no `worst` of the
+            scenario, or nothing else of it, the members are those of the suite `standard`.
     """
     scenario, name = worst
     budget = split_budget(name)[1]
@@ -119,15 +111,16 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
 def check_graph_sets(
     sources: Sequence[Source], levels: Collection[str], attacks: Sequence[Pair], *, named: bool
 ) -> None:
-    """Refuse levels and attacks that no set of graphs among the datasets can have.
+    """Refuse difficulties and attacks that no set of graphs among the datasets can have.
 
     Args:
-        levels: named by the user; none for the suite's.
+        sources: datasets of the run.
+        levels: difficulties that the user named; empty for the suite's.
         attacks: that were selected.
-        named: whether the user named them.
+        named: whether the user named the attacks.
 
     Raises:
-        UsageError: says which, and what sets of graphs can have.
+        UsageError: names the attack or difficulty, and what sets of graphs can have.
     """
     sets = [source.name for source in sources if source.of_graphs]
     if not sets:
@@ -137,7 +130,7 @@ def check_graph_sets(
     alone = len(sets) == len(sources)
     if impossible and not possible and not named:
         raise UsageError(
-            f"{sets[0]} is a set of graphs, and the suite has no attack on those; give "
+            f"{sets[0]} is a set of graphs, and the suite has no attack on sets of graphs; give "
             f"--grb-suite={FOR_GRAPHS}, or name attacks with --grb-attack"
         )
     if impossible and (not possible or (named and alone)):

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from grb_check import datasets
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cli import places
 from grb_check.datasets.places import expanded
 from grb_check.evaluation.store import Store
@@ -54,10 +54,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Measure the board and write its files; 1 if a case failed or the user interrupted."""
     searched = places.places_of(options)
-    roster = Roster()
+    registry = AttackRegistry()
     wanted = plan(
         datasets.find(options.dataset, searched),
-        roster=roster,
+        registry=registry,
         models=options.models,
         attacks=options.attacks,
         difficulties=options.difficulties,
@@ -70,7 +70,9 @@ def run(options: argparse.Namespace) -> int:
     store = prepare("--store", expanded(given or searched.home / "store"))
     from grb_check.ranking.boards.making import Maker  # imports torch, after all checks
 
-    maker = Maker(wanted, store=Store(store), device=options.device, say=_note, attacks=roster.own)
+    maker = Maker(
+        wanted, store=Store(store), device=options.device, say=_note, attacks=registry.own
+    )
     if options.fresh:
         maker.forget()
     try:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grb_check.cases.case import Case, is_node_id, select
+from grb_check.cases.case import Case, select
 from grb_check.cases.expected_cases import Row, inconsistent
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cli import shard_records as shards
 from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source

@@ -12,7 +12,7 @@ from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, describe
 from grb_check.attacks.threat import Perturbation
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
 from grb_check.cases.outcomes import Outcome
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
@@ -77,8 +77,8 @@ def evaluate(
         UsageError, DataError, ModelError: see `grb_check.errors`.
     """
     choose("difficulty", difficulty, DIFFICULTIES)
-    roster = Roster()
-    pair = roster.one(attack) if isinstance(attack, str) else roster.add(attack)
+    registry = AttackRegistry()
+    pair = registry.one(attack) if isinstance(attack, str) else registry.add(attack)
     check_repeats("repeats", repeats)
     folders = [data] if isinstance(data, (str, Path)) else data
     places = datasets.Places(
@@ -90,7 +90,7 @@ def evaluate(
     )
     source = datasets.find(str(dataset), places)
     folder = None if store is None else Path(store)
-    evaluator = Evaluator(store=Store(folder), device=device, attacks=roster.own)
+    evaluator = Evaluator(store=Store(folder), device=device, attacks=registry.own)
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 

@@ -16,7 +16,8 @@ from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.names import WORST, base_name, split_budget
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, load_attack
-from grb_check.cases.case import Case, check_on_graphs, on_graphs
+from grb_check.cases.attack_pairs import on_graphs
+from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.suites import worst_members
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.cache import DatasetCache

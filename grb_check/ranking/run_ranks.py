@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from grb_check.cases.case import Case, case_of, is_node_id
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.metrics import over_repeats, weighted_lowest
+from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate, clean_floor
 from grb_check.gate.rank_limits import Group

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
-from grb_check.cases.case import case_of, is_node_id
 from grb_check.cases.expected_cases import inconsistent
+from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve

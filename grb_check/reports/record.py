@@ -17,8 +17,10 @@ import msgspec
 from msgspec import Meta
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.case import DIFFICULTIES, SCENARIOS, Case, case_of
+from grb_check.cases.attack_pairs import SCENARIOS
+from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.expected_cases import Result, Row
+from grb_check.cases.node_ids import case_of
 from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.failures.counter_example_text import CounterExample

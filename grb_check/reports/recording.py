@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from grb_check.cases.case import case_of, node_id_of
 from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA

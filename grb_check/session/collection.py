@@ -15,18 +15,10 @@ from typing import Final
 import pytest
 
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import (
-    DIFFICULTIES,
-    SCENARIOS,
-    Case,
-    NodeId,
-    check_repeats,
-    expand,
-    is_node_id,
-    node_path,
-    parse_node_id,
-)
+from grb_check.cases.attack_pairs import SCENARIOS
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
+from grb_check.cases.node_ids import NodeId, is_node_id, node_path, parse_node_id
 from grb_check.errors import UsageError, choose
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
@@ -100,7 +92,9 @@ def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytes
     return items
 
 
-def parametrize(metafunc: pytest.Metafunc, name_of: Callable[[str], str], roster: Roster) -> None:
+def parametrize(
+    metafunc: pytest.Metafunc, name_of: Callable[[str], str], registry: AttackRegistry
+) -> None:
     """Parametrize a test with its cases: those of its module, or those of its marker."""
     module = metafunc.definition.getparent(pytest.Module)
     cases = module.stash.get(CASES, None) if module is not None else None
@@ -111,14 +105,14 @@ def parametrize(metafunc: pytest.Metafunc, name_of: Callable[[str], str], roster
     marker = metafunc.definition.get_closest_marker(MARK)
     if marker is None:
         return
-    marked = cases_of_marker(marker, name_of, roster)
+    marked = cases_of_marker(marker, name_of, registry)
     if len(marked) > 1:
         ids = [case.id for case in marked]
         metafunc.parametrize("grb_case", marked, ids=ids, indirect=True)
 
 
 def cases_of_marker(
-    marker: pytest.Mark, name_of: Callable[[str], str], roster: Roster
+    marker: pytest.Mark, name_of: Callable[[str], str], registry: AttackRegistry
 ) -> list[Case]:
     """Return the cases of `@pytest.mark.grb(dataset=..., difficulty=..., attack=...)`.
 
@@ -128,7 +122,7 @@ def cases_of_marker(
     Args:
         marker: as the user wrote it.
         name_of: returns the name in case ids of a dataset, which may be given as a folder.
-        roster: of attacks.
+        registry: of attacks.
 
     Raises:
         UsageError: an argument or value is unknown.
@@ -145,15 +139,15 @@ def cases_of_marker(
 
     check_repeats("@pytest.mark.grb(repeats=...)", marker.kwargs.get("repeats", 1))
     scenarios = [choose("scenario", each, SCENARIOS) for each in listed("scenario", SCENARIOS)]
-    attacks = [_one_attack(name, scenarios, roster) for name in listed("attack", "injection/pgd")]
+    attacks = [_one_attack(name, scenarios, registry) for name in listed("attack", "injection/pgd")]
     levels = [choose("difficulty", level, DIFFICULTIES) for level in listed("difficulty", "full")]
     names = [name_of(each) for each in listed("dataset", DEFAULT_DATASET)]
     return expand([""], names, levels, attacks)
 
 
-def _one_attack(name: str, scenarios: Sequence[str], roster: Roster) -> Pair:
+def _one_attack(name: str, scenarios: Sequence[str], registry: AttackRegistry) -> Pair:
     try:
-        return roster.one(name, scenarios)
+        return registry.one(name, scenarios)
     except UsageError as error:
         raise UsageError(f"@pytest.mark.grb: {error}") from None
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from grb_check.cases.case import case_of, node_id_of
-from grb_check.cases.expected_cases import Ledger, Result
+from grb_check.cases.expected_cases import ExpectedCases, Result
+from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.result import baseline_result
 from grb_check.ranking.lowest import REFERENCE
@@ -33,12 +33,12 @@ class Ending:
     lost: bool
 
 
-def book(ledger: Ledger, report: pytest.TestReport) -> None:
-    """Enter a report, from this process or a worker, into the ledger."""
+def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> None:
+    """Enter a report, from this process or a worker, into the expected_cases."""
     if is_verdict_id(report.nodeid):
         return
     if report.when == "teardown":  # the last report of a test; of a dead worker it is "???"
-        ledger.reported.add(report.nodeid)
+        expected_cases.reported.add(report.nodeid)
     record: Mapping[str, Any] | None = getattr(report, "grb", None)
     if record is None and report.failed and (case := case_of(report.nodeid)) is not None:
         record = {"case": asdict(case)}
@@ -48,21 +48,21 @@ def book(ledger: Ledger, report: pytest.TestReport) -> None:
     if report.when == "call":
         result = "skip" if report.skipped else "pass" if report.passed else "fail"
     message = report.longreprtext if report.failed else ""
-    ledger.enter(report.nodeid, record, result, message)
+    expected_cases.enter(report.nodeid, record, result, message)
 
 
-def finish(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> Ending:
+def finish(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases) -> Ending:
     """Judge what needs all cases, set the exit status, and write the reports.
 
     Args:
         session: that is about to finish.
         plan: of it.
-        ledger: of the cases that were reported.
+        expected_cases: of the cases that were reported.
     """
-    rows, early, settings = ledger.rows, _ended_early(session), plan.settings
-    lost = _settle(session, plan, ledger)
-    ranks = plan.ranks.ranks(rows, ledger.expected)
-    verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(ledger.missing))
+    rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
+    lost = _settle(session, plan, expected_cases)
+    ranks = plan.ranks.ranks(rows, expected_cases.expected)
+    verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(expected_cases.missing))
     entered = [rank_test(each) for each in verdicts if each.passed is not None]
     compared = None
     if settings.baseline is not None:
@@ -82,8 +82,8 @@ def finish(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> Ending
     record = record_of(
         settings_record(settings),
         rows,
-        missing=ledger.missing,
-        plan=_with_deselected(plan.cases, ledger),
+        missing=expected_cases.missing,
+        plan=_with_deselected(plan.cases, expected_cases),
         ranks=ranks,
         verdicts=verdicts,
         baseline=compared,
@@ -132,7 +132,7 @@ def settings_record(settings: Settings) -> RunSettings:
     )
 
 
-def _settle(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> bool:
+def _settle(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases) -> bool:
     """Set the exit status if pytest's own is too good or too bad.
 
     A run in which a case got no verdict is neither green nor merely failed, unless it was stopped
@@ -141,22 +141,22 @@ def _settle(session: pytest.Session, plan: SessionPlan, ledger: Ledger) -> bool:
     Returns:
         Whether cases count as lost.
     """
-    if not ledger.collected and is_controller(session.config):  # every worker died before
-        ledger.expect(map(node_id_of, plan.cases.own))
+    if not expected_cases.collected and is_controller(session.config):  # every worker died before
+        expected_cases.expect(map(node_id_of, plan.cases.own))
     broke_down = (
         session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
     )  # pytest writes no summary then
     idle = bool(plan.cases.cases and not plan.cases.own)
     if idle and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
-    if ledger.inconsistent and session.exitstatus == pytest.ExitCode.OK:
+    if expected_cases.inconsistent and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if not ledger.missing or (_ended_early(session) and not broke_down):
+    if not expected_cases.missing or (_ended_early(session) and not broke_down):
         return False
     session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if broke_down and reporter is not None:
-        terminal.write_missing(reporter, ledger.missing)
+        terminal.write_missing(reporter, expected_cases.missing)
     return True
 
 
@@ -166,8 +166,8 @@ def _ended_early(session: pytest.Session) -> bool:
     return bool(session.shouldstop or session.shouldfail) or session.exitstatus not in usual
 
 
-def _with_deselected(plan: Plan, ledger: Ledger) -> Plan:
+def _with_deselected(plan: Plan, expected_cases: ExpectedCases) -> Plan:
     """The plan, with the cases that pytest left out of it."""
-    to_run = {row.case.id for row in ledger.rows}
-    to_run |= {case.id for each in ledger.expected if (case := case_of(each)) is not None}
+    to_run = {row.case.id for row in expected_cases.rows}
+    to_run |= {case.id for each in expected_cases.expected if (case := case_of(each)) is not None}
     return replace(plan, deselected=tuple(case.id for case in plan.own if case.id not in to_run))

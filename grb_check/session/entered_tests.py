@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 import pytest
 
-from grb_check.cases.case import Case, node_path
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import node_path
 from grb_check.gate.baselines.baseline import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.ranking.rank_plan import RankVerdict

@@ -14,8 +14,9 @@ import pytest
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import Case, NodeId, node_path
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.ranking.rank_plan import RankPlan, prepare
@@ -37,7 +38,7 @@ class SessionPlan:
 
     Attributes:
         settings: in force.
-        roster: of the attacks that the run can name.
+        registry: of the attacks that the run can name.
         selected: attacks that the options select, without those that node ids add.
         cases: of the whole run, and those of this part of it.
         durations: file of the durations by which parts are balanced; None without one.
@@ -47,7 +48,7 @@ class SessionPlan:
     """
 
     settings: Settings
-    roster: Roster
+    registry: AttackRegistry
     selected: tuple[Pair, ...]
     cases: Plan
     durations: Path | None
@@ -69,15 +70,15 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         # Read when torch is loaded: waiting threads sleep instead of taking a core from another
         # worker; without it two workers on two cores are several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    roster = Roster()
+    registry = AttackRegistry()
     with quiet_imports():
         update = config.getoption("grb_update_baseline") is True
-        given = read(options.lookup(config), config.rootpath, here, roster, update=update)
+        given = read(options.lookup(config), config.rootpath, here, registry, update=update)
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
-    settings = given.for_node_ids(node_ids, roster)
-    check_thresholds(settings, roster)
+    settings = given.for_node_ids(node_ids, registry)
+    check_thresholds(settings, registry)
     only = bool(config.getoption("grb_only"))
     left_out = _leaves_out(config, settings, node_ids, only=only)
     selected = [] if left_out or not settings.models else _selected(settings, node_ids)
@@ -90,7 +91,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         settings.outputs.prepare()
     return SessionPlan(
         settings=settings,
-        roster=roster,
+        registry=registry,
         selected=given.attacks,
         cases=cases,
         durations=durations,

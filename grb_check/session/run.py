@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grb_check.cases.expected_cases import Ledger
+from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.session import collection, ending, workers
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session
@@ -25,7 +25,7 @@ class Run:
     Attributes:
         plan: settings and cases.
         runner: of the cases.
-        ledger: of the cases that must be reported, and of those that were.
+        expected_cases: of the cases that must be reported, and of those that were.
 
     Raises:
         UsageError, DataError: an option or ini value is wrong.
@@ -35,7 +35,7 @@ class Run:
         self._config = config
         self.plan = plan_session(config)
         self.runner = CaseRunner(config, self.plan)
-        self.ledger = Ledger()
+        self.expected_cases = ExpectedCases()
         self._ending: ending.Ending | None = None
         self._folder: TemporaryDirectory[str] | None = None  # shared by the workers
 
@@ -78,12 +78,12 @@ class Run:
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker."""
-        ending.book(self.ledger, report)
+        ending.book(self.expected_cases, report)
 
     def finish(self, session: pytest.Session) -> None:
         """Judge, set the exit status and write the reports."""
         if not self._config.option.collectonly:
-            self._ending = ending.finish(session, self.plan, self.ledger)
+            self._ending = ending.finish(session, self.plan, self.expected_cases)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""

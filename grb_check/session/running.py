@@ -78,7 +78,7 @@ class CaseRunner:
             store=Store(store),
             device=settings.device,
             progress=self._ticker,
-            attacks=self._plan.roster.own,
+            attacks=self._plan.registry.own,
             shared=shared,
         )
 
@@ -97,7 +97,7 @@ class CaseRunner:
                 "this test uses a grb fixture and has no case; mark it with "
                 "@pytest.mark.grb(dataset=..., difficulty=..., attack=...)"
             )
-        return cases_of_marker(marker, self.name_of, self._plan.roster)[0]
+        return cases_of_marker(marker, self.name_of, self._plan.registry)[0]
 
     def subject(self, label: str) -> Subject:
         """Return the model of that label, imported.

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from grb_check import datasets
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import DIFFICULTIES, expand, known_attacks
+from grb_check.cases.attack_pairs import known_attacks
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import DIFFICULTIES, expand
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, unknown
 from grb_check.files.whole import check_writable
@@ -24,7 +25,7 @@ from grb_check.settings.settings import Settings
 REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
-def read_gate(raw: RawValues, roster: Roster) -> Gate:
+def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
     """Return the limits that the options give.
 
     Raises:
@@ -35,10 +36,10 @@ def read_gate(raw: RawValues, roster: Roster) -> Gate:
         value = raw.one(dest)
         return None if value is None else parse_fraction(str(value), flag)
 
-    parsed = map(parse_threshold, roster.split(raw.texts("grb_threshold")))
+    parsed = map(parse_threshold, registry.split(raw.texts("grb_threshold")))
     return Gate(
         thresholds=tuple(
-            replace(each, pattern=roster.canonical_pattern(each.pattern)) for each in parsed
+            replace(each, pattern=registry.canonical_pattern(each.pattern)) for each in parsed
         ),
         max_drop=fraction("grb_max_drop", "--grb-max-drop"),
         min_clean=fraction("grb_min_clean", "--grb-min-clean"),
@@ -46,7 +47,7 @@ def read_gate(raw: RawValues, roster: Roster) -> Gate:
     )
 
 
-def check_thresholds(settings: Settings, roster: Roster) -> None:
+def check_thresholds(settings: Settings, registry: AttackRegistry) -> None:
     """Refuse threshold patterns that match no case of any known dataset, attack and model.
 
     Raises:
@@ -58,8 +59,8 @@ def check_thresholds(settings: Settings, roster: Roster) -> None:
     thresholds = settings.gate.thresholds
     if settings.origins["grb_threshold"] == INI:
         thresholds = _for_any(thresholds, settings.origins)
-    named = [pair for each in thresholds for pair in roster.named_in(each.pattern)]
-    attacks = dict.fromkeys([*known_attacks(), *settings.attacks, *roster.own, *named])
+    named = [pair for each in thresholds for pair in registry.named_in(each.pattern)]
+    attacks = dict.fromkeys([*known_attacks(), *settings.attacks, *registry.own, *named])
     check_patterns(thresholds, expand(labels, list(every), DIFFICULTIES, list(attacks)))
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import DIFFICULTIES, at_budgets, check_repeats
+from grb_check.cases.attack_pairs import at_budgets
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import DIFFICULTIES, check_repeats
 from grb_check.cases.shards import parse_shard
 from grb_check.cases.suites import SUITES, check_graph_sets
 from grb_check.errors import UsageError, choose
@@ -32,7 +33,7 @@ def read(
     lookup: Callable[[Option], tuple[Any, str]],
     rootdir: Path,
     here: Path,
-    roster: Roster,
+    registry: AttackRegistry,
     *,
     update: bool = False,
 ) -> Settings:
@@ -42,7 +43,7 @@ def read(
         lookup: raw value of an option (`MISSING` if not given) and its origin.
         rootdir: pytest's; relative paths of the ini file start there.
         here: working directory; relative paths of the command line start there.
-        roster: resolves names of attacks.
+        registry: resolves names of attacks.
         update: whether the baseline is to be written.
 
     Raises:
@@ -54,8 +55,8 @@ def read(
     places = read_places(raw, SUITES[suite])
     levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
     budgets = sorted({read_budget(text, "--grb-budget") for text in raw.many("grb_budget")})
-    attacks = read_attacks(raw, suite, roster)
-    patterns = roster.split(raw.filled("grb_case"))
+    attacks = read_attacks(raw, suite, registry)
+    patterns = registry.split(raw.filled("grb_case"))
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"))
     sources = read_sources(names, places, suite)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
@@ -69,9 +70,9 @@ def read(
         datasets=sources,
         difficulties=in_order(levels) or SUITES[suite].difficulties,
         attacks=at_budgets(attacks, budgets),
-        patterns=tuple(map(roster.canonical_pattern, patterns)),
+        patterns=tuple(map(registry.canonical_pattern, patterns)),
         repeats=check_repeats("--grb-repeats", raw.one("grb_repeats", repeats)),
-        gate=read_gate(raw, roster),
+        gate=read_gate(raw, registry),
         places=places,
         store=_directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or folder)),
         device=_device(raw.one("grb_device", "auto")),

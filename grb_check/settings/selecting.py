@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import SCENARIOS
+from grb_check.cases.attack_pairs import SCENARIOS
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
@@ -81,16 +81,16 @@ def read_sources(names: Sequence[str], places: Places, suite: str) -> tuple[Sour
     return sources
 
 
-def read_attacks(raw: RawValues, suite: str, roster: Roster) -> tuple[Pair, ...]:
+def read_attacks(raw: RawValues, suite: str, registry: AttackRegistry) -> tuple[Pair, ...]:
     """Return the attacks that are given; if none are, those of the suite.
 
     Raises:
         UsageError: an attack or a scenario is unknown, or no attack is left.
     """
     scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
-    asked = roster.split(raw.filled("grb_attack"))
+    asked = registry.split(raw.filled("grb_attack"))
     if asked:
-        return roster.select(asked, scenarios or SCENARIOS)
+        return registry.select(asked, scenarios or SCENARIOS)
     kept = tuple(pair for pair in SUITES[suite].attacks if not scenarios or pair[0] in scenarios)
     if not kept:
         raise UsageError(

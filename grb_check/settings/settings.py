@@ -8,8 +8,10 @@ from pathlib import Path
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import DIFFICULTIES, Case, NodeId, attack_order, select
+from grb_check.cases.attack_pairs import attack_order
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import DIFFICULTIES, Case, select
+from grb_check.cases.node_ids import NodeId
 from grb_check.cases.shards import Shard
 from grb_check.datasets import Places, Source
 from grb_check.errors import choose
@@ -68,14 +70,14 @@ class Settings:
     def model(self, label: str) -> ModelSpec:
         return next((each for each in self.models if each.label == label), self.models[0])
 
-    def for_node_ids(self, node_ids: Sequence[NodeId], roster: Roster) -> Settings:
+    def for_node_ids(self, node_ids: Sequence[NodeId], registry: AttackRegistry) -> Settings:
         """Return these settings, widened so that every case that a node id names exists."""
         names = [source.name for source in self.datasets]
         wanted = [part for each in node_ids for part in each.parts if part not in self.labels]
         added = [datasets.find(name, self.places) for name in wanted if name not in names]
         cells = [each.cell.split("/") for each in node_ids if each.cell]
         levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
-        attacks = [pair for cell in cells for pair in roster.select(["/".join(cell[1:])])]
+        attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]
         return replace(
             self,
             datasets=(*self.datasets, *dict.fromkeys(added)),

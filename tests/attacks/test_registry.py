@@ -23,7 +23,7 @@ from grb_check.attacks.budgets import settings_for
 from grb_check.attacks.registry import canonical_name, describe, load_attack
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases import suites as suites_module
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import AttackError, UsageError
 from grb_check.session.listing import attack_lines
@@ -141,7 +141,7 @@ def test_a_row_is_all_that_a_new_attack_needs(
     )
     assert load_attack("injection", "toy+height=2") == InjectionToy(height=2.0)
     assert describe(InjectionToy(height=2.0)) == "injection/toy v1 (height=2.0)"
-    assert Roster().select(["toy"]) == (PAIR,)
+    assert AttackRegistry().select(["toy"]) == (PAIR,)
     suites = runpy.run_path(suites_module.__file__)["SUITES"]  # as a new process has them
     assert [name for name, suite in suites.items() if PAIR in suite.attacks] == ["smoke"]
     assert any(line.split()[:2] == ["injection/toy", "black-box"] for line in attack_lines())

@@ -11,7 +11,7 @@ import pytest
 
 from grb_check.attacks.own_attacks import GROUP
 from grb_check.attacks.registry import attack_names
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.errors import UsageError
 
 
@@ -63,7 +63,7 @@ def offer(folder: Path, package: str, **points: str) -> None:
 
 def test_an_attack_name_without_scenario_stands_for_all_its_scenarios() -> None:
     """`rnd` exists twice, `injection/rnd` once."""
-    select = Roster().select
+    select = AttackRegistry().select
     assert select(["rnd"]) == (("injection", "rnd"), ("modification", "rnd"))
     assert select(["injection/rnd"]) == (("injection", "rnd"),)
     assert select(["rnd"], ["modification"]) == (("modification", "rnd"),)
@@ -77,7 +77,7 @@ def test_an_attack_name_without_scenario_stands_for_all_its_scenarios() -> None:
 
 def test_a_modifier_keeps_the_scenarios_that_know_it() -> None:
     """And a name that none of them knows is refused."""
-    select = Roster().select
+    select = AttackRegistry().select
     assert select(["rnd+removal_share=0.3"]) == (("modification", "rnd+removal_share=0.3"),)
     with pytest.raises(UsageError, match="rnd"):
         select(["rnd+iterations=3"])
@@ -86,7 +86,7 @@ def test_a_modifier_keeps_the_scenarios_that_know_it() -> None:
 def test_one_attack_has_one_name() -> None:
     """However it is written, it runs once; and before its variants."""
     names = ["pgd+step_size=0.05+iterations=20", "pgd+iterations=20+step_size=5e-2", "pgd", "rnd"]
-    selected = Roster().select(names, ["injection"])
+    selected = AttackRegistry().select(names, ["injection"])
     assert selected == (
         ("injection", "rnd"),
         ("injection", "pgd"),
@@ -97,25 +97,27 @@ def test_one_attack_has_one_name() -> None:
 def test_an_attack_outside_the_scenario_is_refused() -> None:
     """A selection that contradicts itself is an error, not an empty run."""
     with pytest.raises(UsageError, match="does not exist in scenario modification"):
-        Roster().select(["fgsm"], ["modification"])
+        AttackRegistry().select(["fgsm"], ["modification"])
 
 
 def test_an_ambiguous_name_is_refused_where_one_attack_is_meant() -> None:
     """The message lists the ways to say it."""
     with pytest.raises(UsageError, match="'rnd' is ambiguous; give one of injection/rnd, modific"):
-        Roster().one("rnd")
-    assert Roster().one("dice") == ("modification", "dice")
+        AttackRegistry().one("rnd")
+    assert AttackRegistry().one("dice") == ("modification", "dice")
 
 
 def test_a_users_attack_is_known_by_its_name_once_it_is_named(own: Path) -> None:
     """Under its scenario and name, with modifiers if it is a frozen dataclass."""
-    roster = Roster()
-    assert roster.one("own_attacks:mine+size=0.25") == ("injection", "mine+size=0.25")
-    assert roster.one("mine+white-box+size=0.5") == ("injection", "mine+white-box")
-    assert roster.one("own_attacks:mine") == roster.one("injection/mine") == ("injection", "mine")
-    assert list(roster.own) == [("injection", "mine")]
+    registry = AttackRegistry()
+    assert registry.one("own_attacks:mine+size=0.25") == ("injection", "mine+size=0.25")
+    assert registry.one("mine+white-box+size=0.5") == ("injection", "mine+white-box")
+    assert (
+        registry.one("own_attacks:mine") == registry.one("injection/mine") == ("injection", "mine")
+    )
+    assert list(registry.own) == [("injection", "mine")]
     with pytest.raises(UsageError, match="knowledge is 'grey'; allowed: black-box, white-box"):
-        roster.one("mine+knowledge=grey")
+        registry.one("mine+knowledge=grey")
 
 
 @pytest.mark.parametrize(
@@ -132,36 +134,36 @@ def test_a_users_attack_is_known_by_its_name_once_it_is_named(own: Path) -> None
 def test_a_users_attack_at_fault_is_refused(own: Path, path: str, message: str) -> None:
     """Each with what to do."""
     with pytest.raises(UsageError, match=message):
-        Roster().one(path)
+        AttackRegistry().one(path)
 
 
 def test_two_attacks_of_one_name_are_refused(own: Path) -> None:
     """The same one twice is none of it."""
-    roster = Roster()
-    assert roster.one("own_attacks:Attack") == roster.one("own_attacks:Attack")
+    registry = AttackRegistry()
+    assert registry.one("own_attacks:Attack") == registry.one("own_attacks:Attack")
     with pytest.raises(UsageError, match="'own_attacks:mine' has the name of another attack of th"):
-        roster.one("own_attacks:mine")
+        registry.one("own_attacks:mine")
     given = attack()
     with pytest.raises(UsageError, match="attack SimpleNamespace has the name of another"):
-        roster.add(given)
-    assert Roster().add(given) == ("injection", "mine")
+        registry.add(given)
+    assert AttackRegistry().add(given) == ("injection", "mine")
 
 
 def test_an_entry_point_is_imported_only_when_its_name_is_asked_for(own: Path) -> None:
     """Others stay unimported, and no default has it."""
     offer(own, "pack", mine="own_attacks:mine", broken="no_such_module:x")
-    roster = Roster()
-    assert roster.select(["rnd", "fgsm"])
+    registry = AttackRegistry()
+    assert registry.select(["rnd", "fgsm"])
     assert "own_attacks" not in sys.modules
-    assert roster.one("mine") == ("injection", "mine")
-    assert roster.one("injection/mine+size=0.1") == ("injection", "mine+size=0.1")
-    assert roster.one("own_attacks:mine") == ("injection", "mine")
+    assert registry.one("mine") == ("injection", "mine")
+    assert registry.one("injection/mine+size=0.1") == ("injection", "mine+size=0.1")
+    assert registry.one("own_attacks:mine") == ("injection", "mine")
     with pytest.raises(UsageError, match=r"importing no_such_module:x failed:\n.*no_such_module"):
-        roster.one("broken")
+        registry.one("broken")
     with pytest.raises(UsageError, match=r"unknown attack 'mien' .did you mean 'mine'"):
-        roster.one("mien")
+        registry.one("mien")
     with pytest.raises(UsageError, match="unknown attack 'modification/mine'"):
-        roster.one("modification/mine")
+        registry.one("modification/mine")
 
 
 def test_an_entry_point_with_a_name_that_is_taken_is_refused(own: Path) -> None:
@@ -169,19 +171,19 @@ def test_an_entry_point_with_a_name_that_is_taken_is_refused(own: Path) -> None:
     offer(own, "pack", pgd="own_attacks:Pgd", other="own_attacks:mine", twice="own_attacks:mine")
     offer(own, "rival", twice="own_attacks:Other")
     with pytest.raises(UsageError, match="has the name of the built-in attack injection/pgd"):
-        Roster().one("pgd")
+        AttackRegistry().one("pgd")
     with pytest.raises(UsageError, match="'other' of package pack: its own name is 'mine'"):
-        Roster().one("other")
+        AttackRegistry().one("other")
     with pytest.raises(
         UsageError, match=r"'twice' of package .* and package .*: two packages offer"
     ):
-        Roster().one("twice")
+        AttackRegistry().one("twice")
 
 
 def test_patterns_spell_attacks_as_ids_do(own: Path) -> None:
     """What has modifiers and no wildcard."""
-    roster = Roster()
-    spelled = roster.canonical_pattern
+    registry = AttackRegistry()
+    spelled = registry.canonical_pattern
     assert spelled("*/rnd+budget=5%") == "*/rnd+budget=0.05"
     assert spelled("*/fgsm+iterations=20+step_size=0.05") == "*/fgsm+step_size=0.05+iterations=20"
     assert spelled("a/*/injection/fgsm+patience=20") == "a/*/injection/fgsm"
@@ -194,7 +196,7 @@ def test_patterns_spell_attacks_as_ids_do(own: Path) -> None:
 def test_patterns_name_attacks_that_are_not_selected(own: Path) -> None:
     """A variant or a user's attack may have a limit without being run today."""
     offer(own, "pack", mine="own_attacks:mine")
-    named = Roster().named_in
+    named = AttackRegistry().named_in
     assert named("*/injection/fgsm+iterations=20") == (("injection", "fgsm+iterations=20"),)
     assert named("*/mine") == (("injection", "mine"),)
     assert named("*/nothing") == named("*/p*") == named("a") == ()
@@ -202,21 +204,21 @@ def test_patterns_name_attacks_that_are_not_selected(own: Path) -> None:
 
 def test_plain_names_are_resolved_without_an_import(own: Path) -> None:
     """Collecting imports no attack."""
-    roster = Roster()
-    assert set(attack_names()) == set(roster.select([name for _, name in attack_names()]))
-    assert roster.own == {}
+    registry = AttackRegistry()
+    assert set(attack_names()) == set(registry.select([name for _, name in attack_names()]))
+    assert registry.own == {}
 
 
 def test_nobody_elses_attack_is_called_worst() -> None:
     """It is the name of the strongest attack of each scenario."""
     with pytest.raises(UsageError, match="has the name of the built-in attack injection/worst"):
-        Roster().add(attack("worst"))
+        AttackRegistry().add(attack("worst"))
 
 
 def test_users_attacks_have_budgets_too() -> None:
     """Whatever their class, with no other modifier."""
-    roster = Roster()
-    roster.add(attack())
-    assert roster.one("mine+budget=0.5") == ("injection", "mine+budget=0.5")
+    registry = AttackRegistry()
+    registry.add(attack())
+    assert registry.one("mine+budget=0.5") == ("injection", "mine+budget=0.5")
     with pytest.raises(UsageError, match="'0' is not a budget"):
-        roster.one("mine+budget=0")
+        registry.one("mine+budget=0")

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 from settings_factory import settings
 
-from grb_check.attacks.registry import tagged
-from grb_check.cases.case import on_graphs
-from grb_check.cases.suites import FOR_GRAPHS, SUITES
+from grb_check.attacks.registry import attack_names, tagged
+from grb_check.cases.attack_pairs import (
+    SCENARIOS,
+    attack_order,
+    known_attacks,
+    on_graphs,
+)
+from grb_check.cases.suites import FOR_GRAPHS, SUITES, worst_members
 from grb_check.errors import UsageError
 
 MOLECULES = "synthetic-molecules"
@@ -47,7 +52,7 @@ def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
         ({"attack": ["prbcd,injection/pgd"]}, "injection/pgd cannot attack"),
         ({"attack": ["injection/worst"]}, "injection/worst cannot attack"),
         ({"suite": "smoke"}, "give --grb-suite=contrastive-graphs-smoke, or name attacks"),
-        ({"difficulty": ["hard"]}, "no difficulty 'hard'; allowed: full"),
+        ({"difficulty": ["hard"]}, "not have difficulty 'hard'; allowed: full"),
     ],
 )
 def test_what_sets_of_graphs_cannot_have_is_refused(
@@ -95,3 +100,40 @@ def test_suites_of_graphs_hold_nothing_that_graphs_cannot_have(name: str) -> Non
     """All their attacks change edges of each graph."""
     assert all(map(on_graphs, SUITES[name].attacks))
     assert SUITES[name].difficulties == ("full",)
+
+
+def test_every_attack_of_a_suite_is_in_the_catalogue() -> None:
+    """Once, and in its order."""
+    for suite in SUITES.values():
+        assert set(suite.attacks) <= set(known_attacks())
+        assert list(suite.attacks) == sorted(set(suite.attacks), key=attack_order)
+
+
+def test_the_worst_is_that_of_the_other_selected_attacks_of_its_scenario() -> None:
+    """At its own budget, whatever theirs."""
+    selected = [
+        ("injection", "pgd"),
+        ("modification", "dice+budget=0.3"),
+        ("modification", "rnd+removal_share=0.1"),
+        ("modification", "rnd+removal_share=0.1+budget=0.3"),
+        ("modification", "worst"),
+    ]
+    members = ("rnd+removal_share=0.1", "dice")
+    assert worst_members(("modification", "worst"), selected) == members
+    assert worst_members(("modification", "worst+budget=0.2"), selected) == tuple(
+        f"{name}+budget=0.2" for name in members
+    )
+
+
+def test_the_worst_alone_is_that_of_the_standard_suite() -> None:
+    """Of its scenario; and where the selection is one without it, as when a node id names it."""
+    for scenario in SCENARIOS:
+        for selected in (
+            [(scenario, "worst"), ("poisoning", "rnd")],
+            [(scenario, "rnd"), ("poisoning", "worst")],
+            [],
+        ):
+            members = worst_members((scenario, "worst"), selected)
+            assert [(scenario, name) for name in members] == [
+                pair for pair in attack_names() if pair[0] == scenario
+            ]

@@ -17,8 +17,9 @@ from outcome_factory import outcome
 from record_factory import ENVIRONMENT, baseline
 
 from grb_check.__main__ import main
-from grb_check.cases.case import Case, node_id_of
-from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import ExpectedCases, Row
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Shard, plan
 from grb_check.cli.merging import merge
 from grb_check.cli.shard_records import Part
@@ -65,17 +66,17 @@ CASES = SETTINGS.cases()
 
 def rows_of(cases: Sequence[Case], own: Settings = SETTINGS) -> list[Row]:
     """The reported cases: each has a drop that depends on its place."""
-    ledger = Ledger()
+    expected_cases = ExpectedCases()
     for case in cases:
         lost = CASES.index(case) % 5 / 20
         pairs = [(0.8, 0.8 - lost), (0.78, 0.74 - lost)]
         made = outcome(pairs, [(0.8, 0.7)] * 2, case, case.model)
         verdict = judge(made, own.gate)
         record = {"case": asdict(case), "outcome": made.to_dict(), "verdict": asdict(verdict)}
-        ledger.enter(
+        expected_cases.enter(
             node_id_of(case), record, "pass" if verdict.passed else "fail", verdict.message
         )
-    return ledger.rows
+    return expected_cases.rows
 
 
 def part(

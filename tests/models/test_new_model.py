@@ -12,7 +12,7 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 
 from grb_check import models
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.models import zoo
@@ -72,6 +72,6 @@ def test_lists_and_leaderboards_have_it() -> None:
     """The list of models, the plan of a leaderboard, and its name on disk."""
     assert any(line.split()[:2] == ["mine", "Mine"] for line in model_lines())
     source = Source("tiny", GRB_FILES, Path("tiny"), places=Places(home=Path("home"), sources=()))
-    planned = plan(source, roster=Roster()).candidates
+    planned = plan(source, registry=AttackRegistry()).candidates
     assert (planned[-1].title, planned[-1].target) == ("Mine", TARGET)
     assert model_name(TARGET) == "mine v1"

@@ -145,7 +145,7 @@ def test_cases_that_pytest_deselects_are_recorded(shared: pytest.Pytester) -> No
 def test_a_part_without_a_run_is_a_usage_error(shared: pytest.Pytester) -> None:
     """The error comes before any work."""
     for args, message in (
-        (("--grb-shard=3/2",), "*'3/2' is no part of a whole*"),
+        (("--grb-shard=3/2",), "*'3/2' is not a shard*"),
         (("--grb-durations=run.json",), "*needs --grb-shard*"),
         (("--grb-shard=1/2", "--grb-durations=none.json"), "*none.json*"),
         (("--grb-shard=1/2", "--grb-baseline=none.json"), "*part 1/2 of a run alone*merge*"),

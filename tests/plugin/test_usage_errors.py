@@ -87,7 +87,7 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-data=nowhere"], "*--grb-data *nowhere' is not a directory*"),
         (["--grb-json=tiny"], "*--grb-json *tiny' cannot be written*"),
         (["--grb-json=a", "--grb-html=./a"], "*--grb-json and --grb-html are the same file*"),
-        (["grb::tiny::test_attack[easy]"], "*is no id of a grb case*"),
+        (["grb::tiny::test_attack[easy]"], "*is not the id of a grb case*"),
         (["grb::tiny::test_attack[easy/injection/pdg]"], "*unknown attack 'injection/pdg'*"),
         (["grb::other"], "*other*"),
     ],

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Ledger
+from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.ranking.budget_curves import curves, named_curves
 
 
 def test_a_curve_has_the_points_of_one_attack_on_one_model() -> None:
     """In any order of the cases; other models, targets and attacks have their own curves."""
-    ledger = Ledger()
+    expected_cases = ExpectedCases()
     for model, level, attack, attacked in (
         ("a", "easy", "rnd+budget=0.1", 0.4),
         ("a", "easy", "rnd+budget=0.05", 0.6),
@@ -25,11 +25,13 @@ def test_a_curve_has_the_points_of_one_attack_on_one_model() -> None:
     ):
         case = Case("d", level, "modification", attack, model)
         made = outcome([(0.8, attacked)], [(0.8, 0.8)], case, model)
-        ledger.enter(case.id, {"case": asdict(case), "outcome": made.to_dict()}, "pass", "")
-    (name, first), (other, second) = named_curves(ledger.rows)
-    assert [first, second] == curves(ledger.rows)
+        expected_cases.enter(case.id, {"case": asdict(case), "outcome": made.to_dict()}, "pass", "")
+    (name, first), (other, second) = named_curves(expected_cases.rows)
+    assert [first, second] == curves(expected_cases.rows)
     assert (name, other) == ("a@d/easy/modification/rnd", "b@d/easy/modification/rnd")
-    assert [name for name, _ in named_curves(ledger.rows[:3])] == ["d/easy/modification/rnd"]
+    assert [name for name, _ in named_curves(expected_cases.rows[:3])] == [
+        "d/easy/modification/rnd"
+    ]
     assert (first.model, first.id) == ("a", "d/easy/modification/rnd")
     assert [(point.budget, point.attacked) for point in first.points] == [(0.05, 0.6), (0.1, 0.4)]
     assert first.points[1].drop == 0.5

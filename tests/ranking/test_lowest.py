@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.cases.expected_cases import ExpectedCases, Row
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.lowest import REFERENCE, deltas, lowest
 
@@ -19,15 +19,15 @@ Pairs = list[tuple[float, float]]
 
 def rows(*entries: tuple[str, str, Pairs, Pairs], label: str = "") -> list[Row]:
     """Rows of (model, `dataset/difficulty/scenario/attack`, victim, reference)."""
-    ledger = Ledger()
+    expected_cases = ExpectedCases()
     several = len({model for model, *_ in entries}) > 1
     for model, cell, victim, reference in entries:
         case = Case(*cell.split("/"), label or (model if several else ""))
         made = outcome(victim, reference, case, model)
         record = {"case": asdict(case), "outcome": made.to_dict()}
         record["verdict"] = asdict(judge(made, Gate()))
-        ledger.enter(f"{model}@{cell}", record, "pass", "")
-    return ledger.rows
+        expected_cases.enter(f"{model}@{cell}", record, "pass", "")
+    return expected_cases.rows
 
 
 TWO_DATASETS = (
@@ -183,9 +183,9 @@ def test_a_model_of_which_a_case_has_no_figures_has_no_delta() -> None:
         ("a", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
         ("b", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
     )
-    ledger = Ledger()
+    expected_cases = ExpectedCases()
     case = Case("d", "full", "modification", "prbcd", "a")
-    ledger.enter("a@d/full/modification/prbcd", {"case": asdict(case)}, "error", "")
-    first, second = deltas([*made, *ledger.rows])
+    expected_cases.enter("a@d/full/modification/prbcd", {"case": asdict(case)}, "error", "")
+    first, second = deltas([*made, *expected_cases.rows])
     assert first.why_none == "a case of a has no figures"
     assert not second.why_none

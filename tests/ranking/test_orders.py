@@ -8,15 +8,15 @@ import pytest
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Ledger, Row
+from grb_check.cases.expected_cases import ExpectedCases, Row
 from grb_check.cases.outcomes import Outcome
 from grb_check.ranking.orders import by_effect, by_robustness, mean_by_attack, ranked
 
 
 def row(made: Outcome) -> Row:
-    ledger = Ledger()
-    ledger.enter("n", {"case": asdict(made.case), "outcome": made.to_dict()}, "pass", "")
-    return ledger.entries["n"]
+    expected_cases = ExpectedCases()
+    expected_cases.enter("n", {"case": asdict(made.case), "outcome": made.to_dict()}, "pass", "")
+    return expected_cases.entries["n"]
 
 
 def rows() -> list[Row]:
@@ -75,6 +75,8 @@ def test_models_without_a_common_case_are_not_ordered() -> None:
 
 def test_rows_without_an_outcome_have_no_rank() -> None:
     """A case that ended in an error has no drop."""
-    ledger = Ledger()
-    ledger.enter("n", {"case": asdict(Case("d", "easy", "injection", "rnd"))}, "error", "why")
-    assert mean_by_attack(ledger.rows) == []
+    expected_cases = ExpectedCases()
+    expected_cases.enter(
+        "n", {"case": asdict(Case("d", "easy", "injection", "rnd"))}, "error", "why"
+    )
+    assert mean_by_attack(expected_cases.rows) == []

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from outcome_factory import outcome
 
-from grb_check.cases.case import TEST_NAME, Case, node_path
-from grb_check.cases.expected_cases import Ledger
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.node_ids import TEST_NAME, node_path
 from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import Group
 from grb_check.ranking.boards.board import NO_ATTACK, Board
@@ -44,7 +45,7 @@ def run(
     boards: Mapping[str, Sequence[Board]] = ZOO,
 ) -> list[GroupStandings]:
     """Standings of models: label -> attack -> accuracy in each repeat, None for an error."""
-    ledger = Ledger()
+    expected_cases = ExpectedCases()
     groups: dict[Group, list[Case]] = {}
     for label, attacks in accuracies.items():
         group = Group(label or "net", "tiny", "easy", several=bool(label))
@@ -57,9 +58,9 @@ def run(
                 made = outcome(pairs, pairs, own, label or "net").to_dict()
             result = "error" if made is None else "pass"
             record = {"case": asdict(own), "outcome": made}
-            ledger.expect([node_id(own)])
-            ledger.enter(node_id(own), record, result, "")
-    return group_standings(groups, ledger.expected, ledger.rows, boards, GATE)
+            expected_cases.expect([node_id(own)])
+            expected_cases.enter(node_id(own), record, result, "")
+    return group_standings(groups, expected_cases.expected, expected_cases.rows, boards, GATE)
 
 
 def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
@@ -96,13 +97,13 @@ def test_figures_that_do_not_belong_together_are_not_ranked() -> None:
     group = {Group("net", "tiny", "easy"): [own]}
 
     def standings(*tests: tuple[str, str, float]) -> GroupStandings:
-        ledger = Ledger()
+        expected_cases = ExpectedCases()
         for name, model, attacked in tests:
             test = node_id(own).replace("easy/", f"{name}easy/") + "@group"
             made = outcome([(0.8, attacked)], [(0.8, attacked)], own, model).to_dict()
-            ledger.expect([test])
-            ledger.enter(test, {"case": asdict(own), "outcome": made}, "pass", "")
-        (found,) = group_standings(group, ledger.expected, ledger.rows, ZOO, GATE)
+            expected_cases.expect([test])
+            expected_cases.enter(test, {"case": asdict(own), "outcome": made}, "pass", "")
+        (found,) = group_standings(group, expected_cases.expected, expected_cases.rows, ZOO, GATE)
         return found
 
     assert standings(("", "net", 0.4)).standings[0].rank == 2

@@ -8,8 +8,9 @@ import msgspec
 from outcome_factory import CASE, finding, outcome
 from record_factory import ENVIRONMENT, SETTINGS
 
-from grb_check.cases.case import Case, node_id_of
-from grb_check.cases.expected_cases import Ledger
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
 from grb_check.gate.limits import Gate, judge
@@ -37,7 +38,7 @@ class Screen:
 def shown(
     *entries: tuple[Case, Outcome | None], gate: Gate | None = None, ranks: Ranks | None = None
 ) -> list[str]:
-    ledger = Ledger()
+    expected_cases = ExpectedCases()
     for case, made in entries:
         fields = {"case": asdict(case), "outcome": None, "verdict": None}
         result = "error"
@@ -45,10 +46,10 @@ def shown(
             verdict = judge(made, gate or Gate())
             fields |= {"outcome": made.to_dict(), "verdict": asdict(verdict)}
             result = "pass" if verdict.passed else "fail"
-        ledger.enter(node_id_of(case), fields, result, "")  # type: ignore[arg-type]
+        expected_cases.enter(node_id_of(case), fields, result, "")  # type: ignore[arg-type]
     record = record_of(
         msgspec.convert(SETTINGS, RunSettings),
-        ledger.rows,
+        expected_cases.rows,
         missing=(),
         plan=Plan(),
         ranks=ranks or Ranks(),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from settings_factory import settings
 
-from grb_check.cases.attack_registry import Roster
-from grb_check.cases.case import parse_node_id
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.node_ids import parse_node_id
 
 
 def test_a_node_id_widens_the_selection_to_its_case(tmp_path: Path) -> None:
@@ -15,7 +15,7 @@ def test_a_node_id_widens_the_selection_to_its_case(tmp_path: Path) -> None:
     made = settings(tmp_path, model=["a:b"], difficulty=["easy"], attack=["fgsm"])
     wanted = parse_node_id("grb::synthetic-cora::test_attack[full/modification/dice]")
     assert not any(map(wanted.selects, made.cases()))
-    assert any(map(wanted.selects, made.for_node_ids([wanted], Roster()).cases()))
+    assert any(map(wanted.selects, made.for_node_ids([wanted], AttackRegistry()).cases()))
 
 
 def test_each_budget_makes_cases_of_its_own(tmp_path: Path) -> None:
@@ -32,5 +32,5 @@ def test_each_budget_makes_cases_of_its_own(tmp_path: Path) -> None:
     assert settings(tmp_path, ini={"budget": ["0.01", "0.1"]}, **given).cases() == made.cases()
     assert len(settings(tmp_path, budget=["0.1,0.2"], case=["*/dice"], **given).cases()) == 2
     printed = parse_node_id("grb::synthetic-cora::test_attack[easy/modification/dice+budget=0.1]")
-    plain = settings(tmp_path, model=["a:b"]).for_node_ids([printed], Roster())
+    plain = settings(tmp_path, model=["a:b"]).for_node_ids([printed], AttackRegistry())
     assert any(map(printed.selects, plain.cases()))

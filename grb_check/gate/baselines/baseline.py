@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from grb_check.cases.case import Case, is_node_id
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
 from grb_check.files.versions import versions

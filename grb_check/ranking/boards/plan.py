@@ -9,7 +9,7 @@ from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Source
@@ -59,7 +59,7 @@ class Plan:
 def plan(
     source: Source,
     *,
-    roster: Roster,
+    registry: AttackRegistry,
     models: Sequence[str] = (),
     attacks: Sequence[str] = (),
     difficulties: Sequence[str] = (),
@@ -70,7 +70,7 @@ def plan(
 
     Args:
         source: the dataset.
-        roster: resolves names of attacks.
+        registry: resolves names of attacks.
         models: names or titles of reference models, or `[TITLE=]pkg.module:attr`, also several in
             one text, separated by commas; all reference models if empty.
         attacks: names, likewise; those of the suite `paper` if empty.
@@ -91,7 +91,7 @@ def plan(
         name=_checked_name(name or source.name),
         source=source,
         candidates=_candidates(_parts(models) or tuple(ZOO)),
-        attacks=_attacks(roster, attacks),
+        attacks=_attacks(registry, attacks),
         difficulties=tuple(level for level in DIFFICULTIES if not levels or level in levels),
         repeats=check_repeats("--repeats", repeats),
     )
@@ -119,11 +119,11 @@ def _candidate(text: str) -> Candidate:
     return Candidate(title.strip() or target.rpartition(":")[2].strip(), target)
 
 
-def _attacks(roster: Roster, texts: Sequence[str]) -> tuple[Pair, ...]:
-    names = roster.split(texts)
+def _attacks(registry: AttackRegistry, texts: Sequence[str]) -> tuple[Pair, ...]:
+    names = registry.split(texts)
     if not names:
         return SUITES[SUITE].attacks
-    pairs = roster.select(names)
+    pairs = registry.select(names)
     worst = [pair for pair in pairs if base_name(pair[1]) == WORST]
     if worst:
         raise UsageError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from grb_check.cases.attack_registry import Roster
+from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places, Source
@@ -22,7 +22,7 @@ SOURCE = Source("tiny", GRB_FILES, Path("tiny"), places=Places(home=Path("home")
 
 def test_the_default_is_the_zoo_under_the_attacks_of_the_paper() -> None:
     """Three repeats, easy to full, under the dataset's name."""
-    made = plan(SOURCE, roster=Roster())
+    made = plan(SOURCE, registry=AttackRegistry())
     assert [each.title for each in made.candidates] == [each.title for each in ZOO.values()]
     assert made.attacks == SUITES["paper"].attacks
     assert made.difficulties == DIFFICULTIES
@@ -33,7 +33,7 @@ def test_the_default_is_the_zoo_under_the_attacks_of_the_paper() -> None:
 def test_models_by_name_title_and_path() -> None:
     """Reference models have GRB's titles; users' models that of the factory, or a given one."""
     models = ["gcn, GAT+LN", "grb_check.models:sgcn", "board_models:good,Mine=board_models:poor"]
-    found = plan(SOURCE, roster=Roster(), models=models).candidates
+    found = plan(SOURCE, registry=AttackRegistry(), models=models).candidates
     assert found == (
         Candidate("GCN", "grb_check.models:gcn"),
         Candidate("GAT+LN", "grb_check.models:gat_ln"),
@@ -46,7 +46,7 @@ def test_models_by_name_title_and_path() -> None:
 def test_attacks_have_their_canonical_names() -> None:
     """In any order and spelling; also white-box ones."""
     attacks = ["tdgia,injection/pgd+white-box", "injection/rnd", "pgd+iterations=0200"]
-    found = plan(SOURCE, roster=Roster(), attacks=attacks).attacks
+    found = plan(SOURCE, registry=AttackRegistry(), attacks=attacks).attacks
     assert ("injection", "pgd+white-box") in found
     assert ("injection", "pgd+iterations=200") in found
     assert found[0] == ("injection", "rnd")
@@ -54,7 +54,7 @@ def test_attacks_have_their_canonical_names() -> None:
 
 def test_difficulties_are_in_order_and_each_once() -> None:
     """In any order."""
-    found = plan(SOURCE, roster=Roster(), difficulties=["full,easy", "full"])
+    found = plan(SOURCE, registry=AttackRegistry(), difficulties=["full,easy", "full"])
     assert found.difficulties == ("easy", "full")
 
 
@@ -82,10 +82,10 @@ def test_a_wrong_option_is_an_error_with_the_allowed_values(
 ) -> None:
     """Before data are read or a model is built."""
     with pytest.raises(UsageError, match=message):
-        plan(SOURCE, roster=Roster(), **wrong)
+        plan(SOURCE, registry=AttackRegistry(), **wrong)
 
 
 def test_a_set_of_graphs_has_no_leaderboard() -> None:
     """GRB's leaderboards are of single graphs."""
     with pytest.raises(UsageError, match="set of graphs"):
-        plan(Source("mutag", TU_DATASET, Path("mutag")), roster=Roster())
+        plan(Source("mutag", TU_DATASET, Path("mutag")), registry=AttackRegistry())

@@ -28,7 +28,8 @@ from record_factory import (
     view,
 )
 
-from grb_check.cases.case import Case, node_id_of
+from grb_check.cases.case import Case
+from grb_check.cases.node_ids import node_id_of
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
 from grb_check.reports.plain import fit

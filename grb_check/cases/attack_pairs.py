@@ -1,0 +1,55 @@
+"""Attacks as pairs of scenario and name: their order, budgets, and the worst of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
+from grb_check.attacks.registry import Pair, attack_names, tagged
+
+SCENARIOS: Final = ("injection", "modification")
+
+
+def attack_order(pair: Pair) -> tuple[int, int, str, float]:
+    """Return the key that sorts attacks as reports show them.
+
+    By scenario; in each the built-in attacks in the registry's order, then users' by name, then
+    `worst`; an attack before its variants, and small budgets before large ones.
+    """
+    scenario, name = pair
+    built_in = attack_names()
+    plain = (scenario, base_name(name))
+    place = built_in.index(plain) if plain in built_in else len(built_in)
+    rest, budget = split_budget(name)
+    return SCENARIOS.index(scenario), place + (plain[1] == WORST), rest, budget or 0.0
+
+
+def known_attacks() -> tuple[Pair, ...]:
+    """Return the attacks that need no user code: the built-in ones and `worst` of each scenario."""
+    return tuple(
+        sorted((*attack_names(), *((each, WORST) for each in SCENARIOS)), key=attack_order)
+    )
+
+
+def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair, ...]:
+    """Return each attack at each budget, in order; one that names its budget is kept as it is."""
+    every = {
+        (scenario, name if split_budget(name)[1] is not None else with_budget(name, budget))
+        for scenario, name in attacks
+        for budget in (budgets or (None,))
+    }
+    return tuple(sorted(every, key=attack_order))
+
+
+def on_graphs(pair: Pair) -> bool:
+    """Whether an attack can change each graph of a set within its own budget.
+
+    Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's modification
+    attack receives the budgets of the graphs, and is verified against them.
+    """
+    scenario, name = pair
+    plain = (scenario, base_name(name))
+    if plain in attack_names():
+        return plain in tagged("graphs")
+    return scenario == "modification"

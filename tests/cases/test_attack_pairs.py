@@ -1,0 +1,48 @@
+"""The order of attacks, and attacks at budgets."""
+
+from __future__ import annotations
+
+import random
+
+from grb_check.attacks.registry import attack_names
+from grb_check.cases.attack_pairs import SCENARIOS, at_budgets, attack_order
+from grb_check.cases.case import Case
+
+
+def test_scenarios_of_the_catalogue_are_the_two_known() -> None:
+    """Options, ids and catalogue agree on the scenarios."""
+    assert {scenario for scenario, _ in attack_names()} == set(SCENARIOS)
+
+
+def test_reports_show_variants_behind_their_attack_and_users_attacks_last() -> None:
+    """Within each scenario; then what sums them up, and budgets by their size."""
+    ordered = [
+        ("injection", "rnd"),
+        ("injection", "pgd"),
+        ("injection", "pgd+budget=1e-05"),
+        ("injection", "pgd+budget=0.1"),
+        ("injection", "pgd+iterations=2"),
+        ("injection", "a"),
+        ("injection", "a+white-box"),
+        ("injection", "a-b"),
+        ("injection", "worst"),
+        ("injection", "worst+budget=0.1"),
+        ("modification", "rnd"),
+        ("modification", "a"),
+    ]
+    shuffled = random.Random(0).sample(ordered, len(ordered))
+    assert sorted(shuffled, key=attack_order) == ordered
+    made = [Case("d", "easy", *pair) for pair in shuffled]
+    in_order = sorted(made, key=lambda case: case.order)
+    assert [(case.scenario, case.attack) for case in in_order] == ordered
+
+
+def test_every_attack_runs_at_every_budget() -> None:
+    """But one that names its own."""
+    attacks = [("modification", "rnd"), ("modification", "dice+budget=0.3")]
+    assert at_budgets(attacks, []) == tuple(attacks)
+    assert at_budgets(attacks, [0.1, 0.01]) == (
+        ("modification", "rnd+budget=0.01"),
+        ("modification", "rnd+budget=0.1"),
+        ("modification", "dice+budget=0.3"),
+    )
