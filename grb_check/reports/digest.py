@@ -182,7 +182,7 @@ class Digest:
             (row.case.dataset, row.outcome.dataset) for row in self.rows if row.outcome is not None
         ]
         return {
-            name: f"dataset {name} was another graph in other cases, which cannot be compared; "
+            name: f"dataset {name} was a different graph in some cases, which cannot be compared; "
             f"seed the function that makes it"
             for name in inconsistent(seen)
         }

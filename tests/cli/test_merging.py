@@ -305,7 +305,7 @@ def test_a_dataset_that_differs_between_parts_fails(
 
     first, second = parts(2, own=replace(SETTINGS, rank_limits=()))
     assert main(["merge", *written([first, changed(second, other_graph)])]) == 1
-    assert "was another graph" in capsys.readouterr().out
+    assert "was a different graph" in capsys.readouterr().out
 
 
 def test_wrong_input_is_4(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
