@@ -16,7 +16,7 @@ from board_bench import Bench
 
 from grb_check.attacks import registry
 from grb_check.attacks.registry import load_attack
-from grb_check.evaluation import evaluator
+from grb_check.evaluation import repeats
 from grb_check.files.npz_file import unseal
 from grb_check.ranking.boards import making
 from grb_check.ranking.boards.saving import save
@@ -80,7 +80,7 @@ def test_an_attack_under_another_module_writes_the_same_bytes(
     """Store, baseline, record, evidence and leaderboard."""
     monkeypatch.setenv("GRB_CHECK_STORE", str(project.path / "store"))
     clock = SimpleNamespace(perf_counter=lambda: 0.0)
-    monkeypatch.setattr(evaluator, "time", clock)
+    monkeypatch.setattr(repeats, "time", clock)
     today = SimpleNamespace(now=lambda _: datetime(2030, 1, 1))
     monkeypatch.setattr(making, "datetime", today)
     before = _written(project)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from differences import differences
+from msgspec.structs import replace as replace_fields
 from plugin_names import TINY
 
 from grb_check.__main__ import main
+from grb_check.reports.record import OutcomeRecord, encode, read
 
 ATTACKS = ("--grb-attack=rnd", "--grb-difficulty=easy,hard", "--grb-max-drop=1")
 MODEL = "--grb-model=build=attacks:untrained"
@@ -50,9 +53,17 @@ def ids(project: pytest.Pytester, name: str) -> list[str]:
 def timeless(value: Any) -> Any:
     """Remove what differs between runs: durations, and hits of the store."""
     if isinstance(value, dict):
-        left_out = {"seconds", "training_seconds", "from_store", "origins"}
+        left_out = {"seconds", "training_seconds", "from_store", "origins", "digest"}
         return {key: timeless(each) for key, each in value.items() if key not in left_out}
     return [timeless(each) for each in value] if isinstance(value, list) else value
+
+
+def lasting(record: OutcomeRecord | None, seconds: float) -> OutcomeRecord:
+    """Return the outcome of one repeat with that duration, besides 7 s of training."""
+    assert record is not None
+    (only,) = record.repeats
+    only = replace(only, seconds=seconds + 7.0, training_seconds=7.0)
+    return OutcomeRecord.of(replace(record.outcome, repeats=(only,)))
 
 
 def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:
@@ -98,10 +109,12 @@ def test_a_part_without_cases_is_green(
 def test_parts_are_balanced_by_what_a_run_took(shared: pytest.Pytester) -> None:
     """By those of a run record; a case that it lacks gets the median."""
     shared.runpytest(*RUN, "--grb-json=run.json").assert_outcomes(passed=4)
-    made = record(shared, "run.json")
-    for case, seconds in zip(made["cases"], (90.0, 10.0, 30.0, 50.0), strict=True):
-        case["outcome"]["repeats"][0] |= {"seconds": seconds + 7.0, "training_seconds": 7.0}
-    (shared.path / "run.json").write_text(json.dumps(made))
+    made = read(shared.path / "run.json")
+    cases = [
+        replace_fields(case, outcome=lasting(case.outcome, seconds))
+        for case, seconds in zip(made.cases, (90.0, 10.0, 30.0, 50.0), strict=True)
+    ]
+    (shared.path / "run.json").write_text(encode(replace_fields(made, cases=tuple(cases))))
     by = "--grb-durations=run.json"
     result = shared.runpytest(*RUN, "--grb-shard=1/2", by, "--collect-only", "-q")
     assert [line for line in result.outlines if line.startswith("grb::")] == [
@@ -148,7 +161,7 @@ def test_a_part_without_a_run_is_a_usage_error(shared: pytest.Pytester) -> None:
         (("--grb-shard=3/2",), "*'3/2' is not a shard*"),
         (("--grb-durations=run.json",), "*needs --grb-shard*"),
         (("--grb-shard=1/2", "--grb-durations=none.json"), "*none.json*"),
-        (("--grb-shard=1/2", "--grb-baseline=none.json"), "*part 1/2 of a run alone*merge*"),
+        (("--grb-shard=1/2", "--grb-baseline=none.json"), "*cannot be written by shard 1/2 of a run*merge*"),
     ):
         result = shared.runpytest(*RUN, *args)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
