@@ -1,4 +1,7 @@
-"""The content-addressed store: perturbations and other results worth keeping between runs."""
+"""The content-addressed store: perturbations and other results worth keeping between runs.
+
+Imports torch only when a perturbation is read or written.
+"""
 
 from __future__ import annotations
 

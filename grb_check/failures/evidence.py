@@ -1,4 +1,7 @@
-"""Evidence of a failed case: its perturbations and limits, in a file that can be replayed."""
+"""Evidence of a failed case: its perturbations and limits, in a file that can be replayed.
+
+Imports torch only when perturbations are read or written.
+"""
 
 from __future__ import annotations
 
