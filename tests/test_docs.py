@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 # A file of the project; `pkg/...` are examples of users' files.
 FILE = re.compile(r"`([\w/]+/[\w.]+\.(?:py|json|md|css))`")
-MODULE = re.compile(r"python -m (benchmarks\.\w+)|`(grb_check(?:\.(?!json)[a-z]\w*)+)[:`]")
+MODULE = re.compile(r"python -m (benchmarks\.[a-z]\w*)|`(grb_check(?:\.(?!json)[a-z]\w*)+)[:`]")
 LINK = re.compile(r"\]\(([^)#:]+)[)#]")
 
 
