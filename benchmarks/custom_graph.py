@@ -27,7 +27,7 @@ def make_custom(nodes: int, edges: int, home: Path) -> Row:
 
 
 def custom_preset(nodes: int, edges: int) -> Preset:
-    """For 100,000 nodes and 500,000 edges: median degree 4, largest about 1,000, 75 % homophily."""
+    """Return a preset; of 100,000 nodes and 500,000 edges: median degree 4, 75 % homophily."""
     classes = 18
     sizes = (nodes - (classes - 1) * (nodes // classes), *[nodes // classes] * (classes - 1))
 

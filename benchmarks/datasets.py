@@ -24,12 +24,12 @@ MIB = 2**20
 
 
 def peak() -> int:
-    """Most resident bytes of this process so far."""
+    """Return the peak resident bytes of this process."""
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def generation(name: str, home: Path) -> dict[str, float]:
-    """Seconds and MiB of drawing the graph and of writing its folder."""
+    """Measure drawing the graph and writing its folder: seconds and MiB."""
     from grb_check.datasets.synthetic import prepare
 
     before, begin = peak(), time.perf_counter()
@@ -39,7 +39,7 @@ def generation(name: str, home: Path) -> dict[str, float]:
 
 
 def loading(name: str, home: Path) -> dict[str, float]:
-    """Seconds and MiB of reading, checking and normalising the folder, and of GRB's split."""
+    """Measure reading, checking and normalising the folder, and GRB's split: seconds and MiB."""
     import torch
 
     import grb_check.datasets.reading.four_files  # noqa: F401  (before the measurement)

@@ -1,4 +1,4 @@
-"""The peak of resident memory, of a span of a process where Linux tells it."""
+"""Peak resident memory of a process, or of a part of its time on Linux."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _RESET: Final = Path("/proc/self/clear_refs")
 
 
 def reset_peak() -> None:
-    """Let the peak begin anew at what is resident now; nothing happens where that is not known."""
+    """Reset the peak to what is resident now; without /proc nothing happens."""
     if _RESET.exists():
         _RESET.write_text("5")
 
 
 def peak_mib() -> int | None:
-    """Most resident MiB since `reset_peak`, or since the process began; None where unknown.
+    """Return the peak resident MiB since `reset_peak` or the start; None if unknown.
 
-    `getrusage` would count what the parent had when it started this process.
+    `getrusage` would include the parent's memory at the start of this process.
     """
     if not _STATUS.exists():
         return None

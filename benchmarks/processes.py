@@ -11,7 +11,7 @@ from benchmarks.rows import Row
 
 
 def alone(step: Callable[..., Row], *args: object) -> Row:
-    """The step's row from a fresh process, or the error that ended it."""
+    """Return a step's row from a fresh process, or the error that ended it."""
     try:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             return pool.submit(step, *args).result()

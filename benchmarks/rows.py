@@ -10,7 +10,7 @@ Row: TypeAlias = dict[str, Any]
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """A table of these columns; what a row does not have stays empty."""
+    """Return a table of these columns; cells without a value are empty."""
     lines = [columns, ["---"] * len(columns)]
     lines += [[_cell(row.get(column)) for column in columns] for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -19,7 +19,7 @@ def markdown(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
 def grouped(
     rows: Iterable[Mapping[str, Any]], keys: Sequence[str]
 ) -> dict[tuple[Any, ...], list[Mapping[str, Any]]]:
-    """Rows with equal values of the keys together, in the order of their first appearance."""
+    """Return rows grouped by the values of the keys, in the order of first appearance."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row.get(key) for key in keys), []).append(row)
@@ -27,13 +27,13 @@ def grouped(
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of those values that there are, or None."""
+    """Return the mean of the values that are not None; None if there are none."""
     there = [value for value in values if value is not None]
     return round(statistics.fmean(there), 2) if there else None
 
 
 def median_and_range(values: Sequence[float]) -> tuple[float, float, float]:
-    """Median, smallest and largest value."""
+    """Return median, smallest and largest value."""
     return statistics.median(values), min(values), max(values)
 
 

@@ -22,7 +22,7 @@ STARTS = 15
 
 
 def run(args: list[str], folder: Path) -> tuple[float, float]:
-    """Wall seconds and peak memory in MiB of one pytest run.
+    """Return wall seconds and peak memory in MiB of one pytest run.
 
     Raises:
         SystemExit: the run was not green; its output is shown.
@@ -40,7 +40,7 @@ def run(args: list[str], folder: Path) -> tuple[float, float]:
 
 
 def smoke(folder: Path, name: str) -> dict[str, float]:
-    """One run of the smoke suite on the reference GCN."""
+    """Measure one run of the smoke suite on the reference GCN."""
     report = folder / f"{name}.json"
     model = "--grb-model=grb_check.models:gcn"
     seconds, memory = run(["--grb-only", model, f"--grb-json={report}"], folder)
@@ -57,7 +57,7 @@ def smoke(folder: Path, name: str) -> dict[str, float]:
 
 
 def startup(folder: Path, args: list[str]) -> dict[str, float]:
-    """What the installed and unused plugin costs, in milliseconds: medians of runs in turn."""
+    """Measure the cost of the unused plugin in milliseconds: medians of alternating runs."""
     run(args, folder)
     pairs = [
         (run(args, folder)[0], run(["-p", "no:grb_check", *args], folder)[0]) for _ in range(STARTS)

@@ -26,19 +26,19 @@ HIDDEN: Final = (64, 64, 64)
 
 
 def load_dataset(spec: str, folders: list[Path]) -> Dataset:
-    """The dataset of a name or path, see `grb_check.datasets.find`."""
+    """Return the dataset of a name or path, see `grb_check.datasets.find`."""
     return datasets.load(datasets.find(spec, datasets.Places(folders=tuple(folders))))
 
 
 def raw_gcn(num_features: int, num_classes: int) -> nn.Module:
-    """The package's GCN, whose layers the attacks know."""
+    """Return the package's GCN, whose layers the attacks know."""
     return GCN(num_features, num_classes, HIDDEN)
 
 
 def untrained(
     make: Callable[[int, int], nn.Module], dataset: Dataset, *, name: str, seed: int
 ) -> Adapter:
-    """A new model behind the package's calling convention."""
+    """Return an untrained model behind the package's calling convention."""
     with isolated_randomness(seed):
         module = make(dataset.num_features, dataset.num_classes)
     return Adapter(module, name, detect_convention(module, "forward", name))
@@ -52,7 +52,7 @@ def trained(
     seed: int,
     epochs: int,
 ) -> Victim:
-    """A model trained on the training view, in the state of its best validation epoch.
+    """Return a model trained on the training view, in the state of its best validation epoch.
 
     Adam with learning rate 0.01, no weight decay, the whole view in each step.
     """
@@ -85,13 +85,13 @@ def _on_view(adapter: Adapter, view: Data) -> Callable[[], Tensor]:
 
 
 def predicted(graph: Data, model: Victim | Ensemble) -> Tensor:
-    """The model's classes int64 [num_nodes] on the clean graph."""
+    """Return the model's classes int64 [num_nodes] on the clean graph."""
     with torch.no_grad():
         return model(graph.x, graph.edge_index).argmax(1)
 
 
 def black_box_view(dataset: Dataset, classes: Tensor) -> Data:
-    """The graph with these classes [num_nodes] as the labels of all but labelled nodes."""
+    """Return the graph with these classes [num_nodes] as labels of the unlabelled nodes."""
     graph, labelled = dataset.graph, torch.cat([dataset.train, dataset.val])
     known = classes.clone()
     known[labelled] = graph.y[labelled]
@@ -99,7 +99,7 @@ def black_box_view(dataset: Dataset, classes: Tensor) -> Data:
 
 
 def accuracy(model: Victim, graph: Data, targets: Tensor) -> float:
-    """Percent of the targets that are classified correctly."""
+    """Return the percentage of targets that are classified correctly."""
     with torch.no_grad():
         right = model(graph.x, graph.edge_index).argmax(1)[targets] == graph.y[targets]
     return round(100 * float(right.float().mean()), 2)

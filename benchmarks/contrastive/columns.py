@@ -1,4 +1,4 @@
-"""One model on one dataset under all attacks, through the harness as a user has it, and timed."""
+"""Timed runs of one model on one dataset under all attacks, through the harness as users run it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from grb_check.victims.wrappers import Encoder, SelfTrained
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """What one process measures.
+    """Work of one process.
 
     Attributes:
         task: name of the task.
@@ -55,18 +55,18 @@ class Column:
 
     @property
     def head(self) -> Row:
-        """What all its rows begin with."""
+        """Return the fields that all its rows begin with."""
         return {"task": self.task, "dataset": self.source.name, "model": self.model}
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How long each call took, in order."""
+    """Durations of calls, in order."""
 
     seconds: list[float] = field(default_factory=list)
 
     def timed(self, function: Callable[..., object]) -> Callable[..., object]:
-        """The function, watched; it declares what it declared."""
+        """Return the function timed, with the same signature."""
 
         @functools.wraps(function)
         def watched(*args: object, **given: object) -> object:
@@ -79,7 +79,7 @@ class Clock:
         return watched
 
     def of_factory(self, factory: Callable[..., object]) -> Callable[..., object]:
-        """The factory, whose models are watched while they train themselves."""
+        """Return the factory with models whose own training is timed."""
 
         @functools.wraps(factory)
         def build(*args: object, **given: object) -> object:
@@ -96,7 +96,7 @@ class Clock:
 
 
 def measure(column: Column) -> Row:
-    """Every attack of a column, each seed's row written at once; how many rows there are now.
+    """Measure every attack of a column, writing each seed's row at once; return their number.
 
     A fault of one attack is a row with `error`, and the others go on.
     """
@@ -124,7 +124,7 @@ def measure(column: Column) -> Row:
 
 
 def _rows(outcome: Outcome, clock: Clock | None) -> list[Row]:
-    """One for each seed; with the times of training where a clock is given: it was done now."""
+    """Return a row for each seed, with the training times if a clock is given."""
     rows = [_row(repeat, outcome) for repeat in outcome.repeats]
     if clock is None:
         return rows

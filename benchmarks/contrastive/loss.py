@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each number of nodes."""
+    """Yield a row for each number of nodes."""
     for nodes in options.nodes:
         size = (nodes, options.width, options.tile)
         yield {
@@ -55,12 +55,12 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Nothing is summed up: one line a row."""
+    """Return one line for each row."""
     return markdown(rows, COLUMNS)
 
 
 def measure(nodes: int, width: int, tile: int, temperature: float, threads: int) -> Row:
-    """Loss and gradient of random embeddings, the second view near the first."""
+    """Measure loss and gradient of random embeddings; the second view is near the first."""
     torch.set_num_threads(threads)
     generator = torch.Generator().manual_seed(0)
     first = torch.randn(nodes, width, generator=generator)

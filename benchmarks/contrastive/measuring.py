@@ -1,4 +1,4 @@
-"""What is asked for and not yet in the file, column by column, each in a process of its own."""
+"""Measures what is missing in the file, column by column, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _asked(options: argparse.Namespace, task: Task) -> list[Row]:
 
 
 def _columns(dataset: str, options: argparse.Namespace, task: Task) -> list[Column]:
-    """One for each model that lacks a seed of an attack, with those attacks."""
+    """Return a column for each model without a row for a seed of an attack, with those attacks."""
     name = task.source(dataset, options.data).name
     there = {
         (row["model"], row["attack"], row["seed"])

@@ -1,4 +1,4 @@
-"""Rows of figures in a file, one JSON object a line, which an interrupted run leaves readable."""
+"""Rows of figures in a file, one JSON object a line; an interrupted run leaves it readable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY: Final = (*COLUMN, "attack", "seed")
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file; none where it does not exist. A line without its end is no row."""
+    """Return the rows of a file; none if it does not exist. An incomplete last line is ignored."""
     if not path.exists():
         return []
     whole = path.read_text(encoding="utf-8").split("\n")[:-1]
@@ -23,7 +23,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def append_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Add rows, so that they outlive this process; a line without its end is dropped."""
+    """Append rows durably; an incomplete last line is removed."""
     text = "".join(json.dumps(row) + "\n" for row in rows)
     content = path.read_bytes() if path.exists() else b""
     with path.open("ab") as file:
@@ -34,9 +34,9 @@ def append_rows(path: Path, rows: Iterable[Row]) -> None:
 
 
 def latest(rows: Sequence[Row]) -> list[Row]:
-    """One row for each model, dataset, attack and seed: what was measured last.
+    """Return one row for each model, dataset, attack and seed: the last measurement.
 
-    What that lacks, such as the time of a training that had been done before, an earlier row tells.
+    Fields that it lacks, such as the time of a training done before, come from an earlier row.
     """
     merged: dict[tuple[object, ...], Row] = {}
     for row in rows:
@@ -47,7 +47,7 @@ def latest(rows: Sequence[Row]) -> list[Row]:
 
 
 def faults(rows: Sequence[Row]) -> list[Row]:
-    """Rows with an error that no figures of the same attack, or column, came after."""
+    """Return rows with an error that no later figures of the same attack, or column, replace."""
     left: dict[tuple[object, ...], Row] = {}
     for row in rows:
         column = tuple(row[name] for name in COLUMN)

@@ -1,4 +1,4 @@
-"""The tables of files of rows: accuracies beside the paper's, what differs, time and memory."""
+"""Tables of files of rows: accuracies beside the paper's, differences, time and memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Table: TypeAlias = tuple[list[Row], list[str]]  # lines and their columns
 
 @dataclass(frozen=True)
 class Cell:
-    """Over the seeds, in percent: accuracy, and relative drop where there was an attack."""
+    """Accuracy over the seeds in percent, and relative drop if there was an attack."""
 
     accuracy: Figure
     drop: Figure | None = None
@@ -47,7 +47,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def tables(rows: Sequence[Row], task: Task) -> str:
-    """All tables of one task, under headings."""
+    """Return all tables of one task, under headings."""
     figures = latest(rows)
     parts = {
         "Accuracy in percent (relative drop in percent), ours beside the paper's": accuracies(
@@ -68,7 +68,7 @@ def tables(rows: Sequence[Row], task: Task) -> str:
 
 
 def accuracies(rows: Sequence[Row], task: Task) -> Table:
-    """The lines of the paper's Table 5 or 6; for each dataset ours and theirs."""
+    """Return the lines of the paper's Table 5 or 6, our figures beside theirs."""
     by_column = _by_column(rows, task)
     datasets = list(dict.fromkeys(dataset for dataset, _ in by_column))
     lines = []
@@ -86,7 +86,7 @@ def accuracies(rows: Sequence[Row], task: Task) -> Table:
 
 
 def differences(rows: Sequence[Row], task: Task) -> Table:
-    """How far each model is from the paper's figures, and the orders by the largest drop.
+    """Return the difference of each model to the paper's figures, and the orders by largest drop.
 
     The delta is Equation 5 over one dataset, to the supervised GCN among the models.
     """
@@ -121,7 +121,7 @@ def differences(rows: Sequence[Row], task: Task) -> Table:
 
 
 def deltas(rows: Sequence[Row], task: Task) -> Table:
-    """Ours and the paper's, over the datasets on which the model and the GCN were measured.
+    """Return our deltas and the paper's, over the datasets measured for the model and the GCN.
 
     Negative is more robust than the GCN, whatever the paper's text says of the sign.
     """
@@ -146,7 +146,7 @@ def deltas(rows: Sequence[Row], task: Task) -> Table:
 
 
 def costs(rows: Sequence[Row], task: Task) -> Table:
-    """Means over the seeds. An attack's time has all that the harness does in its case.
+    """Return means over the seeds. An attack's time includes all that the harness does in its case.
 
     That is, beside the attack on the model, its transfer from a surrogate and the attack on the
     reference GCN; and the training of these two, in the first column that needs them.
@@ -180,7 +180,7 @@ def costs(rows: Sequence[Row], task: Task) -> Table:
 
 
 def _by_column(rows: Sequence[Row], task: Task) -> dict[tuple[str, str], dict[str, Cell]]:
-    """(dataset, model) -> the paper's name of a row -> ours; the attacks in the paper's order."""
+    """Return (dataset, model) -> the paper's name of a row -> our cell, in the paper's order."""
     order = [CLEAN, *task.attacks]
     found = {}
     for (dataset, model), own in grouped(rows, ("dataset", "model")).items():
@@ -203,7 +203,7 @@ def _figure(fractions: Iterable[float]) -> Figure:
 
 
 def _label(attack: str, task: Task) -> str:
-    """The paper's name of an attack; else ours."""
+    """Return the paper's name of an attack; if it has none, ours."""
     return next((label for label, name in task.attacks.items() if name == attack), attack)
 
 
@@ -216,7 +216,7 @@ def _of_paper(task: Task, model: str, label: str, dataset: str) -> Cell | None:
 
 
 def _beside(cells: Mapping[str, Cell], model: str, dataset: str, task: Task) -> Row:
-    """Our clean accuracy and drop under the strong attack, minus the paper's."""
+    """Return our clean accuracy and drop under the strong attack, minus the paper's."""
     row: Row = {}
     clean, strong = (_of_paper(task, model, label, dataset) for label in (CLEAN, STRONG))
     if clean is not None:
@@ -227,7 +227,7 @@ def _beside(cells: Mapping[str, Cell], model: str, dataset: str, task: Task) -> 
 
 
 def _delta(drops: Mapping[str, float], reference: Mapping[str, float]) -> float | None:
-    """Over the datasets of both."""
+    """Return the delta over the datasets of both."""
     both = [name for name in drops if name in reference]
     if not both:
         return None

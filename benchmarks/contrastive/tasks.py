@@ -1,4 +1,4 @@
-"""What the two tables of the paper are made of, in the paper's words and in the project's."""
+"""Rows and columns of the two tables of the paper, in its words and in the project's."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class Task:
     transductive: bool
 
     def dataset(self, asked: str) -> str:
-        """The project's name; what is not known here may be any dataset of the project."""
+        """Return the project's name; an unknown one may be any dataset of the project."""
         return self.datasets.get(asked.lower(), asked)
 
     def target(self, model: str) -> str:
-        """`pkg.module:attr` of a model, which may be given so itself."""
+        """Return `pkg.module:attr` of a model, which may also be given in this form."""
         return model if ":" in model else f"{OURS}:{model}"
 
     def places(self, folder: Path) -> Places:
-        """Where the data are, and the protocol, which is that of the suites `contrastive`."""
+        """Return where the data are and the protocol, which is that of the suites `contrastive`."""
         if self.transductive:
             return Places(
                 folders=(folder,), split="given", training="transductive", features="rows"
@@ -54,7 +54,7 @@ class Task:
         return Places(folders=(folder,))
 
     def source(self, asked: str, folder: Path) -> Source:
-        """Of a dataset.
+        """Return the source of a dataset.
 
         Raises:
             UsageError: there is none of that name.
@@ -110,18 +110,18 @@ TASKS: Final = {task.name: task for task in (NODES, GRAPHS)}
 
 
 def paper_figures(task: Task) -> Mapping[str, Any]:
-    """Model -> row -> dataset -> [mean, deviation, relative drop], in percent, as printed."""
+    """Return model -> row -> dataset -> [mean, deviation, relative drop] in percent."""
     figures: Mapping[str, Any] = json.loads(PAPER.read_text(encoding="utf-8"))[task.name]
     return figures
 
 
 def title(task: Task, model: str) -> str:
-    """The paper's name of a factory; nothing where the paper does not have it."""
+    """Return the paper's name of a factory; empty if the paper does not have it."""
     return task.models.get(model.rpartition(":")[2], "")
 
 
 def printed(task: Task, model: str, row: str, dataset: str) -> list[float] | None:
-    """The paper's figures of a factory on a dataset of the project; None where it has none."""
+    """Return the paper's figures of a factory on a dataset of the project; None if it has none."""
     rows = paper_figures(task).get(title(task, model), {})
     found: list[float] | None = rows.get(row, {}).get(task.printed.get(dataset, ""))
     return found

@@ -1,1 +1,1 @@
-"""False alarms and missed losses of the gate, on models that were really trained."""
+"""False alarms and missed losses of the gate, on trained models."""

@@ -1,4 +1,4 @@
-"""How often the gate alarms without reason, and how often it misses a loss, on trained models.
+"""False alarms and missed losses of the gate, on trained models.
 
     python -m benchmarks.gate pool --data FOLDER/grb-format/planetoid-cora --out cora.npz
     python -m benchmarks.gate simulate cora.npz

@@ -36,12 +36,12 @@ from grb_check.victims.subject import as_subject
 
 
 def gcn_without_dropout(num_features: int, num_classes: int) -> nn.Module:
-    """The reference GCN, dropout switched off."""
+    """Return the reference GCN without dropout."""
     return _without_dropout(models.gcn(num_features, num_classes))
 
 
 def gcn_ln_without_dropout(num_features: int, num_classes: int) -> nn.Module:
-    """The same with layer normalisation."""
+    """Return the reference GCN with layer normalisation and without dropout."""
     return _without_dropout(models.gcn_ln(num_features, num_classes))
 
 
@@ -105,7 +105,7 @@ class _Attacked:
         self._width = max(int(t.threat.targets.numel()) for t in self._trials[0])
 
     def variant(self, name: str, seeds: int) -> dict[str, NDArray[np.int8]]:
-        """Whether each target is right: 0 or 1, and -1 where a case has fewer targets.
+        """Return whether each target is right: 0 or 1, and -1 if a case has fewer targets.
 
         `before/NAME` int8 [seeds, cases, targets], `after/NAME` [seeds, attacks, cases, targets].
         """

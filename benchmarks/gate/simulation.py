@@ -1,4 +1,4 @@
-"""How often the gate alarms without reason, and how often it sees what was planted.
+"""Rates of false alarms and of detected planted losses.
 
     python -m benchmarks.gate simulate cora.npz --repeats 3 5 10 15 20 --runs 2000
 
@@ -49,13 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Pool:
-    """Which targets each model has right: int8 [seeds, attacks, cases, targets], -1 is none."""
+    """Whether targets are right: int8 [seeds, attacks, cases, targets], -1 for none."""
 
     cases: tuple[str, ...]
     after: dict[str, Bits]
 
     def resampled(self, rng: np.random.Generator) -> Pool:
-        """As many models, drawn with replacement."""
+        """Return a pool of as many models, drawn with replacement."""
         drawn = {
             name: bits[rng.integers(len(bits), size=len(bits))] for name, bits in self.after.items()
         }
@@ -99,7 +99,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def read(path: Path) -> Pool:
-    """A file that `pool` wrote."""
+    """Return the pool in a file that `pool` wrote."""
     with np.load(path) as arrays:
         names = [name.removeprefix("after/") for name in arrays if name.startswith("after/")]
         return Pool(
@@ -108,13 +108,13 @@ def read(path: Path) -> Pool:
 
 
 def alarms(pool: Pool, plant: str, repeats: int, runs: int) -> int:
-    """In how many of these runs the gate fails."""
+    """Return in how many of these runs the gate fails."""
     rng = np.random.default_rng([repeats, *plant.encode()])
     return sum(_alarm(pool, plant, repeats, rng) for _ in range(runs))
 
 
 def mean_loss(pool: Pool, plant: str) -> float:
-    """Of attacked accuracy over cases, models and attacks, in points."""
+    """Return the mean loss of attacked accuracy over cases, models and attacks, in points."""
     before, after, lost = PLANTS[plant]
     return float(_accuracy(pool.after[before]) - _accuracy(pool.after[after]) + lost)
 
@@ -142,13 +142,13 @@ def _alarm(pool: Pool, plant: str, repeats: int, rng: np.random.Generator) -> bo
 
 
 def _attacks(known: int, repeats: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Attack seeds of the repeats: each as often as any other."""
+    """Return attack seeds for the repeats, each equally often."""
     rounds = [rng.permutation(known) for _ in range(-(-repeats // known))]
     return np.concatenate(rounds)[:repeats]
 
 
 def _worse(right: Bits, points: float, rng: np.random.Generator) -> Bits:
-    """With so many points of accuracy less: as many targets that were right are wrong, any."""
+    """Return predictions with that many points less: random right targets become wrong."""
     right = right.copy()
     for row in right:
         hit = np.flatnonzero(row == 1)
@@ -158,7 +158,7 @@ def _worse(right: Bits, points: float, rng: np.random.Generator) -> Bits:
 
 
 def _entry(right: Bits, name: str, seeds: NDArray[np.int64]) -> Entry:
-    """What the baseline file would hold: `right` is [repeats, targets]."""
+    """Return the entry of the baseline file; `right` is [repeats, targets]."""
     targets = int((right[0] >= 0).sum())
     bits = tuple(np.packbits(row[:targets] == 1).tobytes() for row in right)
     return Entry(
@@ -175,7 +175,7 @@ def _entry(right: Bits, name: str, seeds: NDArray[np.int64]) -> Entry:
 
 
 def _accuracy(after: Bits) -> float:
-    """In points, each case alike."""
+    """Return the accuracy in points, every case weighted equally."""
     known = (after >= 0).sum(axis=-1)
     return 100.0 * float(((after == 1).sum(axis=-1) / known).mean())
 

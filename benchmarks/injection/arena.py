@@ -1,4 +1,4 @@
-"""What the injection benchmarks share: data, the four models, one attack run and watched.
+"""Shared by the injection benchmarks: data, the four models, one attack run and observed.
 
 The models are a GCN that the attacker knows, and a second GCN, a GIN and a GCN with layer
 normalisation that it does not: hidden sizes 64, 64, 64, dropout 0.5, trained inductively.
@@ -38,7 +38,7 @@ LINKS: Final = 20
 
 
 def injection_attacks() -> list[str]:
-    """The names of all injection attacks there are, without modifiers."""
+    """Return the names of all injection attacks, without modifiers."""
     return [name for scenario, name in attack_names() if scenario == "injection"]
 
 
@@ -59,7 +59,7 @@ class PlainGin(nn.Module):
         )
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits float [num_nodes, num_classes]."""
+        """Return logits float [num_nodes, num_classes]."""
         for weight, convolution in zip(self.weights, self.convolutions, strict=True):
             x = torch.relu(convolution(weight(x), edge_index))
             x = F.dropout(x, 0.5, self.training)
@@ -77,7 +77,7 @@ class PlainGcnLn(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(size) for size in sizes[:-1])
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits float [num_nodes, num_classes]."""
+        """Return logits float [num_nodes, num_classes]."""
         x = self.convolutions[0](self.norms[0](x), edge_index)
         for norm, convolution in zip(self.norms[1:], self.convolutions[1:], strict=True):
             x = norm(F.dropout(torch.relu(x), 0.5, self.training))
@@ -119,7 +119,7 @@ def prepare(dataset: Dataset, epochs: int) -> Arena:
 def threat(
     dataset: Dataset, difficulty: str, *, nodes: int | None = None, links: int = LINKS
 ) -> Threat:
-    """60 nodes at full and 20 at the other difficulties, 20 edges each, the dataset's range."""
+    """Return the threat: 60 nodes at full, 20 elsewhere, 20 edges each, the dataset's range."""
     usual = 60 if difficulty == "full" else 20
     return Threat(
         scenario="injection",
@@ -131,7 +131,7 @@ def threat(
 
 
 def attackers_model(arena: Arena, attack: Attack) -> Victim | Ensemble:
-    """What a black-box attack is given: the surrogate GCN, or the ensemble that it asks for.
+    """Return the model of a black-box attack: the surrogate GCN, or the ensemble that it names.
 
     The members beside the surrogate are trained by the package, with seeds of their own: none of
     them is one of the victims.
@@ -153,7 +153,7 @@ def _member(arena: Arena, kind: str) -> Victim:
 
 @dataclass(frozen=True)
 class Round:
-    """When a map from features to logits was made, and when it was used, in seconds."""
+    """Times at which a map from features to logits was made and used, in seconds."""
 
     begin: float
     end: float
@@ -161,13 +161,13 @@ class Round:
 
     @property
     def span(self) -> float:
-        """Seconds from the first use to the last one."""
+        """Return the seconds from the first use to the last."""
         return self.calls[-1][1] - self.calls[0][0] if self.calls else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """A victim that notes when an attack uses it; all else is the victim's own."""
+    """A victim that records when an attack uses it; everything else is the victim's own."""
 
     victim: Victim
     rounds: list[Round] = field(default_factory=list)
@@ -242,38 +242,38 @@ def run_attack(
 
 
 def with_settings(attack: Attack, **settings: object) -> Attack:
-    """The attack with those of the settings that it has; RND has no iterations."""
+    """Return the attack with those of the settings that it has; RND has no iterations."""
     names = {each.name for each in fields(cast(Any, attack))}
     own = {key: value for key, value in settings.items() if key in names}
     return cast(Attack, replace(cast(Any, attack), **own))
 
 
 def accuracies(arena: Arena, graph: Data, targets: Tensor) -> dict[str, float]:
-    """Percent of the targets that each model, and the surrogate behind `pruned`, gets right."""
+    """Return the accuracy in percent of each model, and of the surrogate behind `pruned`."""
     found = {name: accuracy(model, graph, targets) for name, model in arena.models.items()}
     defended = pruned(graph, _similarities(arena.dataset.graph).quantile(PRUNED_SHARE))
     return found | {PRUNED: accuracy(arena.models[SURROGATE], defended, targets)}
 
 
 def pruned(graph: Data, least: Tensor) -> Data:
-    """The graph without the edges between nodes of a cosine similarity below `least`."""
+    """Return the graph without edges between nodes of cosine similarity below `least`."""
     kept = graph.edge_index[:, _similarities(graph) >= least]
     return Data(x=graph.x, edge_index=kept, y=graph.y)
 
 
 def _similarities(graph: Data) -> Tensor:
-    """Cosine similarity float [e] of the features at both ends of each edge."""
+    """Return the cosine similarity float [e] of the features at both ends of each edge."""
     x = torch.nn.functional.normalize(graph.x, dim=1)
     return (x[graph.edge_index[0]] * x[graph.edge_index[1]]).sum(1)
 
 
 def attacked(arena: Arena, perturbation: Perturbation) -> Data:
-    """The attacked graph with the true labels."""
+    """Return the attacked graph with the true labels."""
     return apply(arena.dataset.graph, perturbation)
 
 
 def spent(perturbation: Perturbation, limits: Threat, num_nodes: int) -> Row:
-    """Edge ends at injected nodes, how many there may be, and features outside the range in %."""
+    """Return edge ends at injected nodes, their budget, and features outside the range in %."""
     links, x = perturbation.injected_edges, perturbation.injected_x
     low, high = torch.tensor(limits.feature_range, dtype=torch.float32)
     outside = ((x < low) | (x > high)).float().mean() if x.numel() else torch.zeros(())

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each attack, axis, point and seed."""
+    """Yield a row for each attack, axis, point and seed."""
     check_plots()
     names = options.attacks or injection_attacks()
     attacks = {name: load_attack("injection", name) for name in names}
@@ -75,7 +75,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Means over the seeds."""
+    """Return means over the seeds."""
     keys, figures = ("data", "attack", "axis", "at"), ("surrogate", "transfer", "steps", "seconds")
     lines = [
         dict(zip(keys, key, strict=True))

@@ -52,7 +52,7 @@ _CLASSES: Final = {"fgsm": "FGSM", "pgd": "PGD", "speit": "SPEIT", "tdgia": "TDG
 
 
 def missing() -> Row | None:
-    """How to install the peer where it is not."""
+    """Return how to install the peer if it is missing."""
     try:
         found = version("grb")
     except PackageNotFoundError:
@@ -96,7 +96,7 @@ class OnAdjacency(nn.Module):
         self.layers.load_state_dict(gcn.layers.state_dict())
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        """Logits float [num_nodes, num_classes]."""
+        """Return logits float [num_nodes, num_classes]."""
         for number, layer in enumerate(_linear(self)):
             if number > 0:
                 x = torch.relu(x)

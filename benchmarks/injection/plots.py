@@ -20,7 +20,7 @@ class Panel:
 
 
 def check_plots() -> None:
-    """Raise before long work where plots cannot be drawn.
+    """Raise before long work if plots cannot be drawn.
 
     Raises:
         SystemExit: matplotlib is not installed.

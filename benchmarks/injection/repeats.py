@@ -1,4 +1,4 @@
-"""Whether several repeats in one pass of the surrogate are faster than one after another."""
+"""Several repeats in one pass of the surrogate, compared with one after another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """For each number of repeats: milliseconds of a step for one repeat, alone and together."""
+    """Yield milliseconds of a step for each number of repeats, alone and together."""
     dataset = load_dataset(options.data, options.folder)
     module = raw_gcn(dataset.num_features, dataset.num_classes).eval().requires_grad_(False)
     assert isinstance(module, GCN)
@@ -53,7 +53,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _measured(dataset: Dataset, module: GCN, difficulty: str, repeats: int, rounds: int) -> Row:
-    """Medians of rounds in turn."""
+    """Return medians of alternating rounds."""
     alone, together = (_passes(dataset, module, difficulty, count) for count in (1, repeats))
     times = [(_step_ms(*alone), _step_ms(*together) / repeats) for _ in range(rounds)]
     one, many = (statistics.median(each) for each in zip(*times, strict=True))
@@ -69,7 +69,7 @@ def _measured(dataset: Dataset, module: GCN, difficulty: str, repeats: int, roun
 def _passes(
     dataset: Dataset, module: GCN, difficulty: str, repeats: int
 ) -> tuple[RowWise, Tensor, Tensor]:
-    """Logits of the targets of disjoint copies of the graph, each with links of its own."""
+    """Return logits of the targets of disjoint copies of the graph, each with its own links."""
     graph, limits = dataset.graph, threat(dataset, difficulty)
     size, new = dataset.num_nodes, limits.injected_nodes
     edges, targets = [], []

@@ -82,7 +82,7 @@ CUSTOM: Final = Size(nodes=200, links=100)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one process measures."""
+    """Work of one process."""
 
     folder: Path
     size: Size
@@ -109,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each graph and attack, each measured in a process of its own."""
+    """Yield a row for each graph and attack, each measured in a process of its own."""
     names = options.attacks or injection_attacks()
     for name in names:
         _check(name)
@@ -128,7 +128,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Nothing is summed up: one line a row."""
+    """Return one line for each row."""
     return markdown(rows, COLUMNS)
 
 
@@ -136,7 +136,7 @@ def _check(name: str) -> None:
     kinds = kinds_for(load_attack("injection", name))
     if len(kinds) > 1:
         msg = (
-            f"--attacks {name}: scale trains a GCN alone, and this attack wants {', '.join(kinds)}"
+            f"--attacks {name}: scale trains a GCN alone, and this attack needs {', '.join(kinds)}"
         )
         raise SystemExit(f"{msg}; leave the ensemble out")
 
@@ -209,7 +209,7 @@ def train(job: Job) -> Row:
 
 
 def measure(job: Job) -> Row:
-    """One of the package's attacks, for a fixed number of steps, after a short warm-up.
+    """Measure one of the package's attacks, for a fixed number of steps, after a short warm-up.
 
     `structure_ms` is all that is neither the engine's preparation nor a step of the search: the
     links and the attacked graph, of which making the latter once takes `apply_ms`.
@@ -246,7 +246,7 @@ def measure(job: Job) -> Row:
 
 
 def measure_peer(job: Job) -> Row:
-    """The peer's attack of the same name on the same weights."""
+    """Measure the peer's attack of the same name on the same weights."""
     dataset, victim, _ = _load(replace(job, device="cpu"))
     limits = threat(dataset, "full", nodes=job.size.nodes, links=job.size.links)
     before, attack = _peak(), partial(run_peer, job.attack, victim, dataset.graph, limits, seed=0)
@@ -269,7 +269,7 @@ def measure_peer(job: Job) -> Row:
 
 
 def _load(job: Job) -> tuple[Dataset, Victim, Tensor]:
-    """The graph, the surrogate and its classes on the clean graph, all on the job's device."""
+    """Return the graph, the surrogate and its classes on the clean graph, on the job's device."""
     torch.set_num_threads(job.threads)
     dataset = load_dataset(str(job.folder), [])
     dataset = replace(dataset, graph=dataset.graph.to(job.device))
@@ -295,7 +295,7 @@ def _sizes(dataset: Dataset, size: Size) -> Row:
 
 
 def _peak() -> int:
-    """Most resident MiB of this process so far."""
+    """Return the peak resident MiB of this process."""
     return round(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MIB)
 
 
@@ -306,7 +306,7 @@ def _accelerator(device: str) -> Row:
 
 
 def _draw(rows: Sequence[Row], folder: Path) -> None:
-    """Time for each step and peak memory against edges, one line an attack."""
+    """Draw time for each step and peak memory against edges, one line for each attack."""
     attacks = [row for row in rows if "ms_per_step" in row]
     lines = {
         f"{attack} ({side})": sorted(group, key=lambda row: int(row["num_edges"]))

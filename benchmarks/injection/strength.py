@@ -1,4 +1,4 @@
-"""How strong the injection attacks are: attacked accuracy of surrogate and transfer models."""
+"""Strength of the injection attacks: attacked accuracy of surrogate and transfer models."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each dataset, difficulty, attack, seed and, white-box, victim."""
+    """Yield a row for each dataset, difficulty, attack, seed and, if white-box, victim."""
     names = options.attacks or injection_attacks()
     for name in names:
         load_attack("injection", name)  # a misspelt name is told before the training
@@ -62,7 +62,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Means over the seeds."""
+    """Return means over the seeds."""
     lines = []
     for key, group in grouped(rows, KEYS).items():
         line = dict(zip(KEYS, key, strict=True))
@@ -86,7 +86,7 @@ def _clean(arena: Arena, difficulty: str) -> Row:
 
 
 def _black_box(arena: Arena, difficulty: str, name: str, seeds: int) -> Iterator[Row]:
-    """The attack sees the surrogates and their predictions; its result meets all four models."""
+    """Measure attacks that see the surrogates and their predictions, on all four models."""
     dataset, limits = arena.dataset, threat(arena.dataset, difficulty)
     attack = load_attack("injection", name)
     model = attackers_model(arena, attack)
@@ -109,11 +109,11 @@ def _black_box(arena: Arena, difficulty: str, name: str, seeds: int) -> Iterator
 
 
 def _white_box(arena: Arena, difficulty: str, name: str, seeds: int) -> Iterator[Row]:
-    """The attack sees each of the four models, and the true labels."""
+    """Measure attacks that see each of the four models and the true labels."""
     dataset, limits = arena.dataset, threat(arena.dataset, difficulty)
     attack = load_attack("injection", name)
     if attack.name == "rnd" or len(kinds_for(attack)) > 1:
-        return  # neither uses the victim, so there is no white-box form of them
+        return  # neither uses the victim, so that they have no white-box form
     for victim, model in arena.models.items():
         for seed in range(seeds):
             run = run_attack(attack, dataset.graph, limits, model, seed)

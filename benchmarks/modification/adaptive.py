@@ -1,4 +1,4 @@
-"""How strong and fast the white-box attacks are on Planetoid's graphs, beside PyG's."""
+"""Strength and speed of the white-box attacks on Planetoid's graphs, beside PyG's."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each dataset, victim, seed and attack; one thread for both sides."""
+    """Yield a row for each dataset, victim, seed and attack; one thread for both sides."""
     check_names(options.attacks)
     for name in options.datasets:
         yield from of_dataset(public_planetoid(options.data / "planetoid", name), options)
 
 
 def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
-    """The attacks in turn on each model that is trained."""
+    """Yield a row for each attack on each trained model."""
     limits = limits_of(dataset)
     with threads_for(dataset.num_nodes):
         for kind in options.victim:
@@ -88,7 +88,7 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Means over the seeds, and the relative drop of each of them."""
+    """Return means over the seeds, and the relative drop of each."""
     return markdown([_line(key, group) for key, group in grouped(rows, KEYS).items()], COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""What the modification benchmarks share: data, training, one attack run, watched and counted."""
+"""Shared by the modification benchmarks: data, training, one attack run and observed."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def small_gcn(num_features: int, num_classes: int) -> nn.Module:
-    """The package's GCN with one hidden layer of 16 and dropout 0.5."""
+    """Return the package's GCN with one hidden layer of 16 and dropout 0.5."""
     return GCN(num_features, num_classes, (HIDDEN,), dropout=0.5)
 
 
 def public_planetoid(folder: Path, name: str) -> Dataset:
-    """Planetoid's graph with its public split and its features as they are.
+    """Return Planetoid's graph with its public split and unchanged features.
 
     Args:
         folder: has `NAME/raw/ind.*`; PyG, which writes beside what it reads, is given a copy.
@@ -64,7 +64,7 @@ def public_planetoid(folder: Path, name: str) -> Dataset:
 
 
 def raw_dataset(name: str, graph: Data, train: Tensor, val: Tensor, test: Tensor) -> Dataset:
-    """A dataset of one difficulty, `full`, with features as they are; masks bool [num_nodes]."""
+    """Return a dataset of one difficulty with unchanged features; masks bool [num_nodes]."""
     return Dataset(
         name=name,
         graph=Data(x=graph.x, edge_index=graph.edge_index, y=graph.y),
@@ -78,12 +78,12 @@ def raw_dataset(name: str, graph: Data, train: Tensor, val: Tensor, test: Tensor
 
 
 def limits_of(dataset: Dataset) -> Threat:
-    """5 % of the edges, all test nodes."""
+    """Return the threat: 5 % of the edges, all test nodes."""
     return threat_for(dataset, "full", "modification")
 
 
 def fitted(make: Make, dataset: Dataset, *, name: str, seed: int, epochs: int) -> Victim:
-    """A model trained on the whole graph, in the state of its lowest validation loss.
+    """Return a model trained on the whole graph, in the state of its lowest validation loss.
 
     Adam with learning rate 0.01, no weight decay; it ends after `PATIENCE` epochs without a lower
     loss, or after `epochs`.
@@ -117,12 +117,12 @@ def fitted(make: Make, dataset: Dataset, *, name: str, seed: int, epochs: int) -
 
 
 def save_weights(victim: Victim, path: Path) -> None:
-    """As an npz file, for `load_weights` in another process."""
+    """Write an npz file for `load_weights` in another process."""
     np.savez(path, **{key: value.numpy() for key, value in victim.module.state_dict().items()})
 
 
 def load_weights(make: Make, dataset: Dataset, path: Path, *, name: str) -> Victim:
-    """The model that `save_weights` was given."""
+    """Return the model that `save_weights` was given."""
     adapter = untrained(make, dataset, name=name, seed=0)
     with np.load(path) as arrays:
         state = {key: torch.from_numpy(arrays[key]) for key in arrays}
@@ -133,7 +133,7 @@ def load_weights(make: Make, dataset: Dataset, path: Path, *, name: str) -> Vict
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """A victim that counts the gradients for edges that are taken; all else is the victim's own."""
+    """A victim that counts gradients in edge weights; everything else is the victim's own."""
 
     victim: Victim
     gradients: list[str] = field(default_factory=list)
@@ -199,7 +199,7 @@ def run_attack(attack: Attack, known: Data, limits: Threat, victim: Victim, seed
 
 
 def result(run: Run, dataset: Dataset, limits: Threat, victim: Victim) -> Row:
-    """What the victim gets right before and after, what was spent, and how long it took."""
+    """Return clean and attacked accuracy, the budget spent and the duration."""
     clean = accuracy(victim, dataset.graph, limits.targets)
     left = accuracy(victim, apply(dataset.graph, run.perturbation), limits.targets)
     return {
@@ -216,7 +216,7 @@ def result(run: Run, dataset: Dataset, limits: Threat, victim: Victim) -> Row:
 
 
 def spent(perturbation: Perturbation, limits: Threat) -> Row:
-    """Edges added and removed, how many there may be, and nodes with other features."""
+    """Return edges added and removed, their budget, and nodes with changed features."""
     added, removed = perturbation.added_edges.shape[1], perturbation.removed_edges.shape[1]
     return {
         "used": added + removed,

@@ -1,4 +1,4 @@
-"""How strong GRB's seven black-box attacks are on a folder in GRB's format, beside GRB's code."""
+"""Strength of GRB's seven black-box attacks on a folder in GRB's format, beside GRB's code."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each seed and attack."""
+    """Yield a row for each seed and attack."""
     check_names(options.attacks)
     dataset = load_dataset(options.data, options.folder)
     with threads_for(dataset.num_nodes):
@@ -77,7 +77,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Means over the seeds, and what GRB's code was measured to leave."""
+    """Return means over the seeds, and the measured results of GRB's code."""
     lines = []
     for key, group in grouped(rows, KEYS).items():
         line = dict(zip(KEYS, key, strict=True))
@@ -88,7 +88,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _of_seed(dataset: Dataset, names: Sequence[str], seed: int) -> Iterator[Row]:
-    """The attacks see the first GCN and its predictions; what they made meets the second, too."""
+    """Yield results of attacks that see the first GCN and its predictions, on both GCNs."""
     known_model, second = (_gcn(dataset, role, seed) for role in ("surrogate", "second"))
     known = black_box_view(dataset, predicted(dataset.graph, known_model))
     limits = limits_of(dataset)

@@ -49,14 +49,14 @@ PEERS: Final[Mapping[str, PeerAttack]] = MappingProxyType(
 
 
 class LogProbabilities(nn.Module):
-    """A module, its logits made log-probabilities."""
+    """A module that returns log-probabilities instead of logits."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Log-probabilities float [num_nodes, num_classes]."""
+        """Return log-probabilities float [num_nodes, num_classes]."""
         logits: Tensor = self.module(x, edge_index, edge_weight)
         return logits.log_softmax(dim=1)
 
@@ -96,7 +96,7 @@ def run_peer(
 
 
 def difference(graph: Data, edge_index: Tensor) -> Perturbation:
-    """What leads from a graph to these edges int64 [2, .], each in both directions."""
+    """Return the perturbation from a graph to these edges int64 [2, .], each in both directions."""
     before, after = _codes(graph.edge_index, graph.num_nodes), _codes(edge_index, graph.num_nodes)
     return Perturbation(
         added_edges=_pairs(after[~torch.isin(after, before)], graph.num_nodes),
@@ -116,7 +116,7 @@ def _attack(peer: PeerAttack, module: nn.Module, epochs: int, block: int) -> Any
 
 
 def _codes(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """Distinct codes int64 [e] of the undirected edges."""
+    """Return distinct codes int64 [e] of the undirected edges."""
     return (edge_index.amin(0) * num_nodes + edge_index.amax(0)).unique()
 
 

@@ -62,7 +62,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one process measures; `epochs` are the training's or the peer's."""
+    """Work of one process; `epochs` are the training's or the peer's."""
 
     file: Path
     weights: Path
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for the training and one for each attack, each from a process of its own."""
+    """Yield a row for the training and one for each attack, each from a process of its own."""
     check_names(options.attacks)
     with tempfile.TemporaryDirectory() as temporary:
         settings: dict[str, Any] = {
@@ -104,12 +104,12 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Nothing is summed up: one line a row."""
+    """Return one line for each row."""
     return markdown(rows, COLUMNS)
 
 
 def raw_graph(file: Path) -> Dataset:
-    """A graph of the gnn-benchmark collection, its features as they are.
+    """Return a graph of the gnn-benchmark collection with unchanged features.
 
     20 nodes of each class are for training and 30 for validation, drawn from seed 0; all others are
     targets.
@@ -143,7 +143,7 @@ def train(job: Job) -> Row:
 
 
 def measure(job: Job) -> Row:
-    """One of the package's attacks, with all its steps."""
+    """Measure one of the package's attacks, with all its steps."""
     dataset, victim, loaded = _load(job)
     limits = limits_of(dataset)
     attack = load_attack("modification", job.attack)
@@ -152,7 +152,7 @@ def measure(job: Job) -> Row:
 
 
 def measure_peer(job: Job) -> Row:
-    """One of PyG's attacks."""
+    """Measure one of PyG's attacks."""
     dataset, victim, loaded = _load(job)
     limits = limits_of(dataset)
     settings = {"epochs": job.epochs, "block": job.block, "seed": 0}
@@ -161,14 +161,14 @@ def measure_peer(job: Job) -> Row:
 
 
 def _load(job: Job) -> tuple[Dataset, Victim, int | None]:
-    """The graph, the GCN and the peak of memory until here."""
+    """Return the graph, the GCN and the peak of memory so far."""
     torch.set_num_threads(job.threads)
     dataset = raw_graph(job.file)
     return dataset, load_weights(small_gcn, dataset, job.weights, name="GCN"), peak_mib()
 
 
 def _row(dataset: Dataset, loaded: int | None, run: Run, found: Row) -> Row:
-    """`peak_mib` is the attack's, with the graph; loading alone took `loaded_mib`."""
+    """Return a row; `peak_mib` includes the graph, `loaded_mib` is that of loading alone."""
     return {
         "num_nodes": dataset.num_nodes,
         "num_edges": dataset.num_edges,
@@ -184,7 +184,7 @@ def _csr(arrays: Any, part: str) -> sp.csr_matrix:
 
 
 def _drawn(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Masks bool [num_nodes] of the nodes for training and for validation."""
+    """Return masks bool [num_nodes] of the nodes for training and for validation."""
     generator = torch.Generator().manual_seed(0)
     train = torch.zeros(labels.numel(), dtype=torch.bool)
     val = train.clone()

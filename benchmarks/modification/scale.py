@@ -49,7 +49,7 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one process measures."""
+    """Work of one process."""
 
     folder: Path
     weights: Path
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for the surrogate and one for each attack, each from a process of its own."""
+    """Yield a row for the surrogate and one for each attack, each from a process of its own."""
     check_names(options.attacks)
     with tempfile.TemporaryDirectory() as temporary:
         home = options.home or Path(temporary)
@@ -92,7 +92,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Nothing is summed up: one line a row."""
+    """Return one line for each row."""
     return markdown(rows, COLUMNS)
 
 
@@ -114,7 +114,7 @@ def train(job: Job) -> Row:
 
 
 def measure(job: Job) -> Row:
-    """One attack; `peak_mib` is the attack's, with all that was loaded before it."""
+    """Measure one attack; `peak_mib` includes all that was loaded before it."""
     torch.set_num_threads(job.threads)
     dataset = load_dataset(str(job.folder), [])
     victim = load_weights(raw_gcn, dataset, job.weights, name="surrogate")

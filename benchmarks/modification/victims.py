@@ -1,4 +1,4 @@
-"""How strong the white-box attacks are on models of PyG's layers, as users have them."""
+"""Strength of the white-box attacks on models of PyG's layers, as users have them."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class PlainAppnp(nn.Module):
         self.propagate = APPNP(K=10, alpha=0.1)
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits float [num_nodes, num_classes]."""
+        """Return logits float [num_nodes, num_classes]."""
         x = F.dropout(F.relu(self.first(x)), 0.5, self.training)
         logits: Tensor = self.propagate(self.second(x), edge_index)
         return logits
 
 
 def _of_library(kind: type[models.basic_gnn.BasicGNN]) -> Callable[[int, int, int], nn.Module]:
-    """Two layers, dropout 0.5, no normalisation."""
+    """Return a model of two layers with dropout 0.5 and no normalisation."""
 
     def make(num_features: int, num_classes: int, hidden: int) -> nn.Module:
         return kind(num_features, hidden, num_layers=2, out_channels=num_classes, dropout=0.5)
@@ -88,14 +88,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each dataset, victim, seed and attack."""
+    """Yield a row for each dataset, victim, seed and attack."""
     check_names(options.attacks)
     for name in options.datasets:
         yield from of_dataset(public_planetoid(options.data / "planetoid", name), options)
 
 
 def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
-    """The attacks in turn on each model that is trained."""
+    """Yield a row for each attack on each trained model."""
     limits = limits_of(dataset)
     with threads_for(dataset.num_nodes):
         for kind in options.victims:
@@ -107,7 +107,7 @@ def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Means over the seeds."""
+    """Return means over the seeds."""
     lines = []
     for key, group in grouped(rows, KEYS).items():
         line = dict(zip(KEYS, key, strict=True)) | {"error": group[0].get("error")}

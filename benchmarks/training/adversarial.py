@@ -3,7 +3,7 @@
 For each seed a model is trained plainly and adversarially, in turn, by the harness itself. Both are
 then evaluated on the same black-box perturbations of the full budget, made with the surrogate GCN.
 The table has seconds and their ratio, in wall and in processor time, and the attacked accuracy
-in %; `weighted` is over all attacks and the clean graph. Means over the seeds.
+in %; `weighted` is over all attacks and the clean graph. Return means over the seeds.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _graphs(dataset: Dataset, store: Store, seed: int) -> dict[str, Data]:
-    """The clean graph and the attacked ones of a repeat."""
+    """Return the clean graph and the attacked ones of a repeat."""
     own = OwnModels(dataset, dataset.fingerprint(), store, CPU)
     threat = threat_for(dataset, "full", "injection")
     graphs = {"clean": dataset.graph}
@@ -81,7 +81,7 @@ def _graphs(dataset: Dataset, store: Store, seed: int) -> dict[str, Data]:
 def _compared(
     dataset: Dataset, graphs: Sequence[dict[str, Data]], models: Sequence[str]
 ) -> Iterator[Row]:
-    """A row for each model, the first being the one to which times are compared."""
+    """Yield a row for each model; times are compared with the first one's."""
     left: dict[str, list[dict[str, float]]] = {model: [] for model in models}
     wall: dict[str, list[float]] = {model: [] for model in models}
     processor: dict[str, list[float]] = {model: [] for model in models}
@@ -114,7 +114,7 @@ def _trained(dataset: Dataset, model: str, seed: int) -> Victim:
 
 
 def _left(dataset: Dataset, victim: Victim, graphs: dict[str, Data], seed: int) -> dict[str, float]:
-    """Accuracy on the test nodes of each graph, and the weighted one."""
+    """Return the accuracy on the test nodes of each graph, and the weighted accuracy."""
     targets = dataset.test["full"]
     truth = dataset.graph.y[targets]
     left = {

@@ -65,7 +65,7 @@ class Recipe:
 
 
 def _remembering(model: SGCN) -> SGCN:
-    """Its only convolution propagates the features once, which never change here."""
+    """Cache the propagated features in the only convolution; they never change here."""
     cast(SGConv, model.convolutions[0]).cached = True
     return model
 
@@ -143,7 +143,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """One row for each dataset, model and seed."""
+    """Yield a row for each dataset, model and seed."""
     for name in options.datasets:
         dataset = public_planetoid(options.data / "planetoid", name)
         with threads_for(dataset.num_nodes):
@@ -162,7 +162,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Mean and deviation over the seeds beside the published figure, which is for Cora."""
+    """Return mean and deviation over the seeds beside the published figure, which is for Cora."""
     lines = []
     for (data, model), group in grouped(rows, ("data", "model")).items():
         figures = [row["clean"] for row in group]
@@ -182,7 +182,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def accuracy_of(recipe: Recipe, dataset: Dataset, seed: int) -> float:
-    """Fraction of the test nodes that are right after training."""
+    """Return the test accuracy after training."""
     x, edge_index, y = dataset.graph.x, dataset.graph.edge_index, dataset.graph.y
     x = x / x.sum(dim=1, keepdim=True).clamp(min=1.0)
     with isolated_randomness(seed):
@@ -217,13 +217,13 @@ def accuracy_of(recipe: Recipe, dataset: Dataset, seed: int) -> float:
 
 
 def _validated(logits: Tensor, truth: Tensor) -> tuple[float, float]:
-    """Accuracy, and the negative loss."""
+    """Return the accuracy and the negative loss."""
     right = logits.argmax(dim=1) == truth
     return float(right.float().mean()), -float(F.cross_entropy(logits, truth))
 
 
 def _dropout(x: Tensor, probability: float) -> Callable[[], Tensor]:
-    """Features with dropout, which is drawn for the entries other than 0."""
+    """Return a function that applies dropout to the features that are not 0."""
     if probability == 0:
         return lambda: x
     places = x.nonzero(as_tuple=True)
@@ -234,7 +234,7 @@ def _dropout(x: Tensor, probability: float) -> Callable[[], Tensor]:
 def _on_topology(
     model: nn.Module, edge_index: Tensor, num_nodes: int
 ) -> Callable[[Tensor], Tensor]:
-    """The model with its graph prepared once, where it can do that."""
+    """Return the model with its graph prepared once, if it supports that."""
     prepare = getattr(model, "on_topology", None)
     if prepare is None:
         return lambda x: model(x, edge_index)
@@ -243,7 +243,7 @@ def _on_topology(
 
 
 def _groups(model: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
-    """The parameters, with the decay that each has."""
+    """Return groups of parameters with their weight decay."""
     every = list(model.parameters())
     first = every
     if recipe.first_only:
