@@ -161,7 +161,10 @@ def test_a_part_without_a_run_is_a_usage_error(shared: pytest.Pytester) -> None:
         (("--grb-shard=3/2",), "*'3/2' is not a shard*"),
         (("--grb-durations=run.json",), "*needs --grb-shard*"),
         (("--grb-shard=1/2", "--grb-durations=none.json"), "*none.json*"),
-        (("--grb-shard=1/2", "--grb-baseline=none.json"), "*cannot be written by shard 1/2 of a run*merge*"),
+        (
+            ("--grb-shard=1/2", "--grb-baseline=none.json"),
+            "*cannot be written by shard 1/2 of a run*merge*",
+        ),
     ):
         result = shared.runpytest(*RUN, *args)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
