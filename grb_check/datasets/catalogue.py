@@ -190,9 +190,11 @@ def _is_path(text: str) -> bool:
 def _not_found(wanted: Wanted, places: Places, looked: list[Source]) -> str:
     spec = wanted.asked
     if wanted.path is not None:
-        for source in looked:
-            lacks = ", ".join(source.missing())
-            return f"dataset {spec!r}: {source.path} lacks {lacks}; give {source.format.usage}"
+        if looked:
+            nearest = min(looked, key=_share_missing)
+            lacks = ", ".join(nearest.missing())
+            usages = " or ".join(dict.fromkeys(each.format.usage for each in looked))
+            return f"dataset {spec!r}: {nearest.path} lacks {lacks}; give {usages}"
         return (
             f"dataset {spec!r}: there is no directory {wanted.text!r}, and no "
             f"{', '.join(_SUFFIXES)} file of that name; give the path of one"
@@ -212,6 +214,11 @@ def _not_found(wanted: Wanted, places: Places, looked: list[Source]) -> str:
         f"dataset {spec!r}: no such name{inside}{hint}; known are {', '.join(known)}; or give "
         f"{others}"
     )
+
+
+def _share_missing(source: Source) -> float:
+    """Share of its files that are not here; of several formats the user meant the smallest."""
+    return len(source.missing()) / max(1, len(source.format.files(source)))
 
 
 def _incomplete(source: Source) -> str:

@@ -97,7 +97,8 @@ class Source:
         """Its key in the lock file.
 
         GRB's and OGB's graphs are recorded under their names: wherever a user gets grb-cora from,
-        it has to be the one that was used first. Everything else is recorded under its path.
+        it has to be the one that was used first. Rebuilt ones have names of their own; everything
+        else is recorded under its path or spec.
         """
         return self.key or self.origin
 
@@ -135,7 +136,7 @@ class Format:
         usage: how users name a dataset of this format, for messages; empty if they cannot.
         files: the files that a source is read from, by their names in the lock file, which records
             their digests. May load torch if `find` marks its sources as pending.
-        describe: a phrase for the list of datasets: where the source is or would come from.
+        describe: a phrase for the list of known datasets: where the source is or would come from.
         prepared: a context that downloads or unpacks, and yields the source with its files on disk.
         names: known datasets that need no path.
         suffixes: of single files, in lower case and with the dot.

@@ -64,7 +64,7 @@ OPTIONS: Final = _options(
         "linelist",
         True,
         "dataset to run on: a known name (python -m grb_check datasets), a directory or zip in"
-        " GRB's four-file format, an npz file, a class of PyG, or a function of yours; "
+        " GRB's four-file format, an npz or pt file, a class of PyG, or a function of yours; "
         "NAME=... names it",
     ),
     (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from grb_check.datasets import Places, Source, anchored, find, known_names, load
-from grb_check.datasets.catalogue import find_original
+from grb_check.datasets.catalogue import _not_found, find_original
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
 from grb_check.datasets.formats.ogb import FILES, OGB, SPLIT_FILES
@@ -18,7 +18,7 @@ from grb_check.datasets.formats.planetoid import PLANETOID
 from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
-from grb_check.datasets.source import Format
+from grb_check.datasets.source import Format, Wanted
 from grb_check.errors import DataError, UsageError
 
 GRB = ("adj.npz", "features.npz", "labels.npz", "index.npz")
@@ -35,7 +35,7 @@ def touch(folder: Path, names: tuple[str, ...] = GRB) -> Path:
 
 
 def test_import_is_cheap() -> None:
-    """Importing the room and finding the bundled dataset load neither torch nor numpy."""
+    """Importing the package and finding the bundled dataset load neither torch nor numpy."""
     code = (
         "import sys; from grb_check.datasets import find; find('synthetic-cora'); "
         "sys.exit(bool({'torch', 'numpy', 'scipy'} & set(sys.modules)))"
@@ -297,6 +297,22 @@ def test_incomplete_folder_says_what_it_lacks(tmp_path: Path) -> None:
     folder = touch(tmp_path / "half", GRB[:2])
     with pytest.raises(UsageError, match=r"lacks labels\.npz, index\.npz"):
         find(str(folder))
+
+
+def test_incomplete_folder_is_taken_for_the_format_of_which_it_has_most(tmp_path: Path) -> None:
+    """The message lists what that format lacks, and names every format of directories."""
+    tables = Format(
+        find=lambda wanted, places: (),
+        read=lambda source: load(source),
+        usage="a directory of tables",
+        files=lambda source: {name: source.path / name for name in ("edges.csv", "nodes.csv")},
+    )
+    folder = touch(tmp_path / "half", ("edges.csv",))
+    looked = [Source("half", each, folder) for each in (GRB_FILES, tables)]
+    wanted = Wanted(asked=str(folder), name="", text=str(folder), path=folder)
+    message = _not_found(wanted, Places(), looked)
+    assert "lacks nodes.csv" in message
+    assert message.endswith(f"give {GRB_FILES.usage} or a directory of tables")
 
 
 def test_files_that_vanish_before_loading_are_a_data_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
 """Download datasets: sources, transfer, archives.
 
-May import `files` and `errors`. Only formats and `datasets.loading` may import it.
+May import `files` and `errors`.
 """

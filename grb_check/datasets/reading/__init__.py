@@ -1,4 +1,4 @@
-"""Readers that formats share, which load numpy and torch: arrays, edges, tables, PyG's graphs.
+"""Readers behind the formats, which load numpy and torch: arrays, edges, tables, PyG's graphs.
 
-May import `datasets` modules that know no format, and `files`.
+May import `datasets` modules that know no format, `files` and `errors`.
 """

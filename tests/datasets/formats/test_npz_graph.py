@@ -52,7 +52,7 @@ def test_counts_and_origin(tmp_path: Path) -> None:
     """30 nodes, 30 edges, 5 features, 3 classes, no notice, and the file in the origin."""
     path = write(tmp_path)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DataNotice)
         dataset = load_npz_graph("ring", path)
     counts = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
     assert counts == (30, 30, 5, 3)

@@ -48,7 +48,7 @@ def test_citations_become_edges_without_a_notice(tmp_path: Path) -> None:
     """31 citations, one mutual, are 30 edges; that they had a direction is not news."""
     folder = write(tmp_path)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DataNotice)
         dataset = load_arxiv(folder)
     counts = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
     assert counts == (30, 30, 4, 3)

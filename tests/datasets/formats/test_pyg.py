@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch_geometric.datasets import Amazon, WikiCS
 
-from grb_check.datasets import Places, find
+from grb_check.datasets import DataNotice, Places, find
 from grb_check.datasets.formats.pyg import PYG, PygSpec, check_spec
 from grb_check.errors import DataError, UsageError
 
@@ -96,7 +96,7 @@ def test_raw_files_are_found_and_left_alone(
     write_photo(user / inside / "raw")
     before = snapshot(tmp_path)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DataNotice)
         dataset = load(tmp_path)
     counts = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
     assert counts == (30, 30, 4, 3)
@@ -111,7 +111,7 @@ def test_class_without_a_name(tmp_path: Path) -> None:
     suppressed."""
     write_wiki(tmp_path / "user" / "WikiCS" / "raw")
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DataNotice)
         dataset = load(tmp_path, "WikiCS", split="given")
     assert dataset.train.tolist() == list(range(10))
     assert dataset.val.tolist() == list(range(10, 20))

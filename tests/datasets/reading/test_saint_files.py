@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sources import read_with
 from torch_geometric.datasets import Flickr
 
+from grb_check.datasets import DataNotice
 from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.normalisation import normalise
 from grb_check.datasets.reading.saint_files import fetch_upstream, load_saint, rebuild, standardise
@@ -65,7 +66,7 @@ def test_rebuilt_graph(tmp_path: Path, name: str, folder: str) -> None:
     raw_folder = write(tmp_path / "user" / folder / "raw")
     before = sorted(tmp_path.rglob("*"))
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DataNotice)
         dataset = rebuild(name, raw_folder)
     counts = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
     assert counts == (40, 40, 4, 3)
