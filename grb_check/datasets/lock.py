@@ -47,6 +47,10 @@ class _LockFile(msgspec.Struct):
     datasets: dict[str, _Entry]
 
 
+# Made at import, since msgspec looks types up in sys.modules, which a test may have changed since.
+_DECODER: Final = msgspec.json.Decoder(_LockFile)
+
+
 def stamp(path: Path) -> Stamp:
     """Return the stamp of a file.
 
@@ -153,7 +157,7 @@ def _exclusive(home: Path) -> Iterator[None]:
 def _read(home: Path) -> dict[str, _Entry]:
     path = home / LOCK_FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_LockFile).datasets
+        return _DECODER.decode(path.read_bytes()).datasets
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
