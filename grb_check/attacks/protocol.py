@@ -143,6 +143,8 @@ class Attack(Protocol):
             generator: a CPU generator, the only source of randomness.
 
         Returns:
-            A perturbation within the threat.
+            A perturbation within the threat. If part of the budget is left, a note says why; if
+            all of it is used, there is no such note. Ties between equally good choices are broken
+            by the generator, so that repeats differ.
         """
         ...

@@ -31,7 +31,8 @@ class Row:
     Attributes:
         path: `module:class`. The class is a frozen dataclass that needs no arguments.
         tags: `smoke`, `standard`, `paper`, `contrastive` and `contrastive-smoke`: the suites that
-            run the attack, see `cases.suites`; `graphs`: it can change the edges of each graph of
+            run the attack, see `cases.suites`; every attack has `standard`, whose strongest is
+            `worst`. `graphs`: it can change the edges of each graph of
             a set within that graph's own budget, and the suites for sets of graphs run it.
     """
 

@@ -116,7 +116,9 @@ def check_budget(perturbation: Perturbation, graph, threat: Threat) -> None:
     """The perturbation verifies, unused budget has a note, and no link is repeated."""
     verify(perturbation, graph, threat)
     of_budget = [note for note in perturbation.notes if "not exchanged" not in note]
-    assert bool(unused(perturbation, graph, threat)) == bool(of_budget)
+    assert bool(unused(perturbation, graph, threat)) == bool(of_budget), (
+        f"unused budget needs a note, and used budget must have none: {perturbation.notes}"
+    )
     links = perturbation.injected_edges.t().tolist()
     assert len(links) == len(set(map(tuple, links)))
 
@@ -309,7 +311,8 @@ def test_other_seed_gives_another_perturbation(scenario, name) -> None:
     if scenario == "modification":  # where all features are 0 no flip has a gradient
         graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
     first, second = (run(quick(scenario, name), graph, threat, seed) for seed in (0, 1))
-    assert not all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
+    same = all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
+    assert not same, "let the generator break ties, so that repeats differ"
 
 
 def test_fga_draws_nothing_where_all_pairs_are_searched() -> None:
@@ -410,7 +413,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 def test_every_attack_is_documented(scenario, name) -> None:
     """It has a row in the table of attacks on its scenario's page."""
     page = (DOCS / f"{scenario}.md").read_text("utf-8")
-    assert f"| `{name}` |" in page
+    documented = f"| `{name}` |" in page
+    assert documented, f"add a row `{name}` to the table of attacks in docs/{scenario}.md"
 
 
 def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
