@@ -25,19 +25,19 @@ os.environ.pop("GITHUB_STEP_SUMMARY", None)
 
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
-# Two workers that take whole files are done sooner if the longest are not taken last.
+# Two workers that take whole files finish sooner if they take the longest first.
 LONGEST_FILES = ("test_real_runs.py", "test_running.py", "test_real_fetch.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of the longest files first; otherwise as collected."""
+    """Sort tests of the longest files first."""
     first = {name: place for place, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: first.get(item.path.name, len(first)))
 
 
 @pytest.fixture(scope="session", autouse=True)
 def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Downloads, generated graphs and checksums go to a folder of this test run."""
+    """Send downloads, generated graphs and checksums to a directory of this test run."""
     home = tmp_path_factory.mktemp("data-home")
     before = os.environ.get("GRB_CHECK_DATA")
     os.environ["GRB_CHECK_DATA"] = str(home)
@@ -50,7 +50,7 @@ def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real graphs; tests that need it skip where there is none."""
+    """Return the directory of real graphs; tests that need it are skipped without it."""
     default = Path(__file__).resolve().parent.parent / "shared" / "data"
     folder = Path(os.environ.get(REAL_DATA_VARIABLE, default))
     if not folder.is_dir():

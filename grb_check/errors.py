@@ -1,4 +1,4 @@
-"""The errors that grb_check raises on purpose.
+"""Errors that grb_check raises on purpose.
 
 Each message names what was given, what is allowed and what to do.
 """
@@ -33,20 +33,20 @@ class GradientError(ModelError):
 
 
 class AttackError(GrbCheckError):
-    """A user's attack raised, or returned something else than a perturbation."""
+    """A user's attack raised, or did not return a perturbation."""
 
 
 class BudgetError(GrbCheckError):
-    """A perturbation does more than its threat allows."""
+    """A perturbation exceeds a budget of its threat."""
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, on one line; its kind if it says nothing."""
+    """Return the message of an error on one line; its class if the message is empty."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def choose(what: str, given: str, allowed: Sequence[Name]) -> Name:
-    """`given` if it is allowed.
+    """Return `given` if it is allowed.
 
     Raises:
         UsageError: names the value, the nearest spelling and all allowed values.
@@ -58,7 +58,7 @@ def choose(what: str, given: str, allowed: Sequence[Name]) -> Name:
 
 
 def unknown(what: str, given: str, allowed: Sequence[str]) -> UsageError:
-    """The error that `choose` raises."""
+    """Return the error that `choose` raises."""
     near = difflib.get_close_matches(given, allowed, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return UsageError(f"unknown {what} {given!r}{hint}; allowed: {', '.join(allowed)}")

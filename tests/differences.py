@@ -1,4 +1,4 @@
-"""Where two run records differ. pytest's own comparison of large ones takes minutes."""
+"""Differences of two run records. pytest's own comparison of large ones takes minutes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ SCHEMA = Path(__file__).parent / "reports" / "strict-junit.xsd"
 
 
 def complaints(text: str) -> list[str]:
-    """What the strict schema has against a document; nothing where it takes it."""
+    """Return the errors of a document by the strict schema; none if it is valid."""
     schema = etree.XMLSchema(etree.parse(SCHEMA))
     schema.validate(etree.fromstring(text.encode()))
     return [f"{each.line}: {each.message}" for each in schema.error_log]

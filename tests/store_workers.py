@@ -1,4 +1,4 @@
-"""What the processes do that share a store in its tests; imported by them without torch."""
+"""Functions of the processes that share a store in its tests; they import no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY = Store(None).key(case="test")
 
 
 def write_and_read(folder: Path, number: int) -> int:
-    """How often an array was found missing or mixed from two writers, out of 20."""
+    """Return how often of 20 an array was missing or mixed from two writers."""
     store, wrong = Store(folder), 0
     for _ in range(20):
         store.save_arrays(KEY, {"a": np.full(20_000, number)})

@@ -38,7 +38,7 @@ ALL_KINDS = ("gcn", "gcn_ln", "gin")
 
 @dataclass(frozen=True)
 class Seen:
-    """What an attack was shown."""
+    """The arguments that an attack received."""
 
     graph: Data
     model: object

@@ -29,7 +29,7 @@ def _no_nodes() -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Threat:
-    """What one attack may do.
+    """The budgets of one attack.
 
     Attributes:
         scenario: `modification` or `injection`; the budgets of the other one are 0.

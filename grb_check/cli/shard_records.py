@@ -113,7 +113,7 @@ def joined_environment(parts: Sequence[Part]) -> dict[str, str]:
 
 
 def _shared(record: RunRecord) -> Mapping[str, Any]:
-    """What must be the same in all parts, by its name in messages."""
+    """Return the values that must be equal in all shards, by their names in messages."""
     settings: dict[str, Any] = msgspec.to_builtins(record.settings)
     for each in OF_THE_MACHINE:
         del settings[each]

@@ -41,7 +41,7 @@ def expanded(path: Path | str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where to look for datasets, and how to read them.
+    """Directories to search for datasets, and how to read them.
 
     Attributes:
         folders: named by the user; only read.

@@ -53,7 +53,7 @@ class KnownMeasurements:
 
 
 class DatasetCache:
-    """What the cases of one dataset share.
+    """Results that the cases of one dataset share.
 
     Attributes:
         own: surrogates and reference GCNs; it holds the dataset itself, its fingerprint, the store

@@ -80,7 +80,7 @@ class OwnModels:
         return self._get("gcn", derive_seed("reference", repeat))
 
     def recipe(self, kind: str) -> str:
-        """What determines a model besides dataset and seed, rounding included."""
+        """Return all that determines a model besides dataset and seed, rounding included."""
         threads = torch.get_num_threads()
         return f"{recipe(self.dataset, kind)}, {self.device.type}, {threads} threads"
 

@@ -156,7 +156,7 @@ def _no_gradient(
 
 
 def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:
-    """What an attack with these perturbations differentiates by.
+    """Return the inputs by which an attack with these perturbations differentiates.
 
     Features of existing nodes are found by gradients; the flips beside them may be random.
     """

@@ -31,7 +31,7 @@ STEPS: Final = (0.0, 0.5, 1.0)  # from the clean to the attacked graph
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """How much each part raises the margins by which targets are lost; larger does more.
+    """Return how much each part raises the margins by which targets are lost.
 
     Attributes:
         added: float [a], of added edges.

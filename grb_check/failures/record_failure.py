@@ -68,7 +68,7 @@ class Places:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What was recorded of a failure.
+    """The recorded parts of a failure.
 
     Attributes:
         record: for reports, builtin types: `artifact`, `replay`, `smallest`; None if nothing could

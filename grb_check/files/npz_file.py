@@ -1,4 +1,4 @@
-"""Files of arrays with a head, that tell when they were damaged, without pickles.
+"""Files of arrays with a header and a checksum, without pickles.
 
 A file is a zip of npy members and `grb_check.json`; its zip comment is the SHA-256 of the file
 without the comment. Imports numpy when a file is made or read.
@@ -23,11 +23,11 @@ _DIGEST_LENGTH: Final = 64
 
 
 class Unreadable(Exception):
-    """A file is not one that `seal` made; says why, as the end of a sentence about the file."""
+    """A file was not made by `seal`, or is damaged; the message ends a sentence about the file."""
 
 
 def seal(header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """The bytes of a file; the same ones for the same content.
+    """Return the bytes of a file, equal for equal content.
 
     Args:
         header: of builtin types.
@@ -51,26 +51,26 @@ def seal(header: Mapping[str, Any], arrays: Arrays) -> bytes:
 
 
 def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
-    """Header and arrays of what `seal` made.
+    """Return the header and the arrays of a file that `seal` made.
 
     Raises:
-        Unreadable: it is something else, or damaged.
+        Unreadable: the file is another, or damaged.
     """
     from numpy.lib import format as npy
 
     plain, digest = content[: -_DIGEST_LENGTH - 2] + b"\0\0", content[-_DIGEST_LENGTH:]
     if _DIGEST_LENGTH.to_bytes(2, "little") != content[-_DIGEST_LENGTH - 2 : -_DIGEST_LENGTH]:
-        raise Unreadable("is truncated or no file of grb_check")
+        raise Unreadable("is truncated or not a file of grb_check")
     if hashlib.sha256(plain).hexdigest().encode() != digest:
         raise Unreadable("is damaged: its content does not match its checksum")
-    # From here on the bytes are those that were sealed, perhaps by another version.
+    # From here on the bytes are those that were sealed, possibly by another version.
     try:
         with zipfile.ZipFile(io.BytesIO(plain)) as archive:
             if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
-                raise Unreadable("is compressed, which no file of grb_check is")
+                raise Unreadable("is compressed, unlike files of grb_check")
             header = json.loads(archive.read(_HEADER))
             if not isinstance(header, dict):
-                raise Unreadable(f"has a {type(header).__name__} as its head")
+                raise Unreadable(f"has a {type(header).__name__} as its header")
             arrays = {
                 name.removesuffix(".npy"): npy.read_array(
                     io.BytesIO(archive.read(name)), allow_pickle=False
@@ -78,7 +78,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
                 for name in archive.namelist()
                 if name != _HEADER
             }
-    # The last two: an array that says it is larger than memory, and a head nested without end.
+    # The last two: an array that claims to exceed memory, and a header that is nested too deeply.
     except (
         zipfile.BadZipFile,
         KeyError,
@@ -92,5 +92,5 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
 
 
 def _fixed(name: str) -> zipfile.ZipInfo:
-    """A member without the time of day."""
+    """Return a zip member without a time stamp."""
     return zipfile.ZipInfo(name)

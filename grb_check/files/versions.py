@@ -1,4 +1,4 @@
-"""The versions that figures depend on. Imports none of what it names."""
+"""Versions that figures depend on; the libraries are not imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMERIC: Final = ("torch", "torch-geometric", "numpy")
 
 
 def versions() -> dict[str, str]:
-    """Of grb_check, Python and the libraries that figures depend on, by name."""
+    """Return the versions of grb_check, Python and the numeric libraries, by name."""
     return {
         "grb_check": __version__,
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""What goes wrong with the folder where datasets are kept, told apart from bad sources."""
+"""Errors of writing, distinct from errors of the sources that are read."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from grb_check.errors import DataError
 
 
 class UnwritableError(DataError):
-    """A file cannot be written; no other source would change that."""
+    """A file cannot be written, whatever its source."""
 
 
 @contextmanager
 def writing(where: Path) -> Iterator[None]:
-    """Turn what the file system says into an `UnwritableError` that names the file or folder."""
+    """Turn errors of the file system into an `UnwritableError` that names the path."""
     try:
         yield
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         reason = getattr(error, "strerror", None) or error
-        msg = f"{where}: cannot be written: {reason}; make room or choose another folder"
+        msg = f"{where}: cannot be written: {reason}; make room or choose another directory"
         raise UnwritableError(msg) from error

@@ -73,7 +73,7 @@ class Lowest:
 
 @dataclass(frozen=True, kw_only=True)
 class Delta:
-    """How much more accuracy a model loses than a reference; negative is more robust.
+    """Difference of the accuracy that a model and a reference lose; negative is more robust.
 
     Attributes:
         model: name.

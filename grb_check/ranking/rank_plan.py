@@ -85,7 +85,7 @@ class RankVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class RankPlan:
-    """What is known about ranks before the cases of a run.
+    """Facts about ranks that are known before the cases of a run.
 
     Attributes:
         request: the ranks that the options ask for.

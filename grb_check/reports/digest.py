@@ -77,7 +77,7 @@ class Line:
 
     @property
     def excess(self) -> float:
-        """How far the drop exceeds its limit; 0 if the case failed for another reason."""
+        """Return how far the drop exceeds its limit; 0 if the case failed for another reason."""
         if self.row.outcome is None or self.limit is None or self.row.below_floor:
             return 0.0
         return max(0.0, self.row.outcome.drop - self.limit)

@@ -129,7 +129,7 @@ class OutcomeRecord(_Part, frozen=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of all repeats, one for each diagnostic."""
+        """Return one finding for each diagnostic, of all repeats."""
         return self.outcome.findings
 
 

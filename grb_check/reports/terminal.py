@@ -29,7 +29,7 @@ COMPARED: Final[Mapping[Result, str]] = {
 
 
 class Lines(Protocol):
-    """Where lines are written: pytest's reporter, or standard output."""
+    """A writer of lines: pytest's reporter, or standard output."""
 
     def section(self, title: str, sep: str = "=", **markup: bool) -> None:
         """Write a title across the screen."""

@@ -27,7 +27,7 @@ from grb_check.settings.settings import Settings
 
 @dataclass(frozen=True)
 class Ending:
-    """What a session found, and whether cases count as lost."""
+    """Findings of a session, and whether cases count as lost."""
 
     digest: Digest
     lost: bool

@@ -34,7 +34,7 @@ from grb_check.settings.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class SessionPlan:
-    """What a session is to do.
+    """The work of a session.
 
     Attributes:
         settings: in force.

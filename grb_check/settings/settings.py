@@ -1,4 +1,4 @@
-"""What a run has to do: one frozen `Settings`."""
+"""The settings of a run: one frozen object."""
 
 from __future__ import annotations
 

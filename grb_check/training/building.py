@@ -43,7 +43,7 @@ TRIED: Final = 64  # graphs of a set that an untrained model is checked on
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """How to treat what a factory returned."""
+    """Treatment of what a factory returned."""
 
     module: nn.Module
     convention: Convention | None  # None: to be detected

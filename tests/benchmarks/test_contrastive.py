@@ -1,4 +1,4 @@
-"""The contrastive benchmark measures what it says, and goes on where it was interrupted."""
+"""The contrastive benchmark measures correctly, and continues an interrupted run."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_sets_of_graphs_are_measured_in_the_same_way(
 
 
 def test_what_is_there_is_not_measured_again(nodes: Command, asked: Asked) -> None:
-    """A further model is; a torn line is no figure."""
+    """Another model is measured; an incomplete line is ignored."""
     options = asked("finished")
     (first,) = nodes.rows(options)
     assert "pretraining_seconds" not in first
@@ -231,7 +231,7 @@ def test_faults_are_forgotten_once_there_are_figures() -> None:
 
 
 def test_wrong_names_are_told_before_anything_is_measured(nodes: Command, asked: Asked) -> None:
-    """Of attacks, models and datasets."""
+    """Attacks, models and datasets are checked first."""
 
     for model, more, wrong in (
         ("finished", "modification/prbdc", "prbdc"),
@@ -287,7 +287,7 @@ def test_deltas_are_over_the_datasets_that_both_have() -> None:
 
 
 def test_the_costs_are_means_over_seeds_and_the_peak_of_the_column() -> None:
-    """What was trained before is not counted twice."""
+    """Training that was done before is not counted twice."""
     task = NODES
     trained = {"training_seconds": 5.0, "pretraining_seconds": 4.0}
     figures = {"attacked": 0.4, "drop": 0.5}
@@ -330,7 +330,7 @@ def test_the_papers_rows_belong_together() -> None:
 
 
 def test_tables_of_files_are_task_by_task(tmp_path: Path) -> None:
-    """Whatever the file a row is in."""
+    """The file of a row does not matter."""
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     nodes = attacked("dgi", "prbcd", 0.5)
     graphs = [each | {"task": "graphs", "dataset": "proteins", "model": "adgcl"} for each in nodes]
@@ -342,7 +342,7 @@ def test_tables_of_files_are_task_by_task(tmp_path: Path) -> None:
 
 
 def test_the_loss_is_measured_in_figures() -> None:
-    """More nodes have more to be told from, so that the loss is higher."""
+    """With more nodes there are more negatives, so that the loss is higher."""
     small, large = (loss.measure(nodes, 4, 16, 0.4, 1) for nodes in (20, 60))
     assert small["loss"] < large["loss"]
     assert "| 20 |" in loss.table([{"nodes": 20, **small}])

@@ -1,4 +1,4 @@
-"""The gate's benchmark measures what it says."""
+"""The gate's benchmark measures rates of alarms correctly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.gate import pool, simulation
 
 
 def made_pool(losses: dict[str, float]) -> simulation.Pool:
-    """Models that have 60 % right but for their loss; 100 targets, two attacks, two cases."""
+    """Return models with 60 % accuracy less their loss; 100 targets, two attacks, two cases."""
     rng = np.random.default_rng(0)
     rate = {name: 0.6 - loss / 100 for name, loss in losses.items()}
     after = {
@@ -31,7 +31,7 @@ def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
 
 
 def test_a_planted_loss_is_of_its_size() -> None:
-    """So many targets that were right are wrong, and none the other way round."""
+    """The right number of targets becomes wrong, and none becomes right."""
     right = (np.random.default_rng(1).random((3, 200)) < 0.5).astype(np.int8)
     worse = simulation._worse(right, 3.0, np.random.default_rng(2))
     assert (right - worse).sum(axis=1).tolist() == [6, 6, 6]

@@ -1,4 +1,4 @@
-"""The injection benchmark measures what it says."""
+"""The injection benchmark measures strength, speed and budgets correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modification benchmark measures what it says."""
+"""The modification benchmark measures strength, speed and budgets correctly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def victim(dataset: Dataset) -> Victim:
 
 
 class Cut(nn.Module):
-    """A model whose logits lead back to nothing."""
+    """A model without gradients."""
 
     def __init__(self, num_features: int, num_classes: int, hidden: int) -> None:
         super().__init__()

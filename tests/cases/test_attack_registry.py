@@ -1,4 +1,4 @@
-"""What names of attacks stand for."""
+"""Names of attacks are resolved to scenario and canonical name."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_users_attack_at_fault_is_refused(own: Path, path: str, message: str) 
 
 
 def test_two_attacks_of_one_name_are_refused(own: Path) -> None:
-    """The same one twice is none of it."""
+    """Naming the same one twice is allowed."""
     registry = AttackRegistry()
     assert registry.one("own_attacks:Attack") == registry.one("own_attacks:Attack")
     with pytest.raises(UsageError, match="'own_attacks:mine' has the name of another attack of th"):
@@ -181,7 +181,7 @@ def test_an_entry_point_with_a_name_that_is_taken_is_refused(own: Path) -> None:
 
 
 def test_patterns_spell_attacks_as_ids_do(own: Path) -> None:
-    """What has modifiers and no wildcard."""
+    """Only patterns with modifiers and without a wildcard change."""
     registry = AttackRegistry()
     spelled = registry.canonical_pattern
     assert spelled("*/rnd+budget=5%") == "*/rnd+budget=0.05"

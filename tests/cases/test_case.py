@@ -10,13 +10,13 @@ from grb_check.errors import UsageError, choose
 
 
 def test_a_case_id_names_dataset_difficulty_scenario_and_attack() -> None:
-    """The id is one string, with the model in front where there are several."""
+    """The id is one string; with several models it begins with the model."""
     assert Case("grb-cora", "easy", "injection", "pgd").id == "grb-cora/easy/injection/pgd"
     assert Case("d", "full", "modification", "rnd", "GCN").id == "GCN@d/full/modification/rnd"
 
 
 def test_an_unknown_value_is_answered_with_the_nearest_and_the_allowed() -> None:
-    """One line tells what was given, what was meant and what is allowed."""
+    """One line has the given value, the nearest one and the allowed ones."""
     with pytest.raises(UsageError) as caught:
         choose("difficulty", "esay", DIFFICULTIES)
     assert "'esay' (did you mean 'easy'?); allowed: easy, medium, hard, full" in str(caught.value)

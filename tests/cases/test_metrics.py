@@ -67,7 +67,7 @@ def test_metrics_lie_between_the_extremes_in_a_known_order(values: list[float]) 
 @FEWER
 @given(VALUES)
 def test_highest_is_lowest_upside_down(values: list[float]) -> None:
-    """What is robust for the one side is weak for the other."""
+    """A robust defence means a weak attack, and the reverse."""
     errors = [1 - value for value in values]
     assert weighted_highest(values) == pytest.approx(1 - weighted_lowest(errors))
     assert average_highest(values) == pytest.approx(1 - average_lowest(errors))
@@ -172,7 +172,7 @@ def test_a_metric_is_formed_inside_each_repeat() -> None:
 def test_inside_repeats_a_defence_is_never_better_than_from_the_means(
     rows: list[list[float]],
 ) -> None:
-    """Which is why the published figures lie below what the means of their cells give."""
+    """Therefore the published figures lie below those computed from the means of their cells."""
     means = [average(row) for row in rows]
     for metric in (average_lowest, weighted_lowest):
         assert over_repeats(metric, rows).mean <= metric(means) + 1e-12

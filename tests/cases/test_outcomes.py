@@ -29,7 +29,7 @@ def test_an_outcome_averages_the_drops_of_its_repeats() -> None:
 
 @given(PAIRS)
 def test_an_outcome_survives_the_way_through_json(pairs: list[tuple[float, float]]) -> None:
-    """What crosses processes and files is the outcome itself."""
+    """An outcome survives processes and files unchanged."""
     made = outcome(pairs, pairs)
     one = replace(made.repeats[0], method="transferred", diagnostics=(finding("no-gradient", 0.5),))
     made = replace(made, repeats=(replace(one, member="pgd", per_target=0.25), *made.repeats[1:]))

@@ -85,7 +85,7 @@ def test_a_plan_has_the_parts_cases_in_order_and_a_digest_of_the_cut() -> None:
 
 
 def test_the_cut_does_not_depend_on_the_hash_seed() -> None:
-    """Which differs from process to process."""
+    """Hashes of strings differ from process to process."""
     code = (
         "from grb_check.cases.shards import cut; "
         "print(cut({f'c{i}' for i in range(20)}, {f'c{i}': i % 3 for i in range(9)}, 3))"
@@ -105,7 +105,7 @@ def test_the_cut_does_not_depend_on_the_hash_seed() -> None:
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "1", "1-2", "a/b", "-1/2", "1/2/3", ""])
 def test_a_part_has_the_form_i_of_n(text: str) -> None:
-    """What is none is refused with the form."""
+    """Other text is refused with the form."""
     with pytest.raises(UsageError, match="give I/N with I from 1 to N, such as 2/4"):
         parse_shard(text)
     assert parse_shard(" 2 / 4 ") == Shard(2, 4)

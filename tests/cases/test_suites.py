@@ -126,7 +126,7 @@ def test_the_worst_is_that_of_the_other_selected_attacks_of_its_scenario() -> No
 
 
 def test_the_worst_alone_is_that_of_the_standard_suite() -> None:
-    """Of its scenario; and where the selection is one without it, as when a node id names it."""
+    """Members are of its scenario, also if the selection lacks it and a node id names it."""
     for scenario in SCENARIOS:
         for selected in (
             [(scenario, "worst"), ("poisoning", "rnd")],

@@ -141,7 +141,7 @@ def test_fetch_prefers_the_original_to_rebuilding_it(tmp_path: Path) -> None:
 
 
 def test_folders_come_before_formats(tmp_path: Path) -> None:
-    """Of two datasets of one name, the one in the directory that was named first."""
+    """The directory that was named first wins between two datasets of one name."""
     first, second = tmp_path / "one", tmp_path / "two"
     touch(first, ("mine.npz",))
     folder = touch(second / "mine")

@@ -105,7 +105,7 @@ def test_same_seed_gives_the_same_graph_and_another_seed_another() -> None:
 
 
 def test_blocks_do_not_change_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many rows are drawn at a time is a matter of memory only."""
+    """The number of rows drawn at a time affects memory only."""
     whole = generate(SMALL, 0).features
     monkeypatch.setattr(dense, "BLOCK_VALUES", 100)
     np.testing.assert_array_equal(whole, generate(SMALL, 0).features)
@@ -127,7 +127,7 @@ def inside(graph: Synthetic) -> float:
 
 
 def accuracy_of_centres(preset: Preset, graph: Synthetic) -> float:
-    """Of the nearest class centre, made from the training nodes, on 10,000 test nodes."""
+    """Accuracy of the nearest class centre, made from the training nodes, on 10,000 test nodes."""
     train, test = graph.split.train, graph.split.full[:10_000]
     classes = range(len(preset.class_sizes))
     features, labels = graph.features[train], graph.labels[train]

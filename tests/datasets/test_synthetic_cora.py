@@ -75,7 +75,7 @@ def test_features_are_normalised(dataset: Dataset) -> None:
 
 
 def accuracy_of_gcn(dataset: Dataset) -> dict[str, float]:
-    """Of the reference GCN, trained inductively with seed 0, on each difficulty."""
+    """Accuracy of the reference GCN, trained inductively with seed 0, on each difficulty."""
     graph = dataset.graph
     victim = surrogate(dataset, seed=0, device=torch.device("cpu"))
     right = victim(graph.x, graph.edge_index).argmax(dim=1) == graph.y

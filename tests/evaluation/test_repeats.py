@@ -45,7 +45,7 @@ def measure(*cases: Case) -> dict[Case, Measured]:
 def test_cases_measured_together_are_as_when_measured_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What earlier cases leave in the cache changes no figure."""
+    """Entries that earlier cases leave in the cache change no figure."""
     monkeypatch.setattr(
         own_models,
         "surrogate",

@@ -378,7 +378,7 @@ def test_a_folder_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
 
 
 def test_a_claim_is_that_of_the_first_until_it_is_done(tmp_path: Path) -> None:
-    """When the victim is there, any worker may claim it."""
+    """Any worker may claim the victim once it is trained."""
     first, second = SharedVictims(tmp_path), SharedVictims(tmp_path)
     assert first.claim(KEY)
     assert first.claim(KEY)

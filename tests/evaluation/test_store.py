@@ -109,7 +109,7 @@ def test_foreign_file_is_discarded(tmp_path, content) -> None:
     store = Store(tmp_path)
     file_of(store).parent.mkdir()
     file_of(store).write_bytes(content)
-    with pytest.warns(StoreWarning, match="no file of grb_check; discarded"):
+    with pytest.warns(StoreWarning, match="not a file of grb_check; discarded"):
         assert store.load_arrays(KEY) is None
 
 

@@ -110,7 +110,7 @@ def test_a_file_that_is_not_evidence_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"kept.npz': No such file"):
         read(path)
     path.write_text(json.dumps({}))
-    with pytest.raises(UsageError, match="is truncated or no file of grb_check"):
+    with pytest.raises(UsageError, match="is truncated or not a file of grb_check"):
         read(path)
     path.write_bytes(seal({"format": 1, "kind": "arrays"}, {"a": np.zeros(1)}))
     with pytest.raises(UsageError, match="holds 'arrays' of format 1, expected 'evidence'"):
@@ -174,7 +174,7 @@ def test_a_file_that_grows_when_it_is_read_is_refused(tmp_path: Path) -> None:
     """A kilobyte can hold a gigabyte of zeros; files of grb_check are not compressed."""
     members = {"grb_check.json": b"{}", "0/added_edges.npy": bytes(100_000)}
     _seal_as_well(tmp_path / "kept.npz", members, zipfile.ZIP_DEFLATED)
-    with pytest.raises(UsageError, match="is compressed, which no file of grb_check is"):
+    with pytest.raises(UsageError, match="is compressed, unlike files of grb_check"):
         read(tmp_path / "kept.npz")
 
 
@@ -230,7 +230,7 @@ def test_the_mean_of_drops_counts_where_there_is_one() -> None:
 
 
 def test_limits_as_a_drop() -> None:
-    """Of several limits the strictest one."""
+    """The strictest of several limits counts."""
     assert Limits().as_drop(0.8) is None
     assert Limits(drop=0.5, attacked=0.6).as_drop(0.8) == pytest.approx(0.25)
     assert Limits(drop=0.1, attacked=0.6).as_drop(0.8) == 0.1

@@ -1,4 +1,4 @@
-"""Files with a head that tell when they were damaged; the store's tests are about them too."""
+"""Files with a header and a checksum; the store's tests cover them too."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_every_other_byte_is_noticed(data: st.DataObject) -> None:
             unseal(other)
 
 
-def test_what_is_no_such_file_is_refused() -> None:
-    """Another archive, and objects that would have to be unpickled."""
+def test_other_files_are_refused() -> None:
+    """An archive without the header, and objects that would have to be unpickled."""
     with io.BytesIO() as buffer:
         with zipfile.ZipFile(buffer, "w") as archive:
             archive.writestr("a", "b")
-        with pytest.raises(Unreadable, match="no file of grb_check"):
+        with pytest.raises(Unreadable, match="not a file of grb_check"):
             unseal(buffer.getvalue())
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
         seal({}, {"a": np.array([{}])})

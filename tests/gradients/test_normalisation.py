@@ -67,7 +67,7 @@ def test_an_isolated_node_has_no_gradient_that_is_not_finite() -> None:
 
 
 def test_scale_is_the_diagonal_of_one_side() -> None:
-    """Of degrees without the loop."""
+    """Degrees are counted without the loop."""
     degrees = torch.tensor([0.0, 3.0])
     torch.testing.assert_close(GCN_NORM.scale(degrees), torch.tensor([1.0, 0.5]))
     assert torch.equal(GCN_NORM.unscaled.scale(degrees), torch.ones(2))

@@ -1,4 +1,4 @@
-"""What a run checks of ranks before its cases, and whether limits are met after them."""
+"""Ranks are checked before the cases of a run, and limits on them after the cases."""
 
 from __future__ import annotations
 

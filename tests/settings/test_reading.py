@@ -39,7 +39,7 @@ def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
 
 
 def test_patterns_name_attacks_in_any_spelling(tmp_path: Path) -> None:
-    """Of --grb-case and of thresholds."""
+    """In --grb-case and in thresholds."""
     written, spelled = "*/fgsm+patience=none+iterations=5", "*/fgsm+iterations=5+patience=none"
     made = settings(tmp_path, attack=[written[2:]], case=[written], threshold=[f"{written}=0.3"])
     assert made.patterns == (spelled,)

@@ -166,7 +166,7 @@ def test_a_module_instance_is_not_taken_for_a_factory(folder: Path) -> None:
 
 
 def test_only_declared_arguments_are_passed() -> None:
-    """A factory gets what it names, under the names it uses."""
+    """A factory receives the arguments that it names, under the names that it uses."""
 
     def build(in_channels: int, out_features: int, *, seed: int, depth: int = 2) -> object:
         return in_channels, out_features, seed, depth
@@ -175,7 +175,7 @@ def test_only_declared_arguments_are_passed() -> None:
 
 
 def test_given_arguments_override() -> None:
-    """What the user gives wins over what the harness offers."""
+    """Arguments that the user gives override those that the harness offers."""
 
     def build(num_features: int, seed: int = 0) -> object:
         return num_features, seed

@@ -1,4 +1,4 @@
-"""Seeds from names, and the fence around global random states."""
+"""Seeds from names, and isolation of global random states."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_seed_is_stable_across_processes() -> None:
 
 
 def test_seeds_tell_parts_apart() -> None:
-    """Neither the type nor the cut between parts is lost."""
+    """Types of parts and borders between them count."""
     parts = [("a", 1), ("a", "1"), ("a1",), ("a", 1, ""), (1, "a")]
     assert len({derive_seed(*each) for each in parts}) == len(parts)
 
 
 @given(seed=st.integers(0, 2**31 - 1))
 def test_inside_only_the_seed_counts(seed: int) -> None:
-    """What is drawn inside depends on the seed, not on the state before."""
+    """Values drawn inside depend on the seed, not on the state before."""
     with isolated_randomness(seed):
         first = _draw()
     _draw()
@@ -52,7 +52,7 @@ def test_inside_only_the_seed_counts(seed: int) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_outside_nothing_changes(fails: bool) -> None:
-    """The user's own draws go on as if nothing had happened, also after an error."""
+    """The user's own draws continue unchanged, also after an error."""
     random.seed(5), np.random.seed(5), torch.manual_seed(5)
     expected = [_draw(), _draw()]
     random.seed(5), np.random.seed(5), torch.manual_seed(5)

@@ -39,7 +39,7 @@ class DownloadError(DataError):
 
 @dataclass(frozen=True)
 class Retry:
-    """When to retry a failed request.
+    """Times at which a failed request is retried.
 
     Attributes:
         attempts: number of requests, at least 1.

@@ -16,7 +16,7 @@ from grb_check.gate.baselines.files import entry_of
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineResult:
-    """What to report of the baseline at the end of a run.
+    """Results of the baseline at the end of a run.
 
     Attributes:
         baseline: of the run.

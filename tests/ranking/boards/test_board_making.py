@@ -243,7 +243,7 @@ def test_a_warning_is_reported_once(bench: Bench, monkeypatch: pytest.MonkeyPatc
 
 
 def test_models_that_are_done_are_freed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the second is trained, the first is freed."""
+    """The first is freed before the second is trained."""
     alive: list[weakref.ref[Any]] = []
     seen: list[int] = []
 
