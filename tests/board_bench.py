@@ -28,7 +28,7 @@ class Bench:
     store: Path
 
     def maker(self, *models: str, say: Callable[[str], object] = len, **rest: Any) -> Maker:
-        """Return a maker of these models; two attacks at one difficulty in one repeat, or as `rest` says."""
+        """Return a maker of these models; one difficulty, two attacks, one repeat by default."""
         registry = AttackRegistry()
         for attack in rest.pop("own", ()):
             registry.add(attack)

@@ -55,7 +55,7 @@ def gain_of_each(aim: Aim, edges: EdgeSet) -> dict[int, float]:
 
 @pytest.mark.parametrize("kind", ["all", "random"])
 def test_flips_come_by_their_gain(kind: str) -> None:
-    """Flips are of all pairs, or of the best quarter of so many random pairs that each pair is among them."""
+    """Best of all pairs and of random pairs, of which a quarter is kept and each pair is drawn."""
     torch.manual_seed(0)
     graph, model = example(), victim_of(gcn_of(3, (4,)))
     aim, edges = aim_at(graph, model if kind == "all" else LinearModel(3, 3)), edge_set(graph)
