@@ -81,11 +81,15 @@ class Tree:
             return frozenset({target.split(".")[0]} - _FREE)
         tops = {
             each.target.split(".")[0]
-            for name in _all_from(start, self._loads)
+            for name in self.reached(start)
             for each in self.imports[name]
             if not (each.late or each.typing or self.found(each.target))
         }
         return frozenset(tops - _FREE)
+
+    def reached(self, name: str) -> set[str]:
+        """Return the modules that importing a module imports, itself included."""
+        return _all_from(name, self._loads)
 
     def _loads(self, name: str) -> Iterator[str]:
         """Yield the modules that importing a module imports first, packages around it included."""

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.settings.option_table import Option
-from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI, MISSING
+from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, MISSING, Option
 from grb_check.settings.reading import read
 from grb_check.settings.settings import Settings
 

@@ -79,6 +79,22 @@ def test_imports_keep_the_rules(rule: str) -> None:
     assert [*RULES[rule](TREE)] == []
 
 
+def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
+    """Every run of pytest where the package is installed pays for these modules."""
+    loaded = {name.partition(".")[2] for name in TREE.reached("grb_check.plugin")}
+    assert loaded == {
+        "",
+        "errors",
+        "plugin",
+        "session",
+        "session.workers",
+        "settings",
+        "settings.option_table",
+        "settings.options",
+    }
+    assert TREE.loaded("grb_check.plugin") == set()
+
+
 def _tree(root: Path, modules: dict[str, str]) -> Tree:
     for name, source in modules.items():
         path = root / "house" / f"{name}.py"

@@ -25,8 +25,9 @@ from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.pytest_private import is_worker
 from grb_check.settings import options
 from grb_check.settings.judging import check_thresholds
+from grb_check.settings.option_table import COMMAND_LINE
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.raw_values import COMMAND_LINE, read_raw
+from grb_check.settings.raw_values import read_raw
 from grb_check.settings.reading import read
 from grb_check.settings.selecting import read_places
 from grb_check.settings.settings import Settings

@@ -17,8 +17,8 @@ from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.limits import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import UPDATE_FLAG
-from grb_check.settings.raw_values import COMMAND_LINE, INI, RawValues
+from grb_check.settings.option_table import COMMAND_LINE, INI, UPDATE_FLAG
+from grb_check.settings.raw_values import RawValues
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.settings import Settings
 

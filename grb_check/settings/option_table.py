@@ -5,6 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+# Origins of values, and what stands for a value that is not given.
+COMMAND_LINE: Final = "command line"
+INI: Final = "ini"
+DEFAULT: Final = "default"
+MISSING: Final = object()
+
 UPDATE_FLAG: Final = "--grb-update-baseline"
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 

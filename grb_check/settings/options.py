@@ -9,8 +9,15 @@ from typing import Any, Final
 import pytest
 
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import OPTIONS, UPDATE_FLAG, Option
-from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI, MISSING
+from grb_check.settings.option_table import (
+    COMMAND_LINE,
+    DEFAULT,
+    INI,
+    MISSING,
+    OPTIONS,
+    UPDATE_FLAG,
+    Option,
+)
 
 SELECTING: Final = (
     "--grb-suite",

@@ -17,7 +17,7 @@ from grb_check.gate.rank_limits import FLAG as LIMIT_FLAG
 from grb_check.gate.rank_limits import Group, RankLimit, check_rank_limits
 from grb_check.ranking.comparison_models import FLAG
 from grb_check.ranking.rank_plan import RankRequest
-from grb_check.settings.raw_values import COMMAND_LINE, INI
+from grb_check.settings.option_table import COMMAND_LINE, INI
 from grb_check.settings.settings import Settings
 
 SELECTING: Final = (

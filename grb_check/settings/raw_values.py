@@ -10,13 +10,7 @@ from typing import Any, Final
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import OPTIONS, Option
-
-# Origins of values, and what stands for a value that is not given.
-COMMAND_LINE: Final = "command line"
-INI: Final = "ini"
-DEFAULT: Final = "default"
-MISSING: Final = object()
+from grb_check.settings.option_table import COMMAND_LINE, MISSING, OPTIONS, Option
 
 _KINDS: Final = {
     "string": "a string",

@@ -20,8 +20,8 @@ from grb_check.gate.rank_limits import parse_rank_limit
 from grb_check.ranking.comparison_models import read_comparison_models
 from grb_check.settings.judging import read_baseline, read_delta_to, read_gate
 from grb_check.settings.model_specs import read_models
-from grb_check.settings.option_table import Option
-from grb_check.settings.raw_values import DEFAULT, RawValues, read_raw
+from grb_check.settings.option_table import DEFAULT, Option
+from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
 from grb_check.settings.settings import Settings, in_order

@@ -13,7 +13,8 @@ from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose
-from grb_check.settings.raw_values import DEFAULT, RawValues
+from grb_check.settings.option_table import DEFAULT
+from grb_check.settings.raw_values import RawValues
 
 
 def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:

@@ -36,9 +36,8 @@ from grb_check.reports.recording import record_of
 from grb_check.session.ending import settings_record
 from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import OPTIONS
+from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, OPTIONS
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT
 from grb_check.settings.report_paths import Outputs
 from grb_check.settings.settings import Settings
 

@@ -15,9 +15,8 @@ from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import Group, RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import OPTIONS
+from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, OPTIONS
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI
 from grb_check.settings.report_paths import Outputs
 from grb_check.settings.settings import Settings
 

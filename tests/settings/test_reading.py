@@ -9,7 +9,7 @@ from settings_factory import settings
 
 from grb_check.errors import UsageError
 from grb_check.ranking.comparison_models import ComparisonModels
-from grb_check.settings.raw_values import COMMAND_LINE, DEFAULT, INI
+from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI
 from grb_check.settings.reading import STORE_VARIABLE
 
 
