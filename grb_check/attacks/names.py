@@ -78,8 +78,11 @@ def read_budget(text: str, where: str) -> float:
     """
     number = text.strip()
     whole = 100 if number.endswith("%") else 1
+    digits = number.removesuffix("%")
     try:
-        value = float(Fraction(number.removesuffix("%")) / whole) if "/" not in number else math.nan
+        # A float first: an exponent of many digits would fill the memory with a fraction.
+        is_share = "/" not in digits and 0.0 < float(digits) <= whole
+        value = float(Fraction(digits) / whole) if is_share else math.nan
     except (ValueError, OverflowError):
         value = math.nan
     if not 0.0 < value <= 1.0:

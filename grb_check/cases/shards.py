@@ -9,9 +9,12 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
+
+MOST_SHARDS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,12 +52,13 @@ def parse_shard(text: str) -> Shard:
     """Read `I/N`.
 
     Raises:
-        UsageError: the text has another form, or I is not from 1 to N.
+        UsageError: the text has another form, I is not from 1 to N, or N is above `MOST_SHARDS`.
     """
-    found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
+    found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
         raise UsageError(
-            f"--grb-shard {text!r} is not a shard; give I/N with I from 1 to N, such as 2/4"
+            f"--grb-shard {text!r} is not a shard; give I/N with I from 1 to N and N up to "
+            f"{MOST_SHARDS:,}, such as 2/4"
         )
     return Shard(int(found[1]), int(found[2]))
 

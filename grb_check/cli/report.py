@@ -46,10 +46,10 @@ def run(options: argparse.Namespace) -> int:
         paths = {name: Path(text) for name, text in given.items() if text is not None}
         check_all("--", paths)
         digests = _digests(options.runs)
-    except UsageError as error:
+        written = write_views(paths, digests)
+    except (UsageError, OSError) as error:
         sys.stderr.write(f"grb_check: {one_line(error)}\n")
         return USAGE_ERROR
-    written = write_views(paths, digests)
     text = "".join(f"{path}\n" for path in written) or markdown_text(digests)
     sys.stdout.buffer.write(text.encode())
     return 0

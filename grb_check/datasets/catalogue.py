@@ -147,8 +147,10 @@ def _wanted(spec: str) -> Wanted:
         )
         raise UsageError(msg)
     if equals and NAME.fullmatch(name):
-        is_path = _is_path(rest) or ":" not in rest
-        return Wanted(spec, name, rest, expanded(rest) if is_path else None)
+        if ":" in rest and not _is_path(rest):
+            return Wanted(spec, name, rest, None)
+        text = f"./{rest}" if rest in (*known_names(), *GRAPH_SETS) else rest  # a directory
+        return Wanted(spec, name, text, expanded(rest))
     is_known = spec in (*known_names(), *GRAPH_SETS)
     if not is_known and _is_path(spec):
         return Wanted(spec, "", spec, expanded(spec))

@@ -9,11 +9,13 @@ import ast
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from msgspec import MsgspecError, convert
+from msgspec import Meta, MsgspecError, convert
 
-from grb_check.cases.case import Case
+from grb_check.attacks.names import split_budget
+from grb_check.cases.attack_pairs import SCENARIOS
+from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.errors import UsageError, one_line
 from grb_check.files.npz_file import Unreadable, seal, unseal
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 KIND: Final = "evidence"
 _AGAIN: Final = "run the failed case again to write a new file"
+_DAMAGE: Final = (
+    *(KeyError, TypeError, AttributeError, ValueError, SyntaxError),
+    *(RecursionError, MemoryError, MsgspecError),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +162,19 @@ class KeptRepeat:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _RepeatHead:
+    """The fields of a `KeptRepeat` in the head of the file; of its perturbation the notes."""
+
+    seed: Annotated[int, Meta(ge=0, lt=2**32)]
+    clean: Annotated[float, Meta(ge=0.0, le=1.0)]
+    attacked: Annotated[float, Meta(ge=0.0, le=1.0)]
+    method: str
+    member: str
+    weights: str
+    perturbation: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """Everything needed to apply the perturbations of a failed case to a model again.
 
@@ -226,7 +245,9 @@ def read(path: Path) -> Evidence:
         raise UsageError(f"evidence {str(path)!r}: {error.strerror}") from None
     except Unreadable as error:
         raise UsageError(f"evidence {str(path)!r} {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, SyntaxError, MsgspecError) as error:
+    except UsageError as error:  # the budget in the attack's name
+        raise UsageError(f"evidence {str(path)!r} cannot be read ({error}); {_AGAIN}") from None
+    except _DAMAGE as error:
         why = f"{type(error).__name__}: {one_line(error)}"
         raise UsageError(f"evidence {str(path)!r} cannot be read ({why}); {_AGAIN}") from None
 
@@ -240,13 +261,18 @@ def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]
     repeats = []
     for place, each in enumerate(head["repeats"]):
         tensors = {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in names}
-        perturbation = Perturbation(**tensors, notes=tuple(each["perturbation"]))
-        repeats.append(KeptRepeat(**{**each, "perturbation": perturbation}))
+        made = convert(each, _RepeatHead)
+        perturbation = Perturbation(**tensors, notes=made.perturbation)
+        repeats.append(KeptRepeat(**{**asdict(made), "perturbation": perturbation}))
     if not repeats:
         raise ValueError("it has no repeats")
+    case = convert(head["case"], Case)
+    if case.difficulty not in DIFFICULTIES or case.scenario not in SCENARIOS:
+        raise ValueError(f"there is no case {case.id!r}")
+    split_budget(case.attack)
     model = {**head["model"], "args": ast.literal_eval(head["model"]["args"])}
     return Evidence(
-        case=convert(head["case"], Case),
+        case=case,
         model=convert(model, KeptModel),
         data=convert(head["data"], KeptData),
         limits=convert(head["limits"], Limits),

@@ -68,7 +68,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
         with zipfile.ZipFile(io.BytesIO(plain)) as archive:
             if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
                 raise Unreadable("is compressed, unlike files of grb_check")
-            header = json.loads(archive.read(_HEADER))
+            header = json.loads(archive.read(_HEADER), parse_constant=_refuse)
             if not isinstance(header, dict):
                 raise Unreadable(f"has a {type(header).__name__} as its header")
             arrays = {
@@ -94,3 +94,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
 def _fixed(name: str) -> zipfile.ZipInfo:
     """Return a zip member without a time stamp."""
     return zipfile.ZipInfo(name)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"its head has {constant}, which is not JSON")

@@ -144,8 +144,9 @@ def _object(kind: FileKind[Content], raw: bytes, name: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        marks = ", or has the marks of a merge" if b"<<<<<<<" in raw else ""
         raise UsageError(
-            f"{name} is not JSON, or is cut short ({one_line(error)}); {kind.wanted}"
+            f"{name} is not JSON, or is cut short{marks} ({one_line(error)}); {kind.wanted}"
         ) from None
     if not isinstance(found, dict) or type(found.get("format")) is not int:
         raise UsageError(f"{name} is not a {kind.name} of grb_check; {kind.wanted}")

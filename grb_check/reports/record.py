@@ -22,6 +22,7 @@ from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.expected_cases import Result, Row
 from grb_check.cases.node_ids import case_of
 from grb_check.cases.outcomes import Finding, Measurement, Outcome, Scores
+from grb_check.cases.shards import MOST_SHARDS
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files import typed_json
@@ -224,7 +225,7 @@ class ShardRecord(_Part, frozen=True):
     """The part `index` of `count` of a run; `plan` is the digest of the partition."""
 
     index: Positive
-    count: Positive
+    count: Annotated[int, Meta(ge=1, le=MOST_SHARDS)]
     plan: str
 
 

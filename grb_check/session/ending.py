@@ -34,7 +34,7 @@ class Ending:
 
 
 def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> None:
-    """Enter a report, from this process or a worker, into the expected_cases."""
+    """Enter a report, from this process or a worker, into the expected cases."""
     if is_verdict_id(report.nodeid):
         return
     if report.when == "teardown":  # the last report of a test; of a dead worker it is "???"
@@ -57,7 +57,7 @@ def finish(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedC
     Args:
         session: that is about to finish.
         plan: of it.
-        expected_cases: of the cases that were reported.
+        expected_cases: with the reports of those that came back.
     """
     rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
     lost = _settle(session, plan, expected_cases)

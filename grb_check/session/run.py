@@ -25,7 +25,7 @@ class Run:
     Attributes:
         plan: settings and cases.
         runner: of the cases.
-        expected_cases: of the cases that must be reported, and of those that were.
+        expected_cases: the cases that must be reported, and the reports.
 
     Raises:
         UsageError, DataError: an option or ini value is wrong.

@@ -246,7 +246,22 @@ def test_a_budget_that_is_written_is_read_back(budget: float, modifiers: str) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "-0.1", "1.01", "101%", "5%%", "nan", "inf", "1/2", "x", "1e-400"]
+    "text",
+    [
+        "",
+        "0",
+        "-0.1",
+        "1.01",
+        "101%",
+        "5%%",
+        "nan",
+        "inf",
+        "1/2",
+        "x",
+        "1e-400",
+        "1e99999999",
+        "1e-99999999",
+    ],
 )
 def test_a_budget_must_be_a_share(text: str) -> None:
     """A share above 1 or of 0 is rejected."""

@@ -103,9 +103,12 @@ def test_the_cut_does_not_depend_on_the_hash_seed() -> None:
     assert told[0] == told[1] != ""
 
 
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "1", "1-2", "a/b", "-1/2", "1/2/3", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["0/2", "3/2", "1/0", "1", "1-2", "a/b", "-1/2", "1/2/3", "", "1/99999999999", "1/10001"],
+)
 def test_a_part_has_the_form_i_of_n(text: str) -> None:
     """Other text is refused with the form."""
-    with pytest.raises(UsageError, match="give I/N with I from 1 to N, such as 2/4"):
+    with pytest.raises(UsageError, match="give I/N with I from 1 to N and N up to 10,000"):
         parse_shard(text)
     assert parse_shard(" 2 / 4 ") == Shard(2, 4)

@@ -299,6 +299,20 @@ def test_incomplete_folder_says_what_it_lacks(tmp_path: Path) -> None:
         find(str(folder))
 
 
+@pytest.mark.parametrize("known", ["synthetic-cora", "grb-cora", "mutag", "planetoid-cora"])
+def test_a_name_given_to_a_directory_of_a_known_name_is_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: str
+) -> None:
+    """`mine=synthetic-cora` is the directory `./synthetic-cora`, never the known dataset."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="there is no directory"):
+        find(f"mine={known}")
+    touch(tmp_path / known)
+    source = find(f"mine={known}")
+    assert (source.name, source.format) == ("mine", GRB_FILES)
+    assert source.path.resolve() == tmp_path / known
+
+
 def test_incomplete_folder_is_taken_for_the_format_of_which_it_has_most(tmp_path: Path) -> None:
     """The message lists what that format lacks, and names every format of directories."""
     tables = Format(

@@ -6,9 +6,11 @@ import io
 import json
 import sys
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,6 +187,39 @@ def _seal_as_well(path: Path, members: dict[str, bytes], compression: int) -> No
     plain = path.read_bytes()
     digest = sha256(plain).hexdigest().encode()
     path.write_bytes(plain[:-2] + len(digest).to_bytes(2, "little") + digest)
+
+
+def _in_repeat(**fields: object) -> Callable[[dict[str, Any]], None]:
+    return lambda head: head["repeats"][0].update(fields)
+
+
+DAMAGES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "a text as seed": _in_repeat(seed="a"),
+    "a negative seed": _in_repeat(seed=-5),
+    "a huge seed": _in_repeat(seed=10**30),
+    "a text as accuracy": _in_repeat(clean="a"),
+    "an accuracy above 1": _in_repeat(attacked=1.5),
+    "a number as note": _in_repeat(perturbation=[1]),
+    "no number": lambda head: head["limits"].update(drop=float("nan")),
+    "deep arguments": lambda head: head["model"].update(args="-" * 5000 + "1"),
+    "an unknown difficulty": lambda head: head["case"].update(difficulty="brutal"),
+    "an unknown scenario": lambda head: head["case"].update(scenario="zzz"),
+    "a huge budget": lambda head: head["case"].update(attack="rnd+budget=1e99999999"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_head_with_a_wrong_value_is_refused(
+    tmp_path: Path, damage: Callable[[dict[str, Any]], None]
+) -> None:
+    """Also one whose checksum is right, so that nothing is replayed as something else."""
+    path = tmp_path / "evidence.npz"
+    write(path, evidence(Perturbation()))
+    head, arrays = unseal(path.read_bytes())
+    damage(head)
+    path.write_bytes(seal(head, arrays))
+    with pytest.raises(UsageError, match="run the failed case again|its head has NaN"):
+        read(path)
 
 
 def test_evidence_without_repeats_is_refused(tmp_path: Path) -> None:
