@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 from typing import Final
@@ -60,11 +61,11 @@ def places_of(options: argparse.Namespace) -> Places:
     """
     given = tuple(map(expanded, options.data))
     for folder in given:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise UsageError(f"--data: {str(folder)!r} is not a directory; give one with datasets")
     places = Places(folders=given, sources=named_sources(options.source or None))
     home = expanded(options.into) if options.into else places.home
-    if home.exists() and not home.is_dir():
+    if os.path.exists(home) and not os.path.isdir(home):
         raise UsageError(f"the data folder {str(home)!r} is not a directory; give one with --into")
     return replace(places, home=home, split=getattr(options, "split", "grb"))
 

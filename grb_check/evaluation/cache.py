@@ -22,7 +22,7 @@ from grb_check.evaluation.trials import Measured
 if TYPE_CHECKING:
     from grb_check.evaluation.shared_victims import SharedVictims
 
-MOST_BYTES: Final = 2**30  # of perturbations kept for `worst`, for each dataset
+MOST_BYTES: Final = 2**28  # of perturbations kept for `worst`, for each dataset
 
 CaseKey: TypeAlias = tuple[object, Case, int]  # key of the model, case, seed of the repeat
 

@@ -35,9 +35,11 @@ def check_writable(flag: str, path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{flag} {str(path)!r}: {error.strerror}: {error.filename}") from None
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        is_file = not path.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK)
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{flag} {str(path)!r}: {why}; give the path of a file") from None
+    if not is_file:
         raise UsageError(f"{flag} {str(path)!r} cannot be written; give the path of a file")
 
 

@@ -49,15 +49,16 @@ def test_the_directory_of_a_file_is_made(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("directory", "--grb-json '{path}' cannot be written; give the path of a file"),
-        ("file/report.json", "--grb-json '{path}': File exists: {parent}"),
+        ("file/report.json", "--grb-json '{path}': File exists; give the path of a file"),
+        ("x" * 5000, "--grb-json '{path}': File name too long; give the path of a file"),
     ],
 )
 def test_paths_that_cannot_be_written_are_refused(tmp_path: Path, name: str, message: str) -> None:
-    """A directory, and a path below a file."""
+    """A directory, a path below a file, and a name that no file can have."""
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").write_text("")
     path = tmp_path / name
-    expected = message.format(path=path, parent=path.parent)
+    expected = message.format(path=path)
     with pytest.raises(UsageError, match=f"^{re.escape(expected)}"):
         check_writable("--grb-json", path)
 
