@@ -162,7 +162,11 @@ class Worker:
 
 
 SUBJECT = Subject(("pkg:build", "[]"), "build", lambda: None)
-KEY = victim_key(SUBJECT, NODES, "print", 0) or ""
+
+
+def key() -> str:
+    """The key of the victim of repeat 0; it depends on the number of threads in force."""
+    return victim_key(SUBJECT, NODES, "print", 0) or ""
 
 
 def alone(make: Callable[[], object], dataset: AnyDataset = NODES) -> Victim:
@@ -344,7 +348,7 @@ def test_a_module_that_began_otherwise_trains_itself(tmp_path: Path) -> None:
 def test_half_a_file_is_not_believed(cut: int, tmp_path: Path) -> None:
     """A worker may die while it writes the file."""
     Worker(tmp_path).victim(Fits)
-    path = tmp_path / f"{KEY}.npz"
+    path = tmp_path / f"{key()}.npz"
     path.write_bytes(path.read_bytes()[:cut])
     second = Worker(tmp_path)
     assert same(alone(Fits), second.victim(Fits))
@@ -360,9 +364,9 @@ def test_a_worker_that_dies_in_training_holds_up_nobody(tmp_path: Path) -> None:
         "import sys, os, filelock; lock = filelock.FileLock(sys.argv[1]); lock.acquire(); "
         "open(sys.argv[2], 'w').close(); os._exit(1)"
     )
-    files = [str(tmp_path / name) for name in (f"{KEY}.lock", f"{KEY}.claim")]
+    files = [str(tmp_path / name) for name in (f"{key()}.lock", f"{key()}.claim")]
     subprocess.run([sys.executable, "-c", dying, *files], check=False, timeout=60)
-    assert not SharedVictims(tmp_path).claim(KEY)
+    assert not SharedVictims(tmp_path).claim(key())
     worker = Worker(tmp_path)
     assert same(alone(Fits), worker.victim(Fits))
     assert len(worker.trainings) == 1
@@ -380,12 +384,12 @@ def test_a_folder_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
 def test_a_claim_is_that_of_the_first_until_it_is_done(tmp_path: Path) -> None:
     """Any worker may claim the victim once it is trained."""
     first, second = SharedVictims(tmp_path), SharedVictims(tmp_path)
-    assert first.claim(KEY)
-    assert first.claim(KEY)
-    assert not second.claim(KEY)
+    assert first.claim(key())
+    assert first.claim(key())
+    assert not second.claim(key())
     assert second.claim("other")
     Worker(tmp_path).victim(Fits)
-    assert second.claim(KEY)
+    assert second.claim(key())
 
 
 def _victims(shared: SharedVictims | None) -> TrainedVictims:

@@ -187,7 +187,7 @@ def test_users_own_tests_are_compared_too(project: pytest.Pytester) -> None:
         ([KEPT, "--grb-json=./kept.json"], "*--grb-json *would be written over the baseline*"),
         (["--grb-baseline=models.py"], "*models.py' is not JSON*"),
         ([KEPT, "--grb-shard=1/2"], "*cannot be written by shard 1/2 of a run*"),
-        (["--grb-baseline=no/such", "--grb-shard=3/2"], "*--grb-shard '3/2' is no part*"),
+        (["--grb-baseline=no/such", "--grb-shard=3/2"], "*--grb-shard '3/2' is not a shard*"),
     ],
     ids=["no-file", "margin", "over-it", "damaged", "shard", "no-part"],
 )
