@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import io
 import json
 import random
+import zipfile
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from grb_check.files.typed_json import digest_of
 
 NUMBERS: Final = (0, -1, 1, 10**30, 10**400, -(2**63), 2.5, 1e308, float("nan"), float("inf"))
 OTHERS: Final = (None, True, "", "x", "1", [], [1], {}, {"a": 1}, "\x1b[31m", "\ud800", "é" * 300)
 DEEP: Final = "DEEP"  # replaced in the text, since json.dumps cannot nest so deep
+HEAD: Final = "grb_check.json"
 TWIN: Final = "@TWIN"  # a second field of the same name
 
 
@@ -70,6 +75,54 @@ def byte_mutants(raw: bytes, number: int, seed: int) -> Iterator[bytes]:
                 (some, b"", bytes(content[place : place + length]) * 2)
             )
         yield bytes(content[: rng.choice((len(content), rng.randrange(len(content) + 1)))])
+
+
+def npz_mutants(raw: bytes, number: int, seed: int) -> Iterator[bytes]:
+    """Yield files of `files.npz_file` with another head or another array, and a right checksum.
+
+    Args:
+        raw: a file.
+        number: of mutants.
+        seed: of the choices.
+    """
+    rng = random.Random(seed)
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for _ in range(number):
+        changed = dict(members)
+        if rng.randrange(3):
+            head = json.loads(members[HEAD])
+            for _ in range(rng.choice((1, 1, 2))):
+                _mutate(head, rng)
+            changed[HEAD] = _text(head).encode("utf-8", "surrogatepass")
+        else:
+            name = rng.choice([each for each in members if each != HEAD])
+            changed[name] = _npy(rng)
+            if not rng.randrange(4):
+                del changed[name]
+        yield _sealed(changed)
+
+
+def _npy(rng: random.Random) -> bytes:
+    """A member with another array, or with none."""
+    kinds = ("int64", "int32", "float32", "float64", "bool", "uint16", "U3", "complex64", "M8[s]")
+    shape = [rng.choice((0, 1, 2, 3)) for _ in range(rng.randrange(4))]
+    array = np.zeros(shape, rng.choice(kinds))
+    if array.dtype.kind in "if":
+        array += rng.choice((0, 1, -1, 10**9))
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return rng.choice((stream.getvalue(), stream.getvalue()[:-1], b""))
+
+
+def _sealed(members: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    plain = stream.getvalue()
+    digest = hashlib.sha256(plain).hexdigest().encode()
+    return plain[:-2] + len(digest).to_bytes(2, "little") + digest
 
 
 def _mutate(file: Any, rng: random.Random) -> None:

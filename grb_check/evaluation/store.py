@@ -72,7 +72,11 @@ class Store:
         if set(arrays) != _tensor_fields():
             self.discard(key, f"has members {sorted(arrays)}")
             return None
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        try:
+            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        except TypeError as error:  # a dtype that torch lacks
+            self.discard(key, f"cannot be read: {error}")
+            return None
         return Perturbation(**tensors, notes=tuple(notes))
 
     def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
@@ -177,8 +181,8 @@ def _decode(
     if found != expected:
         raise Unreadable(f"holds {found}, expected {expected}")
     notes = header.get("notes")
-    if not isinstance(notes, list):
-        raise Unreadable("cannot be read: it has no notes")
+    if not isinstance(notes, list) or not all(isinstance(each, str) for each in notes):
+        raise Unreadable("cannot be read: its notes are not a list of texts")
     return arrays, notes
 
 
