@@ -19,15 +19,8 @@ from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import (
-    CaseRecord,
-    OutcomeRecord,
-    RunRecord,
-    RunSettings,
-    check,
-    encode,
-    rows_of,
-)
+from grb_check.reports.record import CaseRecord, OutcomeRecord, RunRecord, RunSettings, rows_of
+from grb_check.reports.record_file import check, encode
 from grb_check.reports.recording import _encodable, record_of
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"

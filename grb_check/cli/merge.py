@@ -16,7 +16,7 @@ from grb_check.errors import GrbCheckError
 from grb_check.reports import terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.plain import count
-from grb_check.reports.record import read
+from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.settings.report_paths import Outputs, check_all
 

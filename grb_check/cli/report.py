@@ -11,7 +11,7 @@ from typing import Final
 from grb_check.errors import UsageError, one_line
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.record import read
+from grb_check.reports.record_file import read
 from grb_check.reports.written import write_views
 from grb_check.settings.report_paths import check_all
 

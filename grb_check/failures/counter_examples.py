@@ -91,7 +91,6 @@ def smallest(
             f"differently, so that nothing can be left out with certainty; make it deterministic "
             f"(on a GPU, see torch.use_deterministic_algorithms)"
         )
-    links = small.injected_edges.T.tolist()
     about = CounterExample(
         repeat=replay.seed,
         units_before=len(units),
@@ -104,17 +103,22 @@ def smallest(
         tests=found.tests,
         added_edges=_pairs(small.added_edges),
         removed_edges=_pairs(small.removed_edges),
-        injected=tuple(
-            InjectedNode(
-                node=num_nodes + node,
-                links=tuple(sorted(end for new, end in links if new == node)),
-            )
-            for node in range(small.injected_x.shape[0])
-        ),
+        injected=_injected(small, num_nodes),
         modified_nodes=tuple(small.modified_nodes.tolist()),
         flipped=_flipped(replay, after),
     )
     return about, small
+
+
+def _injected(part: Perturbation, num_nodes: int) -> tuple[InjectedNode, ...]:
+    """Injected nodes with their links; the first is number `num_nodes`."""
+    links = part.injected_edges.T.tolist()
+    return tuple(
+        InjectedNode(
+            node=num_nodes + node, links=tuple(sorted(end for new, end in links if new == node))
+        )
+        for node in range(part.injected_x.shape[0])
+    )
 
 
 def save_smallest(

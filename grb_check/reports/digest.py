@@ -14,12 +14,7 @@ from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
 from grb_check.reports.plain import count, fit
-from grb_check.reports.record import (
-    BaselineRecord,
-    CaseRecord,
-    RunRecord,
-    ShardRecord,
-)
+from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 
 Status: TypeAlias = Literal["fail", "error", "missing", "inconclusive", "skip", "pass"]
 

@@ -12,7 +12,7 @@ from grb_check.files.whole import write_whole
 from grb_check.reports.digest import Digest
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.record import encode
+from grb_check.reports.record_file import encode
 
 ACTIONS: Final = "GITHUB_ACTIONS"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"

@@ -20,7 +20,7 @@ from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.ranking.rank_plan import RankPlan, prepare
-from grb_check.reports.record import read as read_record
+from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.pytest_private import is_worker
 from grb_check.settings import options

@@ -31,7 +31,8 @@ from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.limits import Gate, Threshold, judge
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.rank_plan import prepare
-from grb_check.reports.record import RunRecord, encode, read
+from grb_check.reports.record import RunRecord
+from grb_check.reports.record_file import encode, read
 from grb_check.reports.recording import record_of
 from grb_check.session.ending import settings_record
 from grb_check.session.planning import recorded_durations

@@ -13,7 +13,8 @@ from msgspec.structs import replace as replace_fields
 from plugin_names import TINY
 
 from grb_check.__main__ import main
-from grb_check.reports.record import OutcomeRecord, encode, read
+from grb_check.reports.record import OutcomeRecord
+from grb_check.reports.record_file import encode, read
 
 ATTACKS = ("--grb-attack=rnd", "--grb-difficulty=easy,hard", "--grb-max-drop=1")
 MODEL = "--grb-model=build=attacks:untrained"

@@ -16,7 +16,8 @@ from record_factory import entry, file_of, measured, record, rich, run_record
 from grb_check.__main__ import main
 from grb_check.errors import UsageError
 from grb_check.files.typed_json import schema
-from grb_check.reports.record import KIND, CaseRecord, OutcomeRecord, RunRecord, read, rows_of
+from grb_check.reports.record import CaseRecord, OutcomeRecord, RunRecord, rows_of
+from grb_check.reports.record_file import KIND, read
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "run-record.schema.json"
 
@@ -33,7 +34,8 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     """Other programs read records by it; see the message for how to write it again."""
     command = (
         "python -c 'import json; from grb_check.files.typed_json import schema; "
-        "from grb_check.reports.record import KIND; print(json.dumps(schema(KIND), indent=1))' "
+        "from grb_check.reports.record_file import KIND; "
+        "print(json.dumps(schema(KIND), indent=1))' "
         "> docs/run-record.schema.json"
     )
     assert json.loads(SCHEMA.read_text()) == schema(KIND), command
