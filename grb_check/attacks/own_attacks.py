@@ -131,14 +131,17 @@ class OwnAttack:
 
     @property
     def name(self) -> str:
+        """Name of the user's attack."""
         return self.attack.name
 
     @property
     def scenario(self) -> Scenario:
+        """Scenario of the user's attack."""
         return self.attack.scenario
 
     @property
     def knowledge(self) -> Knowledge:
+        """Knowledge of the user's attack."""
         return self.attack.knowledge
 
     def __getattr__(self, name: str) -> Any:

@@ -41,6 +41,7 @@ class Case:
 
     @property
     def id(self) -> str:
+        """Return `[model@]dataset/difficulty/scenario/attack`."""
         prefix = f"{self.model}@" if self.model else ""
         return f"{prefix}{self.dataset}/{self.cell}"
 

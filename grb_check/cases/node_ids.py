@@ -26,6 +26,7 @@ class NodeId:
         return f"{path}::{TEST_NAME}[{self.cell}]" if self.cell else path
 
     def selects(self, case: Case) -> bool:
+        """Whether the node id is that of the case, or of its module."""
         path = (case.model, case.dataset) if case.model else (case.dataset,)
         return path[: len(self.parts)] == self.parts and self.cell in ("", case.cell)
 

@@ -27,6 +27,7 @@ class Scores:
 
     @property
     def drop(self) -> float:
+        """Relative drop of the accuracy, at most 1; negative if the attack helped."""
         return relative_drop(self.clean, self.attacked)
 
 
@@ -117,18 +118,22 @@ class Outcome:
 
     @property
     def clean(self) -> float:
+        """Mean clean accuracy over the repeats, in [0, 1]."""
         return statistics.fmean(repeat.victim.clean for repeat in self.repeats)
 
     @property
     def attacked(self) -> float:
+        """Mean attacked accuracy over the repeats, in [0, 1]."""
         return statistics.fmean(repeat.victim.attacked for repeat in self.repeats)
 
     @property
     def drop(self) -> float:
+        """Mean relative drop over the repeats."""
         return statistics.fmean(self.drops)
 
     @property
     def drops(self) -> tuple[float, ...]:
+        """Relative drop of each repeat."""
         return tuple(repeat.victim.drop for repeat in self.repeats)
 
     @property
@@ -138,14 +143,17 @@ class Outcome:
 
     @property
     def reference_clean(self) -> float:
+        """Mean clean accuracy of the reference GCN, in [0, 1]."""
         return statistics.fmean(repeat.reference.clean for repeat in self.repeats)
 
     @property
     def reference_drops(self) -> tuple[float, ...]:
+        """Relative drop of the reference GCN in each repeat."""
         return tuple(repeat.reference.drop for repeat in self.repeats)
 
     @property
     def reference_drop(self) -> float:
+        """Mean relative drop of the reference GCN."""
         return statistics.fmean(self.reference_drops)
 
     @property
@@ -168,6 +176,7 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
+        """Wall time of all repeats, training included, in seconds."""
         return sum(repeat.seconds for repeat in self.repeats)
 
     def to_dict(self) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class Dataset:
 
     @property
     def num_nodes(self) -> int:
+        """Number of nodes."""
         return int(self.graph.x.shape[0])
 
     @property
@@ -55,6 +56,7 @@ class Dataset:
 
     @property
     def num_features(self) -> int:
+        """Number of columns of the features."""
         return int(self.graph.x.shape[1])
 
     @property

@@ -46,6 +46,7 @@ class GraphSet:
 
     @property
     def num_graphs(self) -> int:
+        """Number of graphs."""
         return int(self.graphs.y.shape[0])
 
 
@@ -91,6 +92,7 @@ class GraphDataset:
 
     @property
     def num_features(self) -> int:
+        """Number of columns of the features."""
         return int(self.graph.x.shape[1])
 
     @property

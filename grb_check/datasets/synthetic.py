@@ -83,6 +83,7 @@ class Preset:
 
     @property
     def num_nodes(self) -> int:
+        """Number of nodes of all classes."""
         return sum(self.class_sizes)
 
 

@@ -32,9 +32,17 @@ FROM_EDGES: Final = 0.5  # of random flips in a set of graphs; among all pairs e
 class Parts(Protocol[Best]):
     """One kind of parts, with the model to ask; `Best` is the strongest perturbation so far."""
 
-    def best_start(self) -> Best: ...
-    def improved(self, best: Best, share: float) -> Best: ...
-    def perturbation(self, best: Best) -> Perturbation: ...
+    def best_start(self) -> Best:
+        """Return the strongest of the perturbations to begin with."""
+        ...
+
+    def improved(self, best: Best, share: float) -> Best:
+        """Return the stronger of `best` and a copy of it with that share of its parts exchanged."""
+        ...
+
+    def perturbation(self, best: Best) -> Perturbation:
+        """Return what `best` stands for."""
+        ...
 
 
 def search(parts: Parts[Best], queries: int = QUERIES) -> Perturbation:

@@ -158,6 +158,7 @@ class KeptRepeat:
 
     @property
     def drop(self) -> float:
+        """Relative drop of the accuracy."""
         return relative_drop(self.clean, self.attacked)
 
 

@@ -45,10 +45,12 @@ class Victim:
 
     @property
     def module(self) -> nn.Module:
+        """The module that is called."""
         return self.adapter.module
 
     @property
     def name(self) -> str:
+        """Name of the model, for messages."""
         return self.adapter.name
 
     @property

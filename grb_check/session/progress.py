@@ -41,6 +41,7 @@ class Ticker:
             thread.join()
 
     def close(self) -> None:
+        """Close the descriptor of the terminal."""
         os.close(self._descriptor)
 
     def _tick(self, text: str, done: threading.Event) -> None:

@@ -28,6 +28,7 @@ class Option:
 
     @property
     def dest(self) -> str:
+        """Name of the value: `--grb-max-drop` is `grb_max_drop`."""
         return self.flag.lstrip("-").replace("-", "_")
 
 

@@ -37,6 +37,7 @@ class RawValues:
 
     @property
     def origins(self) -> dict[str, str]:
+        """Origin of the value of each option."""
         return {dest: origin for dest, (_, origin) in self.values.items()}
 
     def one(self, dest: str, default: Any = None) -> Any:

@@ -68,6 +68,7 @@ class Settings:
         return datasets.find(dataset, self.places)
 
     def model(self, label: str) -> ModelSpec:
+        """Return the model of a label; the first one for any other label."""
         return next((each for each in self.models if each.label == label), self.models[0])
 
     def for_node_ids(self, node_ids: Sequence[NodeId], registry: AttackRegistry) -> Settings:

@@ -59,10 +59,12 @@ class Convention:
 
     @property
     def roles(self) -> frozenset[Role]:
+        """Roles of all arguments."""
         return frozenset(role for _, role in self.arguments)
 
     @property
     def takes_edge_weight(self) -> bool:
+        """Whether weights of edges can be given as an argument."""
         return self.weight_name is not None or "edge_weight" in self.roles
 
     @property

@@ -34,6 +34,7 @@ class Probed(nn.Module):
 
     @property
     def supports_edge_weight(self) -> bool:
+        """Whether the encoder takes weights of edges as an argument."""
         return self._encode.convention.takes_edge_weight
 
     def forward(

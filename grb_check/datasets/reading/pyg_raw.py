@@ -53,6 +53,7 @@ class RawFiles:
 
     @property
     def missing(self) -> tuple[str, ...]:
+        """Names of the files that do not exist."""
         return tuple(path.name for path in self.files if not path.exists())
 
 

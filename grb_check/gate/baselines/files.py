@@ -61,6 +61,7 @@ class Entry:
 
     @property
     def repeats(self) -> int:
+        """Number of repeats."""
         return len(self.after)
 
     @property

@@ -90,6 +90,7 @@ class Maker:
 
     @property
     def done(self) -> int:
+        """Number of results so far."""
         return len(self._results)
 
     def forget(self) -> None:
