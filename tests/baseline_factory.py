@@ -30,6 +30,7 @@ def entry(
         "seconds": 1.5,
         "before": bits,
         "after": bits,
+        "pretrained": False,
         "weights": tuple(numbers if weights is None else weights),
         "perturbations": tuple(numbers if perturbations is None else perturbations),
     }
@@ -64,6 +65,7 @@ def entries(draw: st.DrawFn) -> Entry:
         draw(each),
         draw(each),
         attack=draw(texts),
+        pretrained=draw(st.booleans()),
         threat=draw(texts),
         seconds=draw(st.floats(0, 1e4).map(lambda value: round(value, 1))),
     )

@@ -169,6 +169,7 @@ def _entry(right: Bits, name: str, seeds: NDArray[np.int64]) -> Entry:
         seconds=0.0,
         before=bits,
         after=bits,
+        pretrained=False,
         weights=tuple(f"{name}{seed}" for seed in seeds),
         perturbations=tuple(map(str, range(len(bits)))),
     )

@@ -69,6 +69,8 @@ class Measurement:
         diagnostics: reasons to doubt that the attack was strong enough.
         member: of `worst`: the strongest attack.
         per_target: of `worst`: the fraction of targets that stay right under every attack.
+        pretrained: whether nothing was trained: the victim is declared as finished, or has no
+            parameters.
         weights: digest of the victim's parameters and buffers; empty if unknown.
         perturbation: digest of the perturbation that was applied; empty if unknown.
     """
@@ -85,6 +87,7 @@ class Measurement:
     diagnostics: tuple[Finding, ...] = ()
     member: str = ""
     per_target: float | None = None
+    pretrained: bool = False
     weights: str = ""
     perturbation: str = ""
 

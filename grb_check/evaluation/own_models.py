@@ -26,6 +26,7 @@ class TrainedModel:
         predicted: its classes on the clean graph, int64 [num_nodes] or [num_graphs], on the CPU.
         warnings: given while it was built and trained.
         uncalled: a copy that has not been called since the training; None if it cannot be copied.
+        pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
         missing_gradients: share of sampled targets without a gradient, by what the gradient is
             taken of; `white_box` measures it once for each model and keeps it here.
     """
@@ -36,11 +37,14 @@ class TrainedModel:
         predicted: Tensor,
         warnings: tuple[str, ...] = (),
         uncalled: Victim | None = None,
+        *,
+        pretrained: bool = False,
     ) -> None:
         self.victim = victim
         self.predicted = predicted
         self.warnings = warnings
         self.uncalled = uncalled
+        self.pretrained = pretrained
         self.missing_gradients: dict[str, float | None] = {}
 
     @cached_property

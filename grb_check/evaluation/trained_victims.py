@@ -115,8 +115,9 @@ class TrainedVictims:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
+                built = self.build(subject, seed)
                 victim = build_victim(
-                    self.build(subject, seed),
+                    built,
                     self._dataset,
                     name=subject.name,
                     seed=seed,
@@ -125,7 +126,11 @@ class TrainedVictims:
                 )
                 uncalled = _copy(victim)
                 predicted = predict(victim, self._dataset.graph, seed)
-                self._victims[key] = TrainedModel(victim, predicted, our_warnings(caught), uncalled)
+                parameters = any(True for _ in victim.module.parameters())
+                pretrained = _trained_already(built) or not parameters
+                self._victims[key] = TrainedModel(
+                    victim, predicted, our_warnings(caught), uncalled, pretrained=pretrained
+                )
             except ModelError as error:
                 self._victims[key] = error
         if not isinstance(self._built.get(key), Trained):

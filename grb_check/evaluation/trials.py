@@ -120,6 +120,7 @@ def measured(
         notes=(*perturbation.notes, *notes),
         method=method,
         diagnostics=(*diagnostics, *_budget_finding(trial, perturbation)),
+        pretrained=victim.pretrained,
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
     )

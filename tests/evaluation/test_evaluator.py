@@ -280,6 +280,24 @@ def test_a_trained_model_is_built_once(tiny: Path) -> None:
     assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
 
 
+def test_only_a_model_that_is_declared_finished_counts_as_pretrained(tiny: Path) -> None:
+    """Equal weights in all repeats may also come from a training that fixes its own seed."""
+
+    class SelfSeeded(Net):
+        def fit(self, data: Data) -> None:
+            torch.manual_seed(42)
+            torch.nn.init.normal_(self.conv.lin.weight)
+
+    def pretrained(model: Any) -> tuple[set[bool], int]:
+        outcome = grb_check.evaluate(model, dataset=tiny, attack="injection/rnd", repeats=2)
+        found = outcome.repeats
+        return {each.pretrained for each in found}, len({each.weights for each in found})
+
+    assert pretrained(grb_check.Trained(Net(8, 3).eval())) == ({True}, 1)
+    assert pretrained(lambda num_features, num_classes: SelfSeeded(8, 3)) == ({False}, 1)
+    assert pretrained(lambda num_features, num_classes: Net(8, 3)) == ({False}, 2)
+
+
 def test_a_model_that_fails_in_training_fails_in_every_case_alike(tiny: Path) -> None:
     """No later case goes on with a half-trained module."""
 

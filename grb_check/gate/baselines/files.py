@@ -45,6 +45,7 @@ class Entry:
         seconds: that the case took, without the victim's training.
         before: packed bits of the targets right on the clean graph, in each repeat.
         after: packed bits of the targets right on the attacked graph, in each repeat.
+        pretrained: whether nothing was trained, so that repeats differ in the attack alone.
         weights: digest of the victim of each repeat.
         perturbations: digest of the perturbation of each repeat.
     """
@@ -56,6 +57,7 @@ class Entry:
     seconds: float
     before: tuple[bytes, ...]
     after: tuple[bytes, ...]
+    pretrained: bool
     weights: tuple[str, ...]
     perturbations: tuple[str, ...]
 
@@ -88,6 +90,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dataset: str
     attack: str
     threat: str
+    pretrained: bool
     weights: str
     perturbations: str
 
@@ -101,7 +104,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     bits: dict[str, str]
 
 
-BASELINE: Final = FileKind(name="baseline", type=Content, format=3, wanted=WANTED)
+BASELINE: Final = FileKind(name="baseline", type=Content, format=4, wanted=WANTED)
 
 
 class Saved(NamedTuple):
@@ -130,6 +133,7 @@ def entry_of(outcome: Outcome) -> Entry:
         seconds=round(spent, 1),
         before=tuple(each.victim.right_before for each in repeats),
         after=tuple(each.victim.right_after for each in repeats),
+        pretrained=all(each.pretrained for each in repeats),
         weights=tuple(each.weights for each in repeats),
         perturbations=tuple(each.perturbation for each in repeats),
     )
@@ -187,6 +191,7 @@ def _figures(entry: Entry) -> Figures:
         dataset=entry.dataset,
         attack=entry.attack,
         threat=entry.threat,
+        pretrained=entry.pretrained,
         weights=" ".join(entry.weights),
         perturbations=" ".join(entry.perturbations),
     )
@@ -211,6 +216,7 @@ def _entry(name: str, figures: Figures, packed: str) -> Entry:
         seconds=figures.seconds,
         before=before,
         after=after,
+        pretrained=figures.pretrained,
         weights=tuple(figures.weights.split(" ")),
         perturbations=tuple(figures.perturbations.split(" ")),
     )

@@ -84,8 +84,8 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
     [
         (lambda text: text[:-40], "is not JSON, or is cut short"),
         (lambda text: text.replace("50.00 70.00", "50.00 71.00"), "does not match its digest"),
-        (lambda text: text.replace('"format": 3', '"format": 9'), "has format 9, written by"),
-        (lambda text: text.replace('"format": 3', '"format": 2'), "this release reads format 3"),
+        (lambda text: text.replace('"format": 4', '"format": 9'), "has format 9, written by"),
+        (lambda text: text.replace('"format": 4', '"format": 2'), "this release reads format 4"),
         (lambda text: text.replace('"bits"', '"bit"'), "unknown field `bit`"),
         (lambda text: text.replace('"targets": 100', '"targets": "many"'), "Expected `int`"),
         (lambda text: "[]", "is not a baseline of grb_check"),
