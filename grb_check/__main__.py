@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from grb_check import __version__
-from grb_check.cli import datasets, fetch, info, leaderboard, lock, merge, replay, report
+from grb_check.cli import datasets, fetch, info, leaderboard, lock, merge, power, replay, report
 from grb_check.cli.places import FAILED, complain, in_own_words
 from grb_check.datasets import DataNotice
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.store import StoreWarning
 
-COMMANDS: Final = (datasets, info, fetch, lock, leaderboard, report, merge, replay)
+COMMANDS: Final = (datasets, info, fetch, lock, leaderboard, report, merge, power, replay)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

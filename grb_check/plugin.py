@@ -227,6 +227,8 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     verdict = judge(grb_outcome, run.plan.settings.gate, comparison)
     record = request.node.stash[RECORD]
     record["verdict"] = asdict(verdict)
+    if comparison is not None and comparison.detectable is not None:
+        record["shown"] += f", loss {comparison.loss:+.1f}, detects {comparison.detectable:.1f}"
     if verdict.below_floor:
         record["shown"] = f"clean {grb_outcome.clean:.1%}"
     elif verdict.failed_diagnostics:

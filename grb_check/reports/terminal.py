@@ -89,7 +89,7 @@ def baseline_lines(record: RunRecord) -> list[str]:
 
 
 def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
-    """The number of repeats that would settle the inconclusive cases, the smallest first."""
+    """The number of repeats that would decide the inconclusive cases, the smallest first."""
     found = sorted(
         (each.repeats_needed, row.id)
         for row in rows
@@ -99,7 +99,9 @@ def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
         return []
     told = ", ".join(f"{repeats} ({case})" for repeats, case in found[:SHOWN])
     more = f" and {len(found) - SHOWN} more cases" if found[SHOWN:] else ""
-    return [f"baseline: repeats on both sides that would settle it: {told}{more}"]
+    return [
+        f"baseline: repeats on both sides that would decide it with 80 % probability: {told}{more}"
+    ]
 
 
 def _write_tables(out: Lines, digest: Digest) -> None:

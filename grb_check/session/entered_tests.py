@@ -70,7 +70,9 @@ def _joint_test(each: JointComparison) -> list[pytest.TestReport]:
             ("grb.verdict", compared.result),
             *comparison_properties(compared),
         ],
-        shown=compared.result,
+        shown=compared.result
+        if compared.detectable is None
+        else f"{compared.result}, detects {compared.detectable:.1f}",
     )
 
 

@@ -90,14 +90,73 @@ def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) ->
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["attacked * against the baseline's *: loss *margin 1 points*"])
     written = (project.path / "out.xml").read_text()
-    for name in ("method", "n", "statistic", "p", "low", "margin", "alpha", "loss"):
+    for name in ("method", "n", "statistic", "p", "low", "margin", "alpha", "loss", "detectable"):
         assert f'name="grb.baseline.{name}"' in written
     record = json.loads((project.path / "out.json").read_text())
     assert record["baseline"]["tests"] == 2
     assert record["baseline"]["together"][0]["dataset"] == "tiny"
     compared = record["cases"][0]["verdict"]["comparison"]
     assert compared["unit"] == "repeats"
-    assert compared["alpha"] == pytest.approx(0.05 * 0.2 / 2)
+    assert compared["alpha"] == pytest.approx(0.05 * 0.1 / 2)
+
+
+SELF_SEEDED = """
+import torch
+import models
+
+class SelfSeeded(models.Net):
+    def fit(self, data):
+        torch.manual_seed(42)
+        torch.rand(DRAWS)
+        for parameter in self.parameters():
+            torch.nn.init.normal_(parameter)
+
+def build(num_features, num_classes):
+    return SelfSeeded(num_features, num_classes)
+"""
+
+
+def test_a_training_that_fixes_its_own_seed_is_never_tested_on_targets(
+    project: pytest.Pytester,
+) -> None:
+    """One more random draw before it gives another model, which is no regression."""
+    args = [each for each in BASE if "model" not in each and "repeats" not in each]
+    args += ["--grb-repeats=3", KEPT, "--grb-max-drop=1", "--grb-json=out.json"]
+    project.makepyfile(first=SELF_SEEDED.replace("DRAWS", "0"))
+    project.makepyfile(second=SELF_SEEDED.replace("DRAWS", "1"))
+    project.runpytest(*args, "--grb-model=first:build", "--grb-update-baseline")
+    result = project.runpytest(*args, "--grb-model=second:build")
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*all repeats have the same weights, so they are one training*"])
+    record = json.loads((project.path / "out.json").read_text())
+    found = [each["verdict"]["comparison"] for each in record["cases"]]
+    assert {each["result"] for each in found} <= {"inconclusive", "equal"}
+
+
+def test_one_repeat_of_a_pretrained_model_is_compared(project: pytest.Pytester) -> None:
+    """Target by target, and a model that has lost everything fails."""
+    project.makepyfile(
+        finished="""
+        import grb_check, models, torch
+
+        def build(num_features, num_classes):
+            torch.manual_seed(0)
+            return grb_check.Trained(models.Net(num_features, num_classes).eval())
+
+        def worse(num_features, num_classes):
+            built = build(num_features, num_classes)
+            for parameter in built.module.parameters():
+                parameter.data.neg_()
+            return built
+        """
+    )
+    args = [each for each in BASE if "model" not in each and "repeats" not in each]
+    args += ["--grb-repeats=1", "--grb-max-drop=1", KEPT, "--grb-json=out.json"]
+    project.runpytest(*args, "--grb-model=finished:build", "--grb-update-baseline")
+    project.runpytest(*args, "--grb-model=finished:worse", "--grb-margin=1")
+    record = json.loads((project.path / "out.json").read_text())
+    found = [each["verdict"]["comparison"] for each in record["cases"]]
+    assert {each["unit"] for each in found if each["result"] != "equal"} == {"targets"}
 
 
 def test_a_baseline_replaces_only_the_default_limit(kept: pytest.Pytester) -> None:

@@ -1,102 +1,37 @@
 """Compare one case, or all cases of a model and dataset, with the baseline. See docs/gate.md.
 
-A model that is the same, or trained before the run, is compared target by target. One that was
-retrained is compared repeat by repeat, since all targets share the randomness of a training.
-Imports numpy when targets are compared.
+A pretrained model is compared target by target. One that was trained is compared repeat by repeat,
+since all targets share the randomness of a training. Imports numpy when a test needs it.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from grb_check.cases.case import DIFFICULTIES, WHOLE
-from grb_check.gate.baselines.comparison import Comparison
-from grb_check.gate.baselines.files import Entry
-from grb_check.gate.baselines.paired import MAX_REPEATS, paired_test, sign_test
+from grb_check.gate.baselines.collapses import (
+    MIN_REPEATS,
+    Collapses,
+    collapsed,
+    compare_collapses,
+)
+from grb_check.gate.baselines.comparison import CaseLoss, Comparison
+from grb_check.gate.baselines.judge import Judge, short
+from grb_check.gate.baselines.max_t import max_test
+from grb_check.gate.baselines.pair import Pair, why_incomparable
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from grb_check.gate.baselines.pair import Numbers
 
-    Numbers: TypeAlias = NDArray[np.int64]
-
-CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin
 SPREAD_FLOOR: Final = 0.5  # points; limits the weight of a case that hardly varies
-ON_TARGETS: Final = "exact sign test on targets"
-ON_REPEATS: Final = "paired t-test on repeats"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A case of the baseline and of this run."""
-
-    difficulty: str
-    before: Entry
-    after: Entry
-
-    @property
-    def repeats(self) -> int:
-        """Number of repeats that both have; they share the seed of the attack."""
-        return min(self.before.repeats, self.after.repeats)
-
-    @property
-    def accuracies(self) -> tuple[float, float]:
-        """Mean attacked accuracy before and after, over the repeats that both have."""
-        n = self.repeats
-        return statistics.fmean(self.before.attacked[:n]), statistics.fmean(self.after.attacked[:n])
-
-    @property
-    def losses(self) -> list[float]:
-        """Loss of attacked accuracy in points, in each repeat that both have."""
-        both = zip(self.before.attacked, self.after.attacked, strict=False)
-        return [100.0 * (before - after) for before, after in both]
-
-    @property
-    def equal(self) -> bool:
-        """Whether every target has the same result in every repeat."""
-        return self.before.after[: self.repeats] == self.after.after[: self.repeats]
-
-    @property
-    def same_model(self) -> bool:
-        """Whether the same weights were evaluated under the same perturbations."""
-        n = self.repeats
-        was = (*self.before.weights[:n], *self.before.perturbations[:n])
-        return all(was) and was == (*self.after.weights[:n], *self.after.perturbations[:n])
-
-    @property
-    def pretrained(self) -> bool:
-        """Whether each side has the same weights in all repeats, so that training plays no part."""
-        sides = (self.before.weights, self.after.weights)
-        return all(len(each) > 1 and all(each) and len(set(each)) == 1 for each in sides)
-
-    @property
-    def on_targets(self) -> bool:
-        """Whether the test is on targets, not on repeats."""
-        return self.same_model or self.pretrained
-
-    @property
-    def step(self) -> float:
-        """The accuracy of one target, in points."""
-        return 100.0 / self.before.targets
-
-    def balance(self) -> Numbers:
-        """Repeats in which a target was right before minus those in which it is now: int [t]."""
-        was, now = (_right(side, self.repeats) for side in (self.before, self.after))
-        balance: Numbers = (was - now).sum(axis=0)
-        return balance
-
-
-def why_incomparable(before: Entry, after: Entry) -> str:
-    """Return why two entries cannot be compared; empty if they can."""
-    for what in ("dataset", "targets", "attack", "threat"):
-        was, now = getattr(before, what), getattr(after, what)
-        if was != now:
-            return f"the {what} is {now}, and was {was}"
-    return ""
+OWN_SPREAD: Final = 2.0  # weight of the median variance of all cases beside n - 1 of a case's own
+# Shares of the error rate of the tests at the end of a run.
+CASES_SHARE: Final = 2 / 9
+COLLAPSES_SHARE: Final = 1 / 9
 
 
 def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
@@ -111,185 +46,155 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
     if why:
         text = f"not comparable with the baseline: {why}; --grb-update-baseline accepts it"
         return Comparison(result="incomparable", text=text, margin=margin)
-    judge = _Judge(*pair.accuracies, margin, alpha)
+    judge = Judge(margin, alpha)
     if pair.equal:
-        return judge.equal(pair.repeats)
+        return judge.equal(pair.means(range(pair.repeats)), pair.repeats)
     if pair.on_targets:
-        return judge.targets(pair.balance())
-    return judge.repeats(pair.losses, pair.step)
+        return judge.targets(pair.means(range(pair.repeats)), pair.target_losses(), pair.repeats)
+    repeats = pair.trainings
+    if len(repeats) < 2:
+        return judge.one_training(pair.means(repeats), pair.repeats)
+    kept, collapses = _without_collapsed(repeats, *pair.accuracies(repeats))
+    floor = pair.step / math.sqrt(6.0)
+    return judge.repeats(pair.means(kept), pair.losses(kept), floor, collapses)
 
 
 def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
-    """Compare all comparable cases of a model and dataset in one test; None without any.
+    """Compare all comparable cases of a model and dataset; None without any.
 
-    On repeats, the loss of a repeat is the mean over the cases, each weighted by the inverse of its
-    standard deviation over the repeats (plus `SPREAD_FLOOR`). On targets, each target counts once,
-    by the sum over its cases; those of `full` are the same as those of the three difficulties.
+    The mean loss of the cases is tested, and from `MIN_REPEATS` trainings also every single case
+    (`max_t`) and the number of collapses: `alpha` is divided among the three.
+
+    On repeats, the loss of a repeat is the mean over the cases, each weighted by the inverse of the
+    variance of its losses. On targets, each target counts once, by the mean over its cases; those
+    of `full` are the same as those of the three difficulties.
     """
     pairs = [each for each in pairs if not why_incomparable(each.before, each.after)]
+    pairs.sort(key=lambda each: each.case.id)
     if not pairs:
         return None
-    n = min(each.repeats for each in pairs)
-    on_targets = all(each.on_targets for each in pairs)
-    losses = [each.losses[:n] for each in pairs]
-    weights = [1.0 if on_targets else 1.0 / (_spread(each) + SPREAD_FLOOR) for each in losses]
-    before, after = (
-        _weighted(side, weights) for side in zip(*(each.accuracies for each in pairs), strict=True)
+    judge, n = Judge(margin, alpha), min(each.repeats for each in pairs)
+    if all(each.on_targets for each in pairs):
+        chosen = _each_target_once(pairs)
+        means = _means(chosen, range(n), [float(each.before.targets) for each in chosen])
+        if all(each.equal for each in pairs):
+            return judge.equal(means, n)
+        return judge.targets(means, _joint_target_losses(chosen), n)
+    common = set.intersection(*(set(each.trainings) for each in pairs))
+    equal = all(each.equal for each in pairs)
+    if equal or len(common) < 2:
+        means = _means(pairs, range(n), [1.0] * len(pairs))
+        return judge.equal(means, n) if equal else judge.one_training(means, n)
+    return _on_repeats(pairs, sorted(common), judge)
+
+
+def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> Comparison:
+    """The comparison of all cases of a trained model."""
+    by_case = [each.accuracies(repeats) for each in pairs]
+    sides = zip(*by_case, strict=True)
+    before, after = ([statistics.fmean(each) for each in zip(*side, strict=True)] for side in sides)
+    kept, collapses = _without_collapsed(repeats, before, after)
+    losses = [each.losses(kept) for each in pairs]
+    weights = case_weights(losses)
+    means = _means(pairs, kept, weights)
+    floor = min(each.step for each in pairs) / len(pairs) / math.sqrt(6.0)
+    joint = [_weighted(each, weights) for each in zip(*losses, strict=True)]
+    several = len(repeats) >= MIN_REPEATS
+    rest = 1.0 - CASES_SHARE - COLLAPSES_SHARE if several else 1.0
+    found = replace(judge, alpha=judge.alpha * rest).repeats(means, joint, floor, collapses)
+    if not several:
+        return found
+    found = _with_cases(found, pairs, losses, judge.alpha * CASES_SHARE)
+    return _with_collapses(found, judge.alpha * COLLAPSES_SHARE)
+
+
+def _with_cases(
+    found: Comparison, pairs: Sequence[Pair], losses: Sequence[Sequence[float]], alpha: float
+) -> Comparison:
+    """The comparison, failed by single cases that lose more than the margin."""
+    import numpy as np
+
+    steps = np.array([each.step for each in pairs])
+    tests = max_test(np.array(losses).T, found.margin, steps, alpha)
+    cases = tuple(
+        CaseLoss(case=pair.case.id, loss=statistics.fmean(each), low=test.low, p=test.p)
+        for pair, each, test in zip(pairs, losses, tests, strict=True)
+        if test.p <= alpha
     )
-    judge = _Judge(before, after, margin, alpha)
-    if all(each.equal for each in pairs):
-        return judge.equal(n)
-    if on_targets:
-        return judge.targets(_joint_balance(pairs))
-    step = min(each.step for each in pairs) / len(pairs)
-    return judge.repeats([_weighted(each, weights) for each in zip(*losses, strict=True)], step)
+    if not cases:
+        return found
+    told = ", ".join(f"{each.case} {each.loss:.1f} (at least {each.low:.1f})" for each in cases)
+    text = f"{found.text}; cases that lose more than the margin: {told}"
+    return replace(found, result="fail", text=text, cases=cases)
 
 
-@dataclass(frozen=True)
-class _Judge:
-    """Forms the comparison of two accuracies from a test."""
-
-    before: float
-    after: float
-    margin: float
-    alpha: float
-
-    def equal(self, repeats: int) -> Comparison:
-        """Return the comparison of equal results."""
-        return Comparison(
-            result="equal",
-            text=f"equal to the baseline in every target ({_repeats(repeats)})",
-            before=self.before,
-            after=self.after,
-            loss=0.0,
-            margin=self.margin,
-            alpha=self.alpha,
-        )
-
-    def targets(self, balance: Numbers) -> Comparison:
-        """Fail if p is below alpha and the loss of accuracy is beyond the margin.
-
-        The test is on the signs of the balance. The loss is that of accuracy: a target that is lost
-        in one of twenty repeats counts a twentieth.
-        """
-        loss = round(100.0 * (self.before - self.after), 9)  # 2 is not beyond 2
-        test = sign_test(int((balance > 0).sum()), int((balance < 0).sum()))
-        net = 100.0 * (test.lost - test.won) / len(balance)
-        shown, beyond = test.p < self.alpha, loss > self.margin
-        found = f"{test.lost} of {len(balance)} targets lost and {test.won} won"
-        p = f"{ON_TARGETS}: p {_p(test.p)} {'<' if shown else '>='} {_p(self.alpha)}"
-        return Comparison(
-            result=("fail" if shown else "inconclusive") if beyond else "pass",
-            text=f"{self._against()}: loss {loss:.1f} points, {found} "
-            f"({p}; margin {self.margin:g} points)",
-            method=ON_TARGETS,
-            unit="targets",
-            n=len(balance),
-            before=self.before,
-            after=self.after,
-            loss=loss,
-            low=test.low(len(balance), 1.0 - self.alpha) if math.isclose(loss, net) else None,
-            margin=self.margin,
-            statistic=float(test.lost),
-            p=test.p,
-            alpha=self.alpha,
-        )
-
-    def repeats(self, losses: Sequence[float], step: float) -> Comparison:
-        """Fail if a loss beyond the margin is shown, pass if it is excluded.
-
-        Args:
-            losses: of the repeats, in points.
-            step: smallest difference between two losses, in points.
-        """
-        if len(losses) < 2:
-            return self._one_repeat(losses[0])
-        test = paired_test(losses, self.margin, step)
-        low = test.low(1.0 - self.alpha)
-        shown = low > self.margin
-        excluded = test.high(CONFIDENCE) <= self.margin
-        needed = None if shown or excluded else test.repeats_needed(self.alpha, CONFIDENCE)
-        figures = f"loss {test.mean:.1f} points"
-        if shown:
-            figures += f", at least {low:.1f}"
-        elif not excluded:
-            figures += f", not decided by {_repeats(test.n)}{_needed(needed)}"
-        method = f"{ON_REPEATS}: t {test.statistic:.2f}, n {test.n}, p {_p(test.p)}"
-        against = f"{'<' if test.p < self.alpha else '>='} {_p(self.alpha)}"
-        return Comparison(
-            result="fail" if shown else "pass" if excluded else "inconclusive",
-            text=f"{self._against()}: {figures} "
-            f"({method} {against}; margin {self.margin:g} points)",
-            method=ON_REPEATS,
-            unit="repeats",
-            n=test.n,
-            before=self.before,
-            after=self.after,
-            loss=test.mean,
-            low=low,
-            margin=self.margin,
-            statistic=test.statistic,
-            p=test.p,
-            alpha=self.alpha,
-            repeats_needed=needed,
-        )
-
-    def _one_repeat(self, loss: float) -> Comparison:
-        return Comparison(
-            result="inconclusive",
-            text=f"{self._against()}: loss {loss:.1f} points; one repeat of a retrained model "
-            f"says nothing about another, give more --grb-repeats on both sides",
-            unit="repeats",
-            n=1,
-            before=self.before,
-            after=self.after,
-            loss=loss,
-            margin=self.margin,
-            alpha=self.alpha,
-        )
-
-    def _against(self) -> str:
-        return f"attacked {self.after:.1%} against the baseline's {self.before:.1%}"
+def _with_collapses(found: Comparison, alpha: float) -> Comparison:
+    """The comparison, failed if more trainings collapsed than in the baseline."""
+    collapses = found.collapses
+    if collapses is None or collapses.p > alpha:
+        return found
+    text = f"{found.text}; more trainings collapse (Fisher's exact test: p {short(collapses.p)})"
+    return replace(found, result="fail", text=text)
 
 
-def _right(side: Entry, repeats: int) -> Numbers:
-    """Return whether each target was right in each repeat: int64 [repeats, t]."""
-    import numpy as np
+def _without_collapsed(
+    repeats: Sequence[int], before: Sequence[float], after: Sequence[float]
+) -> tuple[list[int], Collapses | None]:
+    """The repeats in which no side collapsed, and the collapses; None without any.
 
-    rows = np.stack([np.frombuffer(bits, np.uint8) for bits in side.after[:repeats]])
-    return np.unpackbits(rows, axis=1, count=side.targets).astype(np.int64)
+    If fewer than half of the repeats are left, all are kept: then it is no exception.
+    """
+    was, now = collapsed(before), collapsed(after)
+    if not was | now:
+        return list(repeats), None
+    kept = [repeat for place, repeat in enumerate(repeats) if place not in was | now]
+    if 2 * len(kept) < len(repeats):
+        kept = list(repeats)
+    return kept, compare_collapses(len(was), len(now), len(repeats))
 
 
-def _joint_balance(pairs: Sequence[Pair]) -> Numbers:
-    import numpy as np
+def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:
+    """Return weights of cases: inverse variances of their losses, moderated by the median of all.
 
-    found = {each.difficulty for each in pairs}
+    The weights come from the same repeats as the test, which makes its interval too narrow if there
+    are very few of them: the moderation (Smyth 2004) limits that.
+    """
+    variances = [statistics.variance(each) for each in losses]
+    common, own = statistics.median(variances), len(losses[0]) - 1
+    moderated = [
+        (own * each + OWN_SPREAD * common) / (own + OWN_SPREAD) + SPREAD_FLOOR**2
+        for each in variances
+    ]
+    return [1.0 / each for each in moderated]
+
+
+def _each_target_once(pairs: Sequence[Pair]) -> list[Pair]:
+    """The cases whose difficulties share no target: `full`, or the others if all are there."""
+    found = {each.case.difficulty for each in pairs}
     levels = [each for each in DIFFICULTIES if each in found]
-    if WHOLE in found:  # the union of the others
+    if WHOLE in found:
         levels = levels[:-1] if len(found) == len(DIFFICULTIES) else [WHOLE]
-    return np.concatenate(
-        [
-            np.sum([each.balance() for each in pairs if each.difficulty == level], axis=0)
-            for level in levels
-        ]
-    )
+    return [each for each in pairs if each.case.difficulty in levels]
+
+
+def _joint_target_losses(pairs: Sequence[Pair]) -> Numbers:
+    """The mean loss of each target over the cases of its difficulty, in points."""
+    import numpy as np
+
+    by_level: dict[str, list[Numbers]] = {}
+    for each in pairs:
+        by_level.setdefault(each.case.difficulty, []).append(each.target_losses())
+    return np.concatenate([np.mean(each, axis=0) for each in by_level.values()])
+
+
+def _means(
+    pairs: Sequence[Pair], repeats: Collection[int], weights: Sequence[float]
+) -> tuple[float, float]:
+    """Weighted mean attacked accuracies before and after, in [0, 1]."""
+    sides = zip(*(each.means(repeats) for each in pairs), strict=True)
+    before, after = (_weighted(side, weights) for side in sides)
+    return before, after
 
 
 def _weighted(values: Sequence[float], weights: Sequence[float]) -> float:
     return sum(v * w for v, w in zip(values, weights, strict=True)) / sum(weights)
-
-
-def _spread(losses: Sequence[float]) -> float:
-    return statistics.stdev(losses) if len(losses) > 1 else 0.0
-
-
-def _repeats(number: int) -> str:
-    return f"{number} repeat{'' if number == 1 else 's'}"
-
-
-def _needed(repeats: int | None) -> str:
-    return f" ({repeats} would)" if repeats is not None else f" (nor by {MAX_REPEATS:,})"
-
-
-def _p(value: float) -> str:
-    return f"{value:.2g}"

@@ -5,7 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from grb_check.gate.baselines.collapses import Collapses
+
 Result: TypeAlias = Literal["equal", "pass", "fail", "inconclusive", "incomparable", "new"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseLoss:
+    """A single case that loses more than the margin, by the test at the end of the run.
+
+    Attributes:
+        case: its id.
+        loss: mean loss of attacked accuracy, in points.
+        low: lower end of the simultaneous one-sided interval of the loss, in points.
+        p: adjusted for the number of cases.
+    """
+
+    case: str
+    loss: float
+    low: float
+    p: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +42,17 @@ class Comparison:
         before: attacked accuracy of the baseline, in [0, 1].
         after: attacked accuracy of this run.
         loss: `before - after` in accuracy points; positive is worse.
-        low: lower end of the one-sided interval of the loss, in points; None if unknown, as for
-            targets that changed in only some of the repeats or cases.
+        low: lower end of the one-sided interval of the loss at level 1 - `alpha`, in points.
         margin: tolerated loss of accuracy, in percentage points.
+        deviation: standard deviation of the losses of the units, in points.
         statistic: of the test.
-        p: p-value; the null hypothesis is no loss, or on repeats no loss beyond the margin.
+        p: p-value; the null hypothesis is no loss beyond the margin.
         alpha: significance level of the test, its share of the family-wise error rate.
-        repeats_needed: if inconclusive, the number of repeats that would decide such a loss; None
-            if that is unknown or above `paired.MAX_REPEATS`.
+        detectable: the smallest true loss that such a run detects with 80 % probability, in points.
+        repeats_needed: if inconclusive, the number of repeats that would decide such a loss with
+            80 % probability; None if that is unknown or above `mean_test.MAX_REPEATS`.
+        collapses: trainings that collapsed; None without any.
+        cases: of a joint comparison: single cases that lose more than the margin.
     """
 
     result: Result
@@ -43,10 +65,14 @@ class Comparison:
     loss: float | None = None
     low: float | None = None
     margin: float = 0.0
+    deviation: float | None = None
     statistic: float | None = None
     p: float | None = None
     alpha: float | None = None
+    detectable: float | None = None
     repeats_needed: int | None = None
+    collapses: Collapses | None = None
+    cases: tuple[CaseLoss, ...] = ()
 
     @property
     def judges(self) -> bool:

@@ -10,8 +10,8 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Shard
 from grb_check.files.whole import shown
 from grb_check.gate.baselines.baseline import Baseline, JointComparison, is_own_test, key_of
-from grb_check.gate.baselines.compare import why_incomparable
 from grb_check.gate.baselines.files import entry_of
+from grb_check.gate.baselines.pair import why_incomparable
 
 
 @dataclass(frozen=True, kw_only=True)

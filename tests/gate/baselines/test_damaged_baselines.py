@@ -9,9 +9,11 @@ import pytest
 from baseline_factory import accuracies
 from mutants import byte_mutants, structural_mutants
 
+from grb_check.cases.case import Case
 from grb_check.errors import UsageError
-from grb_check.gate.baselines.compare import Pair, compare, compare_jointly
+from grb_check.gate.baselines.compare import compare, compare_jointly
 from grb_check.gate.baselines.files import Content, Entry, read_baseline, write_baseline
+from grb_check.gate.baselines.pair import Pair
 
 NUMBERS = [60, pytest.param(2000, marks=pytest.mark.slow)]
 ENTRIES = {
@@ -41,7 +43,8 @@ def outcome(path: Path, raw: bytes) -> dict[str, Entry] | None:
         assert entry.repeats == len(entry.weights) == len(entry.perturbations)
         assert all(0.0 <= each <= 1.0 for each in (*entry.clean, *entry.attacked))
         now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
-        pairs = [Pair("easy", entry, now), Pair("easy", now, entry)]
+        case = Case("x", "easy", "injection", "pgd")
+        pairs = [Pair(case, entry, now), Pair(case, now, entry)]
         assert all(compare(pair, 2.0, 0.01).text for pair in pairs)
         compare_jointly(pairs[:1], 2.0, 0.01)
     write_baseline(path, saved.entries, saved.versions | VERSIONS)

@@ -1,0 +1,114 @@
+"""Show how many repeats detect a loss of accuracy, and what they cost, by the figures of a run."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import Outcome
+from grb_check.errors import UsageError, one_line
+from grb_check.gate.baselines.baseline import LOSS_MARGIN, REPEATS
+from grb_check.gate.baselines.mean_test import MAX_REPEATS
+from grb_check.gate.baselines.power import Needed, needed
+from grb_check.reports.plain import columns, fit
+from grb_check.reports.record import RunRecord
+from grb_check.reports.record_file import read
+
+OK, USAGE_ERROR = 0, 4  # as pytest's
+LEAST: Final = 3  # repeats that show a spread
+HEAD: Final = ("", "spread", "repeats", "seconds")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("run_record", metavar="RUN.json", help="file that --grb-json wrote")
+    parser.add_argument(
+        "--loss",
+        metavar="POINTS",
+        type=float,
+        default=3.0,
+        help="true loss of attacked accuracy, in percentage points (default: 3)",
+    )
+    parser.add_argument(
+        "--margin",
+        metavar="POINTS",
+        type=float,
+        help="tolerated loss, as for --grb-margin (default: that of the run, or 2)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the numbers of repeats, and return 0, or 4 if the record or an option is wrong."""
+    try:
+        record = read(Path(options.run_record))
+        lines = _lines(record, options.loss, _margin(record, options))
+    except (UsageError, OSError) as error:
+        sys.stderr.write(f"grb_check: {one_line(error)}\n")
+        return USAGE_ERROR
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return OK
+
+
+def _margin(record: RunRecord, options: argparse.Namespace) -> float:
+    of_run = record.baseline.margin if record.baseline is not None else LOSS_MARGIN
+    margin = of_run if options.margin is None else float(options.margin)
+    for name, value, least in (("--margin", margin, 0.0), ("--loss", options.loss, margin)):
+        if not least <= value < 100.0 or (name == "--loss" and value == least):
+            above = "0" if name == "--margin" else f"more than the margin of {margin:g}"
+            raise UsageError(
+                f"{name} {value:g} is not a number of accuracy points; give one from {above} to "
+                f"below 100, such as {max(3.0, math.ceil(least) + 1):g}"
+            )
+    return margin
+
+
+def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
+    """A table for each model and dataset.
+
+    Raises:
+        UsageError: the record has no case with enough repeats.
+    """
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for row in record.cases:
+        if row.outcome is not None and is_node_id(row.node_id):
+            groups.setdefault((row.case.model, row.case.dataset), []).append(row.outcome.outcome)
+    fewest = min((len(o.repeats) for each in groups.values() for o in each), default=0)
+    if fewest < LEAST:
+        what = f"a case of {fewest} repeats" if groups else "no built-in case with figures"
+        raise UsageError(
+            f"the run record has {what}; the spread of trainings needs at least {LEAST}: make it "
+            f"with --grb-repeats={REPEATS}"
+        )
+    lines = [
+        f"Repeats on both sides that detect a loss of {loss:g} points beyond a margin of "
+        f"{margin:g} with 80 % probability, and the seconds of such a run:"
+    ]
+    for (model, dataset), outcomes in groups.items():
+        lines += ["", fit(f"{model or outcomes[0].model} on {dataset}, {_made(outcomes)}")]
+        lines += _table(needed(outcomes, loss, margin, len(groups)), outcomes)
+    return lines
+
+
+def _made(outcomes: Sequence[Outcome]) -> str:
+    repeats = sorted({len(each.repeats) for each in outcomes})
+    return f"measured with {' and '.join(map(str, repeats))} repeats"
+
+
+def _table(found: Sequence[Needed], outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for all cases together, and one for each case."""
+    seconds = sum(each.seconds / len(each.repeats) for each in outcomes)
+    rows = [
+        (
+            fit(each.name),
+            f"{each.deviation:.1f}",
+            f"more than {MAX_REPEATS:,}" if each.repeats is None else str(each.repeats),
+            "-" if each.repeats is None else f"{each.repeats * seconds:.0f}",
+        )
+        for each in found
+    ]
+    return columns([HEAD, *rows], right=(1, 2, 3))

@@ -1,0 +1,144 @@
+"""Forms the comparison with the baseline from a test, in figures and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from grb_check.gate.baselines.collapses import Collapses
+from grb_check.gate.baselines.comparison import Comparison, Result
+from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test
+
+if TYPE_CHECKING:
+    from grb_check.gate.baselines.pair import Numbers
+
+CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin
+ON_TARGETS: Final = "t-test on targets"
+ON_REPEATS: Final = "paired t-test on repeats"
+ONE_REPEAT: Final = (
+    "one repeat of a trained model says nothing about another, give more --grb-repeats on both "
+    "sides"
+)
+ONE_TRAINING: Final = (
+    "all repeats have the same weights, so they are one training; seed it with the `seed` that "
+    "the factory can take, or leave torch's global seed as it is set for each repeat, or return "
+    "grb_check.Trained(module) if nothing is trained"
+)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Forms a comparison from a test."""
+
+    margin: float
+    alpha: float
+
+    def equal(self, means: tuple[float, float], repeats: int) -> Comparison:
+        """Return the comparison of equal results."""
+        return Comparison(
+            result="equal",
+            text=f"equal to the baseline in every target ({_repeats(repeats)})",
+            before=means[0],
+            after=means[1],
+            loss=0.0,
+            margin=self.margin,
+            alpha=self.alpha,
+        )
+
+    def one_training(self, means: tuple[float, float], repeats: int) -> Comparison:
+        """Return the comparison with one training, which shows nothing about another."""
+        loss = 100.0 * (means[0] - means[1])
+        why = ONE_REPEAT if repeats == 1 else ONE_TRAINING
+        return Comparison(
+            result="inconclusive",
+            text=f"{_against(means)}: loss {loss:.1f} points; {why}",
+            unit="repeats",
+            n=1,
+            before=means[0],
+            after=means[1],
+            loss=loss,
+            margin=self.margin,
+            alpha=self.alpha,
+        )
+
+    def targets(self, means: tuple[float, float], losses: Numbers, repeats: int) -> Comparison:
+        """Return the comparison of a pretrained model; `losses` of targets are in points."""
+        floor = 100.0 / repeats / math.sqrt(len(losses))  # of one target that is lost once
+        test = mean_test(losses.tolist(), self.margin, floor)
+        changes = f"{int((losses > 0).sum())} of {len(losses)} targets lost and "
+        changes += f"{int((losses < 0).sum())} won"
+        return self._tested(means, test, ON_TARGETS, "targets", changes)
+
+    def repeats(
+        self,
+        means: tuple[float, float],
+        losses: Sequence[float],
+        floor: float,
+        collapses: Collapses | None,
+    ) -> Comparison:
+        """Return the comparison of a trained model; `losses` of repeats are in points."""
+        test = mean_test(losses, self.margin, floor)
+        found = self._tested(means, test, ON_REPEATS, "repeats", "")
+        needed = None
+        if found.result == "inconclusive":
+            needed = test.repeats_needed(1.0 - self.alpha, CONFIDENCE)
+            found = replace(found, text=f"{found.text}; {_needed(test.n, needed)}")
+        if collapses is not None:
+            text = f"{found.text}; {_collapses(collapses, test.n)}"
+            found = replace(found, text=text, collapses=collapses)
+        return replace(found, repeats_needed=needed)
+
+    def _tested(
+        self, means: tuple[float, float], test: MeanTest, method: str, unit: str, changes: str
+    ) -> Comparison:
+        """Fail if a loss beyond the margin is shown, pass if it is excluded."""
+        low = round(test.low(1.0 - self.alpha), 9)  # 2 is not beyond 2
+        shown, excluded = low > self.margin, test.high(CONFIDENCE) <= self.margin
+        result: Result = "fail" if shown else "pass" if excluded else "inconclusive"
+        figures = f"loss {test.mean:.1f} points" + (f", at least {low:.1f}" if shown else "")
+        details = f"{method}: t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
+        details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"
+        told = ", ".join(filter(None, (figures, changes)))
+        return Comparison(
+            result=result,
+            text=f"{_against(means)}: {told} ({details}; margin {self.margin:g} points)",
+            method=method,
+            unit=unit,
+            n=test.n,
+            before=means[0],
+            after=means[1],
+            loss=test.mean,
+            low=low,
+            margin=self.margin,
+            deviation=test.deviation,
+            statistic=test.statistic,
+            p=test.p,
+            alpha=self.alpha,
+            detectable=test.detectable(1.0 - self.alpha),
+        )
+
+
+def _against(means: tuple[float, float]) -> str:
+    return f"attacked {means[1]:.1%} against the baseline's {means[0]:.1%}"
+
+
+def _repeats(number: int) -> str:
+    return f"{number} repeat{'' if number == 1 else 's'}"
+
+
+def _needed(n: int, repeats: int | None) -> str:
+    if repeats is None:
+        return f"not decided by {_repeats(n)}, nor by {MAX_REPEATS:,}"
+    return f"not decided by {_repeats(n)}; about {max(repeats, n + 1)} would in 80 % of runs"
+
+
+def _collapses(found: Collapses, tested: int) -> str:
+    told = f"{found.after} of {found.n} trainings collapsed, {found.before} in the baseline"
+    return f"{told}; tested without them" if tested < found.n else told
+
+
+def short(value: float) -> str:
+    """Return a probability for people."""
+    return f"{value:.2g}"

@@ -1,0 +1,132 @@
+"""Student's one-sided t-test of the mean loss, and its power.
+
+The units are repeats, for a model that is trained in each, or targets, for a pretrained one. No
+torch; scipy is imported when a test is made.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+MAX_REPEATS: Final = 1000  # suggested to users
+POWER: Final = 0.8  # probability of the detections that are reported (Cohen 1988)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanTest:
+    """Is the mean loss beyond the margin?
+
+    Attributes:
+        mean: of the losses, in points.
+        deviation: sample standard deviation of the losses, or a floor of it, see `mean_test`.
+        n: number of losses, at least 2.
+        margin: in points.
+    """
+
+    mean: float
+    deviation: float
+    n: int
+    margin: float
+
+    @property
+    def statistic(self) -> float:
+        """t of the excess over the margin."""
+        return _ratio(self.mean - self.margin, self.deviation / math.sqrt(self.n))
+
+    @property
+    def p(self) -> float:
+        """Probability of at least this mean loss if the true one is the margin."""
+        from scipy.special import stdtr
+
+        if math.isinf(self.statistic):
+            return 0.0 if self.statistic > 0 else 1.0
+        return float(stdtr(self.n - 1, -self.statistic))
+
+    def low(self, level: float) -> float:
+        """Return the lower end of the one-sided interval of the mean loss, in points."""
+        return self.mean - critical(self.n, level) * self.deviation / math.sqrt(self.n)
+
+    def high(self, level: float) -> float:
+        """Return the upper end of the one-sided interval of the mean loss, in points."""
+        return self.mean + critical(self.n, level) * self.deviation / math.sqrt(self.n)
+
+    def detectable(self, level: float) -> float:
+        """Return the smallest true loss that is shown in 80 % of such runs, in points.
+
+        Args:
+            level: of the one-sided interval whose lower end must be beyond the margin.
+        """
+        return self.margin + _ncp(self.n, level) * self.deviation / math.sqrt(self.n)
+
+    def repeats_needed(self, shown: float, excluded: float) -> int | None:
+        """Return the number of repeats that decides such a loss in 80 % of runs.
+
+        The loss is then shown to be beyond the margin, or excluded; None if that needs more than
+        `MAX_REPEATS`.
+
+        Args:
+            shown: level of the interval that shows a loss.
+            excluded: level of the interval that excludes one.
+        """
+        gap = abs(self.mean - self.margin)
+        level = shown if self.mean > self.margin else excluded
+        return repeats_for(gap, self.deviation, level)
+
+
+def mean_test(losses: Sequence[float], margin: float, floor: float = 0.0) -> MeanTest:
+    """Return the test on two or more losses.
+
+    Args:
+        losses: in points.
+        margin: tolerated loss, in points.
+        floor: of the standard deviation, in points: a few losses may be equal by chance.
+    """
+    return MeanTest(
+        mean=statistics.fmean(losses),
+        deviation=max(statistics.stdev(losses), floor),
+        n=len(losses),
+        margin=margin,
+    )
+
+
+def repeats_for(gap: float, deviation: float, level: float) -> int | None:
+    """Return the number of repeats that detects a mean beyond the margin in 80 % of runs.
+
+    Args:
+        gap: of the mean and the margin, in points, at least 0.
+        deviation: standard deviation of a loss, in points.
+        level: of the one-sided interval.
+
+    Returns:
+        None if it is more than `MAX_REPEATS`.
+    """
+    counts = range(2, MAX_REPEATS + 1)
+    found = bisect_left(
+        counts, True, key=lambda n: _ncp(n, level) * deviation <= gap * math.sqrt(n)
+    )
+    return counts[found] if found < len(counts) else None
+
+
+def critical(n: int, level: float) -> float:
+    """Return the quantile of Student's t for n values."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(n - 1, level))
+
+
+def _ncp(n: int, level: float) -> float:
+    """The noncentrality for which t of n values exceeds its critical value in 80 % of runs."""
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(n - 1, 1.0 - POWER, critical(n, level)))
+
+
+def _ratio(value: float, scale: float) -> float:
+    if scale > 0:
+        return value / scale
+    return math.copysign(math.inf, value) if value else 0.0

@@ -1,0 +1,49 @@
+"""Collapsed trainings: found far below the median, and compared by their numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from grb_check.gate.baselines.collapses import MIN_REPEATS, collapsed, compare_collapses
+
+STEADY = [60.0, 61.0, 59.5, 60.5, 62.0, 58.0, 60.0, 61.5, 60.0, 59.0]
+
+
+def test_a_repeat_at_half_the_accuracy_has_collapsed() -> None:
+    """Its place is given; the others vary as trainings do."""
+    assert collapsed([*STEADY, 30.0]) == {10}
+    assert collapsed(STEADY) == set()
+
+
+def test_repeats_that_all_vary_widely_have_not_collapsed() -> None:
+    """The distance is measured in their own spread."""
+    assert collapsed([20.0, 70.0, 40.0, 55.0, 30.0, 65.0, 25.0, 60.0]) == set()
+
+
+def test_a_few_repeats_show_no_collapse() -> None:
+    """One of them would decide the spread."""
+    assert collapsed([60.0, 60.0, 60.0, 60.0, 60.0, 60.0, 0.0]) == set()
+    assert MIN_REPEATS == 8
+
+
+@given(st.lists(st.floats(0, 100), min_size=8, max_size=40), st.floats(-5, 5))
+def test_fewer_than_half_collapse_and_a_shift_changes_nothing(
+    accuracies: list[float], shift: float
+) -> None:
+    """The median itself is never far below the median."""
+    found = collapsed(accuracies)
+    assert 2 * len(found) < len(accuracies)
+    whole = [float(round(each)) for each in accuracies]
+    assert collapsed(whole) == collapsed([each + round(shift) for each in whole])
+
+
+@given(st.integers(1, 30), st.data())
+def test_the_numbers_are_compared_by_fishers_exact_test(n: int, data: st.DataObject) -> None:
+    """One-sided: more in this run."""
+    before, after = (data.draw(st.integers(0, n)) for _ in range(2))
+    found = compare_collapses(before, after, n)
+    table = [[after, n - after], [before, n - before]]
+    assert found.p == pytest.approx(stats.fisher_exact(table, alternative="greater").pvalue)

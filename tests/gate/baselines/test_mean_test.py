@@ -1,0 +1,80 @@
+"""The test agrees with scipy's, its interval with its p-value, and its power with simulations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test, repeats_for
+
+LOSSES = st.lists(st.floats(-20, 20), min_size=2, max_size=30)
+LEVELS = st.floats(0.9, 0.9999)
+
+
+@given(losses=LOSSES, margin=st.floats(0, 5))
+def test_the_test_is_students(losses: list[float], margin: float) -> None:
+    """One-sided, of the losses against the margin."""
+    found = mean_test(losses, margin)
+    if found.deviation < 1e-6:
+        return
+    known = stats.ttest_1samp(losses, margin, alternative="greater")
+    assert found.statistic == pytest.approx(known.statistic, rel=1e-6, abs=1e-6)
+    assert found.p == pytest.approx(known.pvalue, rel=1e-6, abs=1e-9)
+    if abs(found.p - 0.05) > 1e-9:
+        assert (found.low(0.95) > margin) == (found.p < 0.05)
+    assert found.low(0.95) <= found.mean <= found.high(0.95)
+
+
+def test_losses_that_do_not_vary_are_certain() -> None:
+    """A deterministic training: its loss is beyond the margin or within it."""
+    assert mean_test([3.0, 3.0], 2.0).p == 0.0
+    assert mean_test([1.0, 1.0], 2.0).p == 1.0
+    assert mean_test([3.0, 3.0], 2.0).statistic == math.inf
+    assert mean_test([3.0, 3.0], 2.0, floor=0.5).deviation == 0.5
+
+
+@given(losses=LOSSES, level=LEVELS)
+def test_the_detectable_loss_is_detected_in_80_percent_of_runs(
+    losses: list[float], level: float
+) -> None:
+    """By the noncentral t distribution, as scipy.stats has it."""
+    found = mean_test(losses, 2.0, floor=0.1)
+    shift = (found.detectable(level) - 2.0) / found.deviation * math.sqrt(found.n)
+    power = stats.nct.sf(stats.t.ppf(level, found.n - 1), found.n - 1, shift)
+    assert power == pytest.approx(0.8, abs=0.01)
+
+
+def test_the_detectable_loss_in_simulated_runs() -> None:
+    """Losses of that mean are beyond the margin in about 80 % of 4,000 runs."""
+    rng = np.random.default_rng(0)
+    true = MeanTest(mean=0.0, deviation=1.5, n=10, margin=2.0).detectable(0.975)
+    runs = rng.normal(true, 1.5, (4000, 10)).tolist()
+    shown = sum(mean_test(each, 2.0).low(0.975) > 2.0 for each in runs)
+    assert shown / 4000 == pytest.approx(0.8, abs=0.03)
+
+
+@given(gap=st.floats(0.05, 10), deviation=st.floats(0.1, 5), level=LEVELS)
+def test_the_number_of_repeats_is_the_smallest(gap: float, deviation: float, level: float) -> None:
+    """With it the gap is detectable, and with one repeat fewer it is not."""
+
+    def detectable(n: int) -> float:
+        return MeanTest(mean=0.0, deviation=deviation, n=n, margin=0.0).detectable(level)
+
+    found = repeats_for(gap, deviation, level)
+    if found is None:
+        assert detectable(MAX_REPEATS) > gap
+        return
+    assert detectable(found) <= gap + 1e-9
+    if found > 2:
+        assert detectable(found - 1) > gap - 1e-9
+
+
+def test_a_loss_of_the_margin_is_never_decided() -> None:
+    """However many repeats there are."""
+    assert repeats_for(0.0, 1.0, 0.95) is None
+    assert mean_test([1.0, 3.0], 2.0).repeats_needed(0.99, 0.95) is None
