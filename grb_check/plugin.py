@@ -137,7 +137,7 @@ def pytest_report_teststatus(
 ) -> tuple[str, str, str] | None:
     shown = getattr(report, "grb", {}).get("shown")
     letter = {"passed": ".", "failed": "F"}.get(report.outcome)
-    if report.when != "call" or shown is None or letter is None:
+    if report.when != "call" or shown is None or letter is None or hasattr(report, "wasxfail"):
         return None
     return report.outcome, letter, f"{report.outcome.upper()} ({shown})"
 
@@ -219,6 +219,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
     """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
+    from grb_check.gate.expected_failures import unexpected_pass
     from grb_check.gate.limits import judge
     from grb_check.reports.junit import verdict_properties
 
@@ -234,7 +235,14 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     elif verdict.failed_diagnostics:
         record["shown"] = ", ".join(verdict.failed_diagnostics)
     request.node.user_properties.extend(verdict_properties(verdict))
-    if verdict.passed:
+    reason = run.runner.expected_failure(request.node, grb_outcome.case)
+    if reason and verdict.passed and run.plan.settings.expected_failures_strict:
+        del request.node.stash[RESULT]  # nothing to replay
+        return unexpected_pass(verdict, reason)
+    if reason:
+        expected = pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception, strict=False)
+        request.node.add_marker(expected)
+    if verdict.passed or reason:
         return verdict
     kept = _keep(request.node, verdict)
     return replace(verdict, message="\n".join([verdict.message, *kept.lines])) if kept else verdict

@@ -73,6 +73,8 @@ SETTINGS: dict[str, Any] = {
     "rank_against": "",
     "delta_to": "the reference GCN",
     "rank_limits": [],
+    "expected_failures": [],
+    "expected_failures_strict": True,
     "device": "cpu",
     "origins": {"grb_max_drop": "command line"},
 }

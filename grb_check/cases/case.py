@@ -145,11 +145,25 @@ def keep_matching(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
         UsageError: a pattern matches none of the cases.
     """
     for pattern in patterns:
-        if not any(case.fits(pattern) for case in cases):
-            near = difflib.get_close_matches(pattern, [case.id for case in cases], n=1, cutoff=0.3)
-            example = near[0] if near else cases[0].id if cases else "none"
-            raise UsageError(
-                f"case pattern {pattern!r} matches none of the {len(cases)} selected cases; "
-                f"ids look like {example!r} and shell wildcards are allowed"
-            )
+        check_match("case", pattern, cases)
     return [case for case in cases if not patterns or any(case.fits(each) for each in patterns)]
+
+
+def check_match(what: str, pattern: str, cases: Sequence[Case]) -> None:
+    """Refuse a pattern that matches none of the cases.
+
+    Args:
+        what: name of the pattern in the message.
+        pattern: of case ids.
+        cases: that are selected.
+
+    Raises:
+        UsageError: names the pattern and the id that is most similar to it.
+    """
+    if not any(case.fits(pattern) for case in cases):
+        near = difflib.get_close_matches(pattern, [case.id for case in cases], n=1, cutoff=0.3)
+        example = near[0] if near else cases[0].id if cases else "none"
+        raise UsageError(
+            f"{what} pattern {pattern!r} matches none of the {len(cases)} selected cases; "
+            f"ids look like {example!r} and shell wildcards are allowed"
+        )

@@ -11,15 +11,16 @@ from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NODE_PREFIX
 from grb_check.cases.outcomes import Outcome
 
-Result = Literal["pass", "fail", "error", "skip"]
+Result = Literal["pass", "fail", "error", "skip", "xfail", "xpass"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One reported case.
 
-    `verdict` has the gate's figures if the gate judged the case, `evidence` the path of the
-    perturbation of a failed case and the command that replays it.
+    `result` is `xfail` of a case that failed as expected and `xpass` of one that was expected to
+    fail; `message` is then the reason. `verdict` has the gate's figures if the gate judged the
+    case, `evidence` the path of the perturbation of a failed case and the command that replays it.
     """
 
     node_id: str

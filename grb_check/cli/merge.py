@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 OK, FAILED, LOST, WRONG_INPUT, NO_CASES = 0, 1, 3, 4, 5  # pytest's exit codes
 WIDTH: Final = 80
 NOT_JUDGED: Final = "They were lost or not reached in their part"
-WORDS: Final = {"fail": "failed", "error": "errors", "pass": "passed", "skip": "skipped"}
+WORDS: Final = {
+    "fail": "failed",
+    "error": "errors",
+    "pass": "passed",
+    "skip": "skipped",
+    "xfail": "xfailed",
+    "xpass": "xpassed",
+}
 KINDS: Final = ("json", "junit", "html", "markdown")
 
 

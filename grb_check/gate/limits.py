@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -118,16 +118,21 @@ def parse_threshold(line: str) -> Threshold:
     return Threshold(pattern.strip(), parse_fraction(value, f"threshold {line!r}"))
 
 
-def check_patterns(thresholds: Sequence[Threshold], known: Sequence[Case]) -> None:
-    """Refuse a threshold that can never apply.
+def check_patterns(what: str, patterns: Iterable[str], known: Sequence[Case]) -> None:
+    """Refuse a pattern that can never apply.
+
+    Args:
+        what: name of the patterns in the message.
+        patterns: of case ids.
+        known: every case that a run can name.
 
     Raises:
-        UsageError: its pattern matches none of the known cases.
+        UsageError: a pattern matches none of the known cases.
     """
-    for threshold in thresholds:
-        if not any(case.matches(threshold.pattern) for case in known):
+    for pattern in patterns:
+        if not any(case.matches(pattern) for case in known):
             raise UsageError(
-                f"threshold pattern {threshold.pattern!r} matches no known case; ids look like "
+                f"{what} pattern {pattern!r} matches no known case; ids look like "
                 f"{known[0].id!r}: dataset/difficulty/scenario/attack"
             )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from grb_check.cases.expected_cases import inconsistent
 from grb_check.cases.node_ids import case_of, is_node_id
@@ -16,15 +16,19 @@ from grb_check.ranking.budget_curves import Curve
 from grb_check.reports.plain import count, fit
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 
-Status: TypeAlias = Literal["fail", "error", "missing", "inconclusive", "skip", "pass"]
+Status: TypeAlias = Literal[
+    "fail", "error", "missing", "inconclusive", "xpass", "xfail", "skip", "pass"
+]
 
 # In the order of interest to people.
-STATUSES: Final[tuple[Status, ...]] = ("fail", "error", "missing", "inconclusive", "skip", "pass")
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 WORDS: Final[Mapping[Status, str]] = {
     "fail": "failed",
     "error": "ended in an error",
     "missing": "never came back",
     "inconclusive": "inconclusive",
+    "xpass": "passed unexpectedly",
+    "xfail": "failed as expected",
     "skip": "skipped",
     "pass": "passed",
 }
@@ -43,7 +47,7 @@ class Line:
         row: its record.
         model: name of the model.
         status: the verdict; `inconclusive` passed, but too few repeats can tell whether it is
-            worse than the baseline.
+            worse than the baseline; `xfail` and `xpass` are of cases that are expected to fail.
         first: the reason in one line; empty for a case that passed.
         text: the whole message.
     """
@@ -140,6 +144,12 @@ class Digest:
         """Cases that keep the run from being green, those farthest beyond their limit first."""
         found = [line for line in self.lines if line.status in BAD]
         return sorted(found, key=lambda line: (STATUSES.index(line.status), -line.severity))
+
+    @property
+    def expected(self) -> list[Line]:
+        """Cases that are expected to fail, those that passed first."""
+        found = [line for line in self.lines if line.status in ("xpass", "xfail")]
+        return sorted(found, key=lambda line: STATUSES.index(line.status))
 
     @property
     def trouble(self) -> str:
@@ -305,6 +315,9 @@ def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
     for each in record.settings.rank_limits:
         limit = f"rank at most {each.rank} for {each.pattern}"
         rows.append((limit, origins.get("grb_min_rank", "")))
+    for known in record.settings.expected_failures:
+        text = f"failures expected of {known.pattern}: {known.reason}"
+        rows.append((text, origins.get("grb_expected_failure", "")))
     if gate.strict_diagnostics:
         strict = origins.get("grb_strict_diagnostics", "")
         rows.append(("no finding of a diagnostic", strict))
@@ -350,7 +363,11 @@ def _is_inconclusive(row: CaseRecord) -> bool:
 def _first(row: CaseRecord) -> str:
     """The line that gives the reason: the gate's, an assertion's, or the first of the message."""
     told = ""
-    if row.verdict is not None and not row.verdict.passed:
+    if row.result in ("xfail", "xpass"):
+        told = f"expected failure: {row.message}"
+    elif row.unexpected_pass:
+        told = row.message
+    elif row.verdict is not None and not row.verdict.passed:
         told = row.verdict.message
     elif row.comparison is not None and _is_inconclusive(row):
         told = row.comparison.text

@@ -82,7 +82,7 @@ def _case(line: Line, class_name: str) -> Any:
         found.add_failure_info(told, line.text or told, "fail")
     elif line.status in ("error", "missing"):
         found.add_error_info(told, line.text or told, line.status)
-    elif line.status == "skip":
+    elif line.status in ("skip", "xfail"):
         found.add_skipped_info(told)
     return found
 

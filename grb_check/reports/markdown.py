@@ -31,6 +31,8 @@ SIGNS: Final = {
     "error": "❗",
     "missing": "❗",
     "inconclusive": " ❓",
+    "xpass": " xpass",
+    "xfail": " xfail",
     "skip": "skip",
     "pass": "",
 }
@@ -99,6 +101,7 @@ def _parts(digest: Digest) -> list[Part]:
     return [
         _head(digest),
         _failed(digest),
+        _expected(digest),
         *(_heat(digest, group, lines) for group, lines in digest.groups.items()),
         _baseline(digest),
         _ranks(digest),
@@ -137,6 +140,16 @@ def _failed(digest: Digest) -> Part:
     rows += [f"- {span(digest.name_of(line))} {WORDS[line.status]}" for line in shown[FAILED:]]
     rows += [f"- {span(node_id)} never came back" for node_id in digest.unknown]
     return Part((f"### {digest.trouble}", ""), tuple(rows), ("",), "case")
+
+
+def _expected(digest: Digest) -> Part:
+    words = {"xpass": "unexpected pass", "xfail": "expected failure"}
+    rows = [
+        f"- **{words[line.status]}** {span(digest.name_of(line))}: "
+        f"{span(clipped(line.row.message, MESSAGE))}"
+        for line in digest.expected
+    ]
+    return Part(("### Known failures", ""), tuple(rows), ("",), "case") if rows else Part(())
 
 
 def _entry(digest: Digest, line: Line) -> list[str]:

@@ -15,11 +15,13 @@ from msgspec import Meta
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Result, Row
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Measurement, Outcome
 from grb_check.cases.shards import MOST_SHARDS
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.baseline import JointComparison
 from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.averages import Averages
@@ -81,6 +83,8 @@ class RunSettings(_Part, frozen=True):
     rank_against: str
     delta_to: str
     rank_limits: tuple[RankLimit, ...]
+    expected_failures: tuple[ExpectedFailure, ...]
+    expected_failures_strict: bool
     device: str
     origins: dict[str, str]
 
@@ -140,7 +144,7 @@ class CaseRecord(_Part, frozen=True):
         id: `[model@]dataset/difficulty/scenario/attack`.
         node_id: of the test.
         result: of the test.
-        message: of a failed test.
+        message: of a failed test; the reason of a failure that is expected.
         verdict: of the gate; None if it was not asked.
         outcome: the figures; None if the case ended without.
         evidence: of a failed case; None if none was kept.
@@ -170,6 +174,12 @@ class CaseRecord(_Part, frozen=True):
     def below_floor(self) -> bool:
         """Whether the clean accuracy was too low for the drop to mean anything."""
         return self.verdict is not None and self.verdict.below_floor
+
+    @property
+    def unexpected_pass(self) -> bool:
+        """Whether a built-in case failed because it passed, and a failure is expected."""
+        passed = self.verdict is not None and self.verdict.passed
+        return self.result == "fail" and passed and is_node_id(self.node_id)
 
     @property
     def failed_diagnostics(self) -> tuple[str, ...]:

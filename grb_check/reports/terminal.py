@@ -16,6 +16,8 @@ from grb_check.reports.rank_words import comparison_line, place_line, rank_of
 from grb_check.reports.record import CaseRecord, RunRecord
 
 COLUMNS: Final = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
+COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
+RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
 SHOWN: Final = 3  # cases that a line names
 COMPARED: Final[Mapping[Result, str]] = {
@@ -141,7 +143,7 @@ def _write_table(out: Lines, rows: Sequence[CaseRecord]) -> None:
         )
     lines = columns(table, right=range(2, len(table[0]) - 1))
     for line, row in zip(lines, [None, *rows], strict=True):
-        color = {"pass": "green", "skip": "yellow"}.get(row.result, "red") if row else "bold"
+        color = COLOURS.get(row.result, "red") if row else "bold"
         out.write_line(f"  {line}", **{color: True})
 
 
@@ -164,6 +166,10 @@ def _cells(row: CaseRecord) -> tuple[str, ...]:
 
 def _result(row: CaseRecord, outcome: Outcome) -> str:
     """The verdict and its reason; with a question mark if a diagnostic doubts the attack."""
+    if row.result in RESULTS:
+        return RESULTS[row.result]
+    if row.unexpected_pass:
+        return "fail (unexpected pass)"
     if row.below_floor:
         return "fail (clean)"
     if row.failed_diagnostics:

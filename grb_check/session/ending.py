@@ -47,7 +47,9 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> None:
     result: Result = "error"
     if report.when == "call":
         result = "skip" if report.skipped else "pass" if report.passed else "fail"
-    message = report.longreprtext if report.failed else ""
+        if hasattr(report, "wasxfail"):
+            result = "xfail" if report.skipped else "xpass"
+    message = report.longreprtext if report.failed else getattr(report, "wasxfail", "")
     expected_cases.enter(report.nodeid, record, result, message)
 
 
@@ -127,6 +129,8 @@ def settings_record(settings: Settings) -> RunSettings:
         rank_against=str(settings.comparison_models),
         delta_to=settings.delta_to or REFERENCE,
         rank_limits=settings.rank_limits,
+        expected_failures=settings.expected_failures,
+        expected_failures_strict=settings.expected_failures_strict,
         device=settings.device,
         origins=dict(settings.origins),
     )

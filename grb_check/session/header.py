@@ -119,6 +119,10 @@ def _limits(settings: Settings) -> list[str]:
         f"rank {each.rank} for {each.pattern} ({origin['grb_min_rank']})"
         for each in settings.rank_limits
     ]
+    if settings.expected_failures:
+        strict = "" if settings.expected_failures_strict else ", not strict"
+        known = count(len(settings.expected_failures), "line")
+        lines.append(f"failures expected by {known} ({origin['grb_expected_failure']}{strict})")
     if gate.strict_diagnostics:
         lines.append(f"no finding of a diagnostic ({origin['grb_strict_diagnostics']})")
     return lines

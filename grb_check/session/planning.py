@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,15 @@ from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
+from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.pytest_private import is_worker
 from grb_check.settings import options
-from grb_check.settings.judging import check_thresholds
+from grb_check.settings.judging import check_expected_failures, check_thresholds
 from grb_check.settings.option_table import COMMAND_LINE
-from grb_check.settings.rank_request import rank_request
+from grb_check.settings.rank_request import rank_request, selects_now
 from grb_check.settings.raw_values import read_raw
 from grb_check.settings.reading import read
 from grb_check.settings.selecting import read_places
@@ -44,6 +45,7 @@ class SessionPlan:
         cases: of the whole run, and those of this part of it.
         durations: file of the durations by which parts are balanced; None without one.
         ranks: leaderboards and limits on ranks.
+        expected_failures: id -> reason of the cases that are expected to fail.
         left_out: whether the built-in cases are left out, because the command line names single
             test files and the model comes from the ini file.
     """
@@ -54,6 +56,7 @@ class SessionPlan:
     cases: Plan
     durations: Path | None
     ranks: RankPlan
+    expected_failures: Mapping[str, str]
     left_out: bool
 
 
@@ -85,6 +88,8 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     selected = [] if left_out or not settings.models else _selected(settings, node_ids)
     seconds, durations = recorded_durations(settings)
     cases = plan(selected, settings.shard, seconds)
+    narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
+    check_expected_failures(settings, registry, selected, narrowed=narrowed)
     ranks = prepare(rank_request(settings), selected)
     if only:
         config.args[:] = []
@@ -97,6 +102,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         cases=cases,
         durations=durations,
         ranks=ranks,
+        expected_failures=reasons(settings.expected_failures, selected, settings.label),
         left_out=left_out,
     )
 

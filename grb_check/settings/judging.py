@@ -10,12 +10,17 @@ from typing import Final
 from grb_check import datasets
 from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.case import DIFFICULTIES, expand
+from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, unknown
 from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
-from grb_check.gate.limits import Gate, Threshold, check_patterns, parse_fraction, parse_threshold
+from grb_check.gate.expected_failures import (
+    ExpectedFailure,
+    parse_expected_failure,
+    reasons,
+)
+from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, INI, UPDATE_FLAG
 from grb_check.settings.raw_values import RawValues
@@ -47,37 +52,84 @@ def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
     )
 
 
+def read_expected_failures(raw: RawValues, registry: AttackRegistry) -> tuple[ExpectedFailure, ...]:
+    """Return the known failures, with attacks spelled as in case ids.
+
+    Raises:
+        UsageError: a line has no reason, or an attack does not take a modifier.
+    """
+    lines = map(parse_expected_failure, raw.texts("grb_expected_failure"))
+    return tuple(replace(each, pattern=registry.canonical_pattern(each.pattern)) for each in lines)
+
+
 def check_thresholds(settings: Settings, registry: AttackRegistry) -> None:
     """Refuse threshold patterns that match no case of any known dataset, attack and model.
 
     Raises:
         UsageError: see `gate.limits.check_patterns`.
     """
+    patterns = [each.pattern for each in settings.gate.thresholds]
+    _check_known("grb_threshold", patterns, settings, registry)
+
+
+def check_expected_failures(
+    settings: Settings, registry: AttackRegistry, cases: Sequence[Case], *, narrowed: bool
+) -> None:
+    """Refuse known failures that match no case of the run.
+
+    The ini file may name cases that the command line leaves out: its lines only have to match a
+    case of any known dataset, attack and model then.
+
+    Args:
+        settings: of the run.
+        registry: of attacks.
+        cases: of the whole run.
+        narrowed: whether the command line selects cases.
+
+    Raises:
+        UsageError: names the pattern that matches none.
+    """
+    origins = settings.origins
+    for each in settings.expected_failures:
+        absent = narrowed or ("@" in each.pattern and origins["grb_model"] == COMMAND_LINE)
+        if reasons([each], cases, settings.label):
+            continue
+        if origins["grb_expected_failure"] == INI and absent:
+            _check_known("grb_expected_failure", [each.pattern], settings, registry)
+        else:
+            check_match("expected failure", each.pattern, cases)
+
+
+def _check_known(
+    dest: str, patterns: Sequence[str], settings: Settings, registry: AttackRegistry
+) -> None:
+    """Refuse patterns of that option that match no case of any known dataset, attack and model."""
     names = [source.name for source in settings.datasets]
     every = dict.fromkeys([*names, *datasets.known_names(), *datasets.GRAPH_SETS])
     labels = ["", *(model.label for model in settings.models)]
-    thresholds = settings.gate.thresholds
-    if settings.origins["grb_threshold"] == INI:
-        thresholds = _for_any(thresholds, settings.origins)
-    named = [pair for each in thresholds for pair in registry.named_in(each.pattern)]
+    if settings.origins[dest] == INI:
+        patterns = _for_any(patterns, settings.origins)
+    named = [pair for each in patterns for pair in registry.named_in(each)]
     attacks = dict.fromkeys([*known_attacks(), *settings.attacks, *registry.own, *named])
-    check_patterns(thresholds, expand(labels, list(every), DIFFICULTIES, list(attacks)))
+    what = dest.removeprefix("grb_").replace("_", " ")
+    check_patterns(what, patterns, expand(labels, list(every), DIFFICULTIES, list(attacks)))
 
 
-def _for_any(thresholds: Sequence[Threshold], origins: Mapping[str, str]) -> tuple[Threshold, ...]:
-    """Return thresholds of the ini file with wildcards for what the command line replaces.
+def _for_any(patterns: Sequence[str], origins: Mapping[str, str]) -> list[str]:
+    """Return patterns of the ini file with wildcards for what the command line replaces.
 
-    They may name a dataset, or an attack, that the command line leaves out.
+    They may name a model, a dataset, or an attack, that the command line leaves out.
     """
-    patterns = [each.pattern.split("/") for each in thresholds]
-    kept = [(each, parts) for each, parts in zip(thresholds, patterns, strict=True)]
+    kept = [each.split("/") for each in patterns]
     if COMMAND_LINE in (origins["grb_dataset"], origins["grb_attack"]):
-        kept = [(each, parts) for each, parts in kept if len(parts) > 1]
+        kept = [parts for parts in kept if len(parts) > 1]
+    if origins["grb_model"] == COMMAND_LINE:
+        kept = [[parts[0].rpartition("@")[2], *parts[1:]] for parts in kept]
     if origins["grb_dataset"] == COMMAND_LINE:
-        kept = [(each, ["*", *parts[1:]]) for each, parts in kept]
+        kept = [["*", *parts[1:]] for parts in kept]
     if origins["grb_attack"] == COMMAND_LINE:
-        kept = [(each, [*parts[:-1], "*"]) for each, parts in kept]
-    return tuple(replace(each, pattern="/".join(parts)) for each, parts in kept)
+        kept = [[*parts[:-1], "*"] for parts in kept]
+    return ["/".join(parts) for parts in kept]
 
 
 def read_baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Baseline | None:

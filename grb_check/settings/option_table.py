@@ -17,7 +17,7 @@ IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One setting: its flag, its ini value and its help."""
+    """One setting: its flag, its ini value and its help; a bool without metavar is a plain flag."""
 
     flag: str
     ini: str
@@ -159,6 +159,22 @@ OPTIONS: Final = _options(
         False,
         "fail a case whose attack may have been too weak for a conclusion "
         "(docs/diagnostics.md); by default this is only reported",
+    ),
+    (
+        "--grb-expected-failure",
+        "grb_expected_failures",
+        "PATTERN: REASON",
+        "linelist",
+        True,
+        "report failures of the cases that match as expected (xfail), with this reason",
+    ),
+    (
+        "--grb-expected-failures-strict",
+        "grb_expected_failures_strict",
+        "yes|no",
+        "bool",
+        False,
+        "fail a case that passes though a failure is expected (default: yes)",
     ),
     (
         "--grb-rank-against",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
@@ -27,6 +28,7 @@ SELECTING: Final = (
     "--grb-attack",
     "--grb-budget",
     "--grb-case",
+    "--grb-expected-failure",
     "--grb-rank-against",
     "--grb-min-rank",
     "--grb-delta-to",
@@ -42,7 +44,9 @@ def register(parser: pytest.Parser) -> None:
     group = parser.getgroup("grb", "robustness of a graph neural network (grb_check)")
     for option in OPTIONS:
         kind: dict[str, Any] = {"action": "store_true"}
-        if option.type != "bool":
+        if option.type == "bool" and option.metavar:
+            kind = {"type": _yes_or_no, "metavar": option.metavar}
+        elif option.type != "bool":
             action = "append" if option.repeatable else "store"
             kind = {"action": action, "metavar": option.metavar}
         text = f"{option.help} (ini: {option.ini})"
@@ -70,6 +74,12 @@ def register(parser: pytest.Parser) -> None:
         metavar="|".join(LISTS),
         help="list what is available and run nothing",
     )
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no; give one of these")
+    return text == "yes"
 
 
 def in_use(config: pytest.Config) -> bool:

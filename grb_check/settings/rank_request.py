@@ -58,8 +58,12 @@ def rank_request(settings: Settings) -> RankRequest:
 def is_optional(origins: Mapping[str, str]) -> bool:
     """Whether the ini file asks for ranks, and the command line for cases that it may not know."""
     asked = {origins.get("grb_rank_against"), origins.get("grb_min_rank")}
-    selected_now = any(origins.get(each) == COMMAND_LINE for each in SELECTING)
-    return COMMAND_LINE not in asked and selected_now
+    return COMMAND_LINE not in asked and selects_now(origins)
+
+
+def selects_now(origins: Mapping[str, str]) -> bool:
+    """Whether the command line selects cases."""
+    return any(origins.get(each) == COMMAND_LINE for each in SELECTING)
 
 
 def _check_limits(settings: Settings, groups: Sequence[Group]) -> None:

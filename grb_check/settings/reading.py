@@ -18,7 +18,12 @@ from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.rank_limits import parse_rank_limit
 from grb_check.ranking.comparison_models import read_comparison_models
-from grb_check.settings.judging import read_baseline, read_delta_to, read_gate
+from grb_check.settings.judging import (
+    read_baseline,
+    read_delta_to,
+    read_expected_failures,
+    read_gate,
+)
 from grb_check.settings.model_specs import read_models
 from grb_check.settings.option_table import DEFAULT, Option
 from grb_check.settings.raw_values import RawValues, read_raw
@@ -83,6 +88,8 @@ def read(
             raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
         ),
         rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
+        expected_failures=read_expected_failures(raw, registry),
+        expected_failures_strict=raw.one("grb_expected_failures_strict") is not False,
         delta_to=read_delta_to(raw, models),
         baseline=baseline,
         evidence=_directory(raw, "grb_evidence", folder / "evidence"),

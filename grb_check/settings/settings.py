@@ -16,6 +16,7 @@ from grb_check.cases.shards import Shard
 from grb_check.datasets import Places, Source
 from grb_check.errors import choose
 from grb_check.gate.baselines.baseline import Baseline
+from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
@@ -43,6 +44,8 @@ class Settings:
     budgets: tuple[float, ...] = ()
     comparison_models: ComparisonModels = field(default_factory=ComparisonModels)
     rank_limits: tuple[RankLimit, ...] = ()
+    expected_failures: tuple[ExpectedFailure, ...] = ()
+    expected_failures_strict: bool = True
     delta_to: str = ""  # label of a model; empty for the reference GCN
     baseline: Baseline | None = None
     evidence: Path | None = None
@@ -54,6 +57,11 @@ class Settings:
     def labels(self) -> tuple[str, ...]:
         """Model labels in case ids; one empty label if there is a single model."""
         return tuple(model.label for model in self.models) if len(self.models) > 1 else ("",)
+
+    @property
+    def label(self) -> str:
+        """Label of the first model, which case ids of a single model lack; empty without one."""
+        return self.models[0].label if self.models else ""
 
     def cases(self) -> list[Case]:
         """Return the selected cases in order; for sets of graphs those that such a set can have."""

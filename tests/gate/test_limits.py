@@ -169,9 +169,9 @@ def test_a_malformed_threshold_line_is_refused(line: str) -> None:
 def test_a_threshold_that_can_never_apply_is_refused() -> None:
     """A typing error in a limit must not leave a case without its limit."""
     known = [Case("a", "easy", "injection", "pgd")]
-    check_patterns([Threshold("a/*", 0.1)], known)
+    check_patterns("threshold", ["a/*"], known)
     with pytest.raises(UsageError, match=r"'a/easy/pgd' matches no known case"):
-        check_patterns([Threshold("a/easy/pgd", 0.1)], known)
+        check_patterns("threshold", ["a/easy/pgd"], known)
 
 
 def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:

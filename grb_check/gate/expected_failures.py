@@ -1,0 +1,65 @@
+"""Known failures: cases that are expected to fail, each with the reason. Imports no torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from grb_check.cases.case import Case
+from grb_check.errors import UsageError
+from grb_check.gate.limits import Verdict
+
+FLAG: Final = "--grb-expected-failure"
+EXAMPLE: Final = "*/easy/injection/tdgia: GAT, #12"
+
+
+@dataclass(frozen=True)
+class ExpectedFailure:
+    """A pattern of case ids, and the reason why the cases that match it fail."""
+
+    pattern: str
+    reason: str
+
+
+def parse_expected_failure(line: str) -> ExpectedFailure:
+    """Read `dataset/difficulty/scenario/attack: reason`, with shell wildcards in the pattern.
+
+    Raises:
+        UsageError: the line has no pattern or no reason.
+    """
+    found = re.fullmatch(r"\s*(\S.*?)\s*:\s+(\S.*)", line, re.DOTALL)
+    if found is None:
+        raise UsageError(
+            f"{FLAG} {line!r} must have the form 'pattern: reason', with a reason that is not "
+            f"empty, such as {EXAMPLE!r}"
+        )
+    return ExpectedFailure(found[1], found[2].rstrip())
+
+
+def reasons(
+    lines: Sequence[ExpectedFailure], cases: Sequence[Case], label: str = ""
+) -> dict[str, str]:
+    """Return id -> reason of the cases that are expected to fail, whatever the order of the lines.
+
+    Args:
+        lines: of expected failures; a case that several match has all their reasons.
+        cases: of the run.
+        label: of the model, for cases without one; patterns may begin with `label@`.
+    """
+    found = {}
+    for case in cases:
+        known = case if case.model else replace(case, model=label)
+        if matching := {each.reason for each in lines if known.fits(each.pattern)}:
+            found[case.id] = "; ".join(sorted(matching))
+    return found
+
+
+def unexpected_pass(verdict: Verdict, reason: str) -> Verdict:
+    """Return the failure of a case that passed although it is expected to fail."""
+    message = (
+        f"passed, but is expected to fail ({reason}). Remove its line from grb_expected_failures, "
+        f"or set grb_expected_failures_strict = false\n{verdict.message}"
+    )
+    return replace(verdict, passed=False, message=message)
