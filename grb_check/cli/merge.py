@@ -18,7 +18,9 @@ from grb_check.reports.digest import Digest, digest
 from grb_check.reports.plain import count
 from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
+from grb_check.settings.raw_values import split_at_commas
 from grb_check.settings.report_paths import Outputs, check_all
+from grb_check.settings.table_layout import TableLayout, read_layout
 
 if TYPE_CHECKING:
     import pytest
@@ -61,6 +63,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the baseline, if it is not at the path that it had for the parts",
     )
+    parser.add_argument("--sort", metavar="ORDER", help="as --grb-sort of a run")
+    parser.add_argument(
+        "--columns", metavar="NAME,...", default="", help="as --grb-columns of a run"
+    )
     parser.add_argument(
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
@@ -70,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return pytest's exit code."""
     try:
         paths = _paths(options)
+        layout = read_layout(options.sort, split_at_commas([options.columns]), "--")
         parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
         whole = merge(parts, _path(options.baseline), update=options.update_baseline)
         found = digest(whole.record)
@@ -79,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         return WRONG_INPUT
     entered = _entered(whole)
     failures = _failures(found, entered)
-    _show(whole, found, len(parts), failures)
+    _show(whole, found, len(parts), failures, layout)
     results = Counter(row.result for row in whole.record.cases)
     results.update("fail" if each.failed else "pass" for each in entered)
     told = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
@@ -122,14 +129,16 @@ def _failures(found: Digest, entered: Sequence[pytest.TestReport]) -> list[str]:
     return lines + [f"dataset {name} - another graph in each part" for name in found.inconsistent]
 
 
-def _show(whole: Whole, found: Digest, parts: int, failures: Sequence[str]) -> None:
+def _show(
+    whole: Whole, found: Digest, parts: int, failures: Sequence[str], layout: TableLayout
+) -> None:
     """Write what a run shows below its tests."""
     out, record = StandardOutput(), whole.record
     planned = len(record.planned)
     judged = planned - len(record.missing) - len(record.deselected)
     out.write_line(f"grb merge: {count(parts, 'part')}, {judged} of {count(planned, 'case')}")
     lost = f"Parts not given: {', '.join(whole.absent)}" if whole.absent else NOT_JUDGED
-    terminal.write_run(out, found, lost if record.missing else "")
+    terminal.write_run(out, found, lost if record.missing else "", layout)
     if failures:
         out.section("failed")
         for line in failures:

@@ -1,5 +1,5 @@
 """The run record, and its reports: terminal, JUnit, JSON, Markdown, HTML.
 
-May import `errors`, `files`, `attacks`, `cases`, `evaluation`, `gate`, `ranking` and `failures`.
-May be imported by `session` and `cli`. Importing it loads no torch.
+May import `errors`, `files`, `attacks`, `cases`, `evaluation`, `gate`, `ranking`, `failures` and
+`settings`. May be imported by `session` and `cli`. Importing it loads no torch.
 """

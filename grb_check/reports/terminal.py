@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from grb_check.cases.outcomes import Outcome
 from grb_check.gate.baselines.comparison import Comparison, Result
-from grb_check.reports.digest import Digest
+from grb_check.reports.digest import STATUSES, Digest, Line
 from grb_check.reports.lowest_words import delta_lines, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns, count, fit
 from grb_check.reports.rank_words import comparison_line, place_line, rank_of
 from grb_check.reports.record import CaseRecord, RunRecord
+from grb_check.settings.table_layout import COLUMNS, Sort, TableLayout
 
-COLUMNS: Final = ("difficulty", "attack", "clean", "attacked", "drop", "", "limit", "verdict")
+DEFAULT_LAYOUT: Final = TableLayout()
+LEFT: Final = ("difficulty", "attack", "verdict")  # columns that are not aligned to the right
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
 RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
@@ -40,7 +42,9 @@ class Lines(Protocol):
         """Write a line, with markup as for pytest's terminal."""
 
 
-def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
+def write_run(
+    out: Lines, digest: Digest, lost: str = "", layout: TableLayout = DEFAULT_LAYOUT
+) -> None:
     """Write everything that a terminal shows of a run.
 
     Args:
@@ -48,10 +52,11 @@ def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
         digest: of the run.
         lost: why cases are missing; empty if they are not to be listed, as in a run that was
             stopped on purpose.
+        layout: of the tables.
     """
     record = digest.record
     if record.cases:
-        _write_tables(out, digest)
+        _write_tables(out, digest, layout)
     if record.baseline is not None:
         for line in baseline_lines(record):
             out.write_line(line)
@@ -106,7 +111,7 @@ def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     ]
 
 
-def _write_tables(out: Lines, digest: Digest) -> None:
+def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
     """One table for each model and dataset, then what concerns all of them."""
     record = digest.record
     out.section("graph robustness")
@@ -118,7 +123,7 @@ def _write_tables(out: Lines, digest: Digest) -> None:
         outcome = next((row.outcome for line in lines if (row := line.row).outcome), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
-        _write_table(out, [line.row for line in lines])
+        _write_table(out, lines, layout)
         for low in record.lowest:
             if (fit(low.model), low.dataset) == (model, dataset):
                 out.write_line(f"  {lowest_line(low)}")
@@ -131,40 +136,55 @@ def _write_tables(out: Lines, digest: Digest) -> None:
         out.write_line(f"diagnostic: {note}", yellow=True, bold=True)
 
 
-def _write_table(out: Lines, rows: Sequence[CaseRecord]) -> None:
+def _write_table(out: Lines, lines: Sequence[Line], layout: TableLayout) -> None:
     """The table of a model and dataset; ranks are those on the first leaderboard."""
-    boards = [row.standings[0].board for row in rows if row.standings]
-    table: list[tuple[str, ...]] = [COLUMNS, *map(_cells, rows)]
-    if any(row.comparison is not None for row in rows):
-        table = _before_last(table, ["loss (baseline)", *(loss(row.comparison) for row in rows)])
-    if boards:
-        table = _before_last(
-            table, [f"rank ({boards[0]})", *(_rank(row, boards[0]) for row in rows)]
-        )
-    lines = columns(table, right=range(2, len(table[0]) - 1))
-    for line, row in zip(lines, [None, *rows], strict=True):
+    rows = [line.row for line in sorted(lines, key=_ORDERS[layout.sort])]
+    board = next((row.standings[0].board for row in rows if row.standings), "")
+    compared = any(row.comparison is not None for row in rows)
+    unasked = {"reference", "seconds", "" if compared else "loss", "" if board else "rank"}
+    names = layout.columns or [name for name in COLUMNS if name not in unasked]
+    shown = ["difficulty", "attack"]
+    shown += [each for name in names for each in ((name, "spread") if name == "drop" else (name,))]
+    heads = {
+        "spread": "",
+        "loss": "loss (baseline)",
+        "rank": f"rank ({board})" if board else "rank",
+    }
+    cells = [{name: heads.get(name, name) for name in shown}, *(_cells(row, board) for row in rows)]
+    right = [place for place, name in enumerate(shown) if name not in LEFT]
+    table = columns([[each[name] for name in shown] for each in cells], right)
+    for text, row in zip(table, [None, *rows], strict=True):
         color = COLOURS.get(row.result, "red") if row else "bold"
-        out.write_line(f"  {line}", **{color: True})
+        out.write_line(f"  {text}", **{color: True})
 
 
-def _before_last(table: Sequence[tuple[str, ...]], column: Sequence[str]) -> list[tuple[str, ...]]:
-    """The table with one more column, before the verdicts."""
-    return [(*cells[:-1], cell, cells[-1]) for cells, cell in zip(table, column, strict=True)]
-
-
-def _cells(row: CaseRecord) -> tuple[str, ...]:
+def _cells(row: CaseRecord, board: str) -> dict[str, str]:
+    """The cells of a case by the names of their columns."""
     case, outcome = row.case, row.outcome
-    attack = f"{case.scenario}/{case.attack}"
-    if outcome is None:
-        return (case.difficulty, attack, "-", "-", "-", "", "-", row.result)
-    limit = row.verdict.limit if row.verdict is not None else None
-    spread = f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else ""
-    figures = [f"{value:.1%}" for value in (outcome.clean, outcome.attacked, outcome.drop)]
-    allowed = "-" if limit is None else f"{limit:.1%}"
-    return (case.difficulty, attack, *figures, spread, allowed, _result(row, outcome.outcome))
+    cells: dict[str, str] = {
+        **dict.fromkeys(COLUMNS, "-"),
+        "difficulty": case.difficulty,
+        "attack": f"{case.scenario}/{case.attack}",
+        "spread": "",
+        "loss": loss(row.comparison),
+        "rank": _rank(row, board),
+        "verdict": _result(row),
+    }
+    if outcome is not None:
+        limit = row.verdict.limit if row.verdict is not None else None
+        cells |= {
+            "clean": f"{outcome.clean:.1%}",
+            "attacked": f"{outcome.attacked:.1%}",
+            "drop": f"{outcome.drop:.1%}",
+            "spread": f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else "",
+            "reference": f"{outcome.reference_drop:.1%}",
+            "limit": "-" if limit is None else f"{limit:.1%}",
+            "seconds": f"{outcome.seconds:.1f}",
+        }
+    return cells
 
 
-def _result(row: CaseRecord, outcome: Outcome) -> str:
+def _result(row: CaseRecord) -> str:
     """The verdict and its reason; with a question mark if a diagnostic doubts the attack."""
     if row.result in RESULTS:
         return RESULTS[row.result]
@@ -175,7 +195,8 @@ def _result(row: CaseRecord, outcome: Outcome) -> str:
     if row.failed_diagnostics:
         return f"fail ({', '.join(row.failed_diagnostics)})"
     near = " (borderline)" if row.verdict is not None and row.verdict.borderline else ""
-    return f"{row.result}{near} ?" if outcome.findings else f"{row.result}{near}"
+    doubted = row.outcome is not None and row.outcome.findings
+    return f"{row.result}{near} ?" if doubted else f"{row.result}{near}"
 
 
 def loss(comparison: Comparison | None) -> str:
@@ -213,3 +234,24 @@ def _lines_on_all(digest: Digest) -> list[str]:
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         lines.append(f"drop by budget, {name}: {drops}")
     return lines + delta_lines(digest.record.delta)
+
+
+def _by(name: str, sign: int = 1) -> Callable[[Line], float]:
+    """Sort by a figure of the outcome or of its comparison; cases without one come last."""
+
+    def key(line: Line) -> float:
+        figure = getattr(line.comparison if name == "loss" else line.row.outcome, name, None)
+        return math.inf if figure is None else sign * float(figure)
+
+    return key
+
+
+_ORDERS: Final[Mapping[Sort, Callable[[Line], float | str]]] = {
+    "order": lambda line: line.number,
+    "drop": _by("drop", -1),
+    "loss": _by("loss", -1),
+    "attacked": _by("attacked"),
+    "clean": _by("clean"),
+    "attack": lambda line: line.attack,
+    "verdict": lambda line: STATUSES.index(line.status),
+}

@@ -23,6 +23,7 @@ from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.option_table import COMMAND_LINE
 from grb_check.settings.settings import Settings
+from grb_check.settings.table_layout import TableLayout
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ def finish(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedC
     return Ending(found, lost)
 
 
-def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
+def summarise(reporter: pytest.TerminalReporter, ending: Ending, layout: TableLayout) -> None:
     """Write the tables below pytest's own reports."""
-    terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "")
+    terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "", layout)
 
 
 def settings_record(settings: Settings) -> RunSettings:

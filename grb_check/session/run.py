@@ -88,7 +88,7 @@ class Run:
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""
         if self._ending is not None:
-            ending.summarise(reporter, self._ending)
+            ending.summarise(reporter, self._ending, self.plan.settings.layout)
 
     def close(self) -> None:
         """Release what the run holds."""

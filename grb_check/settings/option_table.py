@@ -325,6 +325,24 @@ OPTIONS: Final = _options(
         "times)",
     ),
     (
+        "--grb-sort",
+        "grb_sort",
+        "order|drop|loss|attacked|clean|attack|verdict",
+        "string",
+        False,
+        "sort the rows of the terminal's table, the worst first (default: order, that of the "
+        "cases)",
+    ),
+    (
+        "--grb-columns",
+        "grb_columns",
+        "NAME,...",
+        "linelist",
+        True,
+        "columns of the terminal's table, in this order: clean, attacked, drop, reference, limit, "
+        "loss, rank, seconds, verdict (default: those that have something to show)",
+    ),
+    (
         "--grb-json",
         "grb_json",
         "PATH",

@@ -30,6 +30,7 @@ from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
 from grb_check.settings.settings import Settings, in_order
+from grb_check.settings.table_layout import read_layout
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 
@@ -83,6 +84,7 @@ def read(
         device=_device(raw.one("grb_device", "auto")),
         outputs=read_outputs(raw),
         origins=_origins(raw, baseline),
+        layout=read_layout(raw.one("grb_sort"), raw.many("grb_columns"), "--grb-"),
         budgets=tuple(budgets),
         comparison_models=read_comparison_models(
             raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)

@@ -22,6 +22,7 @@ from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.report_paths import Outputs
+from grb_check.settings.table_layout import TableLayout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Settings:
     device: str
     outputs: Outputs
     origins: Mapping[str, str]
+    layout: TableLayout = field(default_factory=TableLayout)
     budgets: tuple[float, ...] = ()
     comparison_models: ComparisonModels = field(default_factory=ComparisonModels)
     rank_limits: tuple[RankLimit, ...] = ()

@@ -286,6 +286,20 @@ def test_the_command_writes_and_shows_the_whole_run(
     assert "not judged: 5 cases; the run cannot be green. Parts not given: 1/3" in out
 
 
+def test_the_table_is_arranged_as_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As by --grb-sort and --grb-columns of a run; a wrong name is refused."""
+    names = written(parts(2, own=replace(SETTINGS, rank_limits=())))
+    assert main(["merge", *names, "--sort", "drop", "--columns", "drop, verdict"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = lines.index("net on tiny (made for tests)") + 1
+    assert lines[start].split() == ["difficulty", "attack", "drop", "verdict"]
+    drops = [float(line.split()[2].rstrip("%")) for line in lines[start + 1 : start + 7]]
+    assert drops == sorted(drops, reverse=True)
+    for args, told in ((["--sort", "dorp"], "--sort 'dorp'"), (["--columns", "los"], "'loss'?")):
+        assert main(["merge", *names, *args]) == 4
+        assert told in capsys.readouterr().err
+
+
 def test_the_command_passes_if_every_case_passes(folder: Path) -> None:
     """It ends with 5 if there is no case at all."""
     calm = replace(SETTINGS, rank_limits=())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from typing import Any
 
 import msgspec
+import pytest
 from outcome_factory import CASE, finding, outcome
-from record_factory import ENVIRONMENT, SETTINGS
+from record_factory import ENVIRONMENT, SETTINGS, compared, entry, measured, record, view
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases
@@ -20,6 +22,7 @@ from grb_check.reports import terminal
 from grb_check.reports.digest import digest
 from grb_check.reports.record import RunSettings
 from grb_check.reports.recording import record_of
+from grb_check.settings.table_layout import COLUMNS, Sort, TableLayout
 
 
 class Screen:
@@ -47,7 +50,7 @@ def shown(
             fields |= {"outcome": made.to_dict(), "verdict": asdict(verdict)}
             result = "pass" if verdict.passed else "fail"
         expected_cases.enter(node_id_of(case), fields, result, "")  # type: ignore[arg-type]
-    record = record_of(
+    made_of = record_of(
         msgspec.convert(SETTINGS, RunSettings),
         expected_cases.rows,
         missing=(),
@@ -58,7 +61,7 @@ def shown(
         environment=ENVIRONMENT,
     )
     screen = Screen()
-    terminal.write_run(screen, digest(record))
+    terminal.write_run(screen, digest(made_of))
     return screen.lines
 
 
@@ -193,3 +196,53 @@ def test_the_strongest_attack_and_the_delta_have_a_line_each() -> None:
         "attacks by mean drop: 1. modification/dice 50.0%, 2. modification/rnd 12.5%",
         "delta to the reference GCN over 1 dataset: +0.0 points (as robust)",
     ]
+
+
+def table(layout: TableLayout, *entries: dict[str, Any]) -> list[list[str]]:
+    """Return the cells of the table of these cases, its heading first."""
+    screen = Screen()
+    terminal.write_run(screen, view(record(entries)), layout=layout)
+    return [line.split() for line in screen.lines[2 : 3 + len(entries)]]
+
+
+def three() -> list[dict[str, Any]]:
+    """A failed case, one with a loss, and an error, in the order of cases."""
+    cases = [Case("d", "easy", "modification", name) for name in ("rnd", "dice", "flip")]
+    return [
+        entry(cases[0], measured(cases[0], 0.2), comparison=compared("pass", loss=1.0)),
+        entry(cases[1], measured(cases[1], 0.4, clean=0.9), comparison=compared("equal", loss=0.0)),
+        entry(cases[2], None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sort", "attacks"),
+    [
+        ("order", "rnd dice flip"),
+        ("drop", "dice rnd flip"),
+        ("loss", "rnd dice flip"),
+        ("attacked", "dice rnd flip"),
+        ("clean", "rnd dice flip"),
+        ("attack", "dice flip rnd"),
+        ("verdict", "dice flip rnd"),
+    ],
+)
+def test_rows_are_sorted_the_worst_first(sort: Sort, attacks: str) -> None:
+    """A case without the figure comes last."""
+    rows = table(TableLayout(sort=sort), *three())
+    assert [row[1].removeprefix("modification/") for row in rows[1:]] == attacks.split()
+
+
+def test_columns_are_those_asked_for_in_that_order() -> None:
+    """Though they may be empty; the names of the cases always come first."""
+    rows = table(TableLayout(columns=("verdict", "loss", "reference", "rank")), *three())
+    assert rows == [
+        ["difficulty", "attack", "verdict", "loss", "(baseline)", "reference", "rank"],
+        ["easy", "modification/rnd", "pass", "+1.0", "20.0%", "-"],
+        ["easy", "modification/dice", "fail", "equal", "20.0%", "-"],
+        ["easy", "modification/flip", "error", "-", "-", "-"],
+    ]
+    every = table(TableLayout(columns=COLUMNS), *three())
+    assert every[0][2:] == " ".join(COLUMNS).replace("loss", "loss (baseline)").split()
+    usual = ["clean", "attacked", "drop", "limit", "loss", "(baseline)", "verdict"]
+    assert table(TableLayout(), *three())[0][2:] == usual
