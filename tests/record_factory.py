@@ -75,6 +75,7 @@ SETTINGS: dict[str, Any] = {
     "rank_limits": [],
     "expected_failures": [],
     "expected_failures_strict": True,
+    "strict_environment": False,
     "device": "cpu",
     "origins": {"grb_max_drop": "command line"},
 }
@@ -201,6 +202,7 @@ def baseline(**changes: Any) -> dict[str, Any]:
         "written": False,
         "asked": False,
         "unused": [],
+        "environment": [],
         "together": [],
         "notes": [],
         **changes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grb_check.cases.case import Case, select
@@ -70,9 +70,12 @@ def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool =
     expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
     ranks = rank_plan.ranks(rows, expected)
     verdicts = rank_plan.verdicts(ranks, stopped=False)
+    environment = shards.joined_environment(parts)
     end = None
     if kept is not None:
-        end = baseline_result(kept, rows, plan.cases, cut_short=bool(missing), shard=None)
+        end = baseline_result(
+            kept, rows, plan.cases, environment, cut_short=bool(missing), shard=None
+        )
     record = record_of(
         settings,
         rows,
@@ -81,7 +84,7 @@ def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool =
         ranks=ranks,
         verdicts=verdicts,
         baseline=end,
-        environment=shards.joined_environment(parts),
+        environment=environment,
     )
     return Whole(
         record=record, rows=rows, verdicts=verdicts, baseline=end, absent=shards.absent(parts)
@@ -147,7 +150,7 @@ def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Base
             f"the baseline {str(file)!r} has other figures than the one that the parts were "
             f"compared with; give the same file"
         )
-    return kept
+    return replace(kept, strict_environment=parts[0].record.settings.strict_environment)
 
 
 def _new_baseline(path: Path, *, update: bool) -> Baseline:

@@ -194,11 +194,13 @@ class Digest:
 
     @cached_property
     def further(self) -> list[str]:
-        """Failures besides those of cases: ranks, the joint comparison with the baseline, data."""
+        """Failures besides those of cases: ranks, the baseline and its environment, data."""
         found = [each.message for each in self.record.ranks.verdicts if each.passed is False]
         for each in self.baseline.together if self.baseline is not None else ():
             if each.comparison.result == "fail":
                 found.append(f"all cases of {each.name} together: {each.comparison.text}")
+        for check in self.baseline.environment if self.baseline is not None else ():
+            found += [f"{check.dataset}: {check.differences}"] if check.differences else []
         found += [self.unasked] if self.unasked else []
         found += self.inconsistent.values()
         return [fit(text) for text in found]
@@ -312,6 +314,9 @@ def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
     if kept is not None and not kept.written:
         least = f"loss of at most {kept.margin:g} points, where the baseline has the case"
         rows.append((least, origins.get("grb_margin", "")))
+        if record.settings.strict_environment:
+            same = "versions, processor and black-box perturbations of the baseline"
+            rows.append((same, origins.get("grb_strict_environment", "")))
     for each in record.settings.rank_limits:
         limit = f"rank at most {each.rank} for {each.pattern}"
         rows.append((limit, origins.get("grb_min_rank", "")))

@@ -133,6 +133,10 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
         if joint.name in ids:
             passed, told = joint.comparison.result != "fail", joint.comparison.text
             found.append(_judged(made, group, "baseline", passed, told))
+    for check in made.baseline.environment if made.baseline is not None else ():
+        if check.dataset == group[1]:
+            told = check.differences or "the environment of the baseline"
+            found.append(_judged(made, group, "environment", not check.differences, told))
     if made.unasked:
         found.append(_judged(made, group, "baseline", False, made.unasked))
     if group[1] in made.inconsistent:

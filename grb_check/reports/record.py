@@ -21,6 +21,7 @@ from grb_check.cases.shards import MOST_SHARDS
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.baseline import JointComparison
 from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.baselines.environment import EnvironmentCheck
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
@@ -85,6 +86,7 @@ class RunSettings(_Part, frozen=True):
     rank_limits: tuple[RankLimit, ...]
     expected_failures: tuple[ExpectedFailure, ...]
     expected_failures_strict: bool
+    strict_environment: bool
     device: str
     origins: dict[str, str]
 
@@ -199,6 +201,7 @@ class BaselineRecord(_Part, frozen=True):
         written: whether this run wrote the file.
         asked: whether it was asked to.
         unused: entries without a case in this run.
+        environment: checks of the environment of each dataset, if it has to be the baseline's.
         together: verdicts on all cases of each model and dataset.
         notes: for people.
     """
@@ -211,6 +214,7 @@ class BaselineRecord(_Part, frozen=True):
     written: bool
     asked: bool
     unused: tuple[str, ...]
+    environment: tuple[EnvironmentCheck, ...]
     together: tuple[JointComparison, ...]
     notes: tuple[str, ...]
 

@@ -12,7 +12,7 @@ import msgspec
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
-from grb_check.files.versions import versions
+from grb_check.files.versions import PROCESSOR, processor, versions
 from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.limits import Verdict
@@ -100,9 +100,14 @@ def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdi
     )
 
 
-def environment_here() -> dict[str, str]:
-    """Return the versions that figures and their tests depend on."""
-    return {**versions(), "pytest": version("pytest"), "platform": platform.platform()}
+def environment_here(device: str) -> dict[str, str]:
+    """Return the versions and the processor that figures and their tests depend on.
+
+    Args:
+        device: of the run; empty if it measured nothing.
+    """
+    used = {PROCESSOR: processor(device)} if device else {}
+    return {**versions(), **used, "pytest": version("pytest"), "platform": platform.platform()}
 
 
 def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:
@@ -150,6 +155,7 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         written=found.written is not None,
         asked=found.baseline.requested,
         unused=found.unused,
+        environment=found.environment,
         together=found.joint,
         notes=found.notes,
     )

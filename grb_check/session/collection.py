@@ -25,6 +25,7 @@ CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
 RANK_TEST: Final = "test_rank"
 BASELINE_TEST: Final = "test_baseline"
+ENVIRONMENT_TEST: Final = "test_environment"
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
@@ -43,13 +44,14 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
 
 def is_verdict_id(node_id: str) -> bool:
     """Whether it is the id of a verdict on several cases."""
-    formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(f"::{BASELINE_TEST}")
+    ends = (f"::{BASELINE_TEST}", f"::{ENVIRONMENT_TEST}")
+    formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(ends)
     return is_node_id(node_id) and formed
 
 
 def _case_id(argument: str) -> NodeId:
-    path, found, rest = argument.partition(f"::{BASELINE_TEST}")
-    if found and not rest:
+    path, found, name = argument.rpartition("::")
+    if name in (BASELINE_TEST, ENVIRONMENT_TEST):
         raise UsageError(
             f"{argument!r} is the verdict on all cases of {path} together, which cannot run "
             f"as a test; give {path} instead"

@@ -54,25 +54,29 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> None:
     expected_cases.enter(report.nodeid, record, result, message)
 
 
-def finish(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases) -> Ending:
+def finish(
+    session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases, device: str
+) -> Ending:
     """Judge what needs all cases, set the exit status, and write the reports.
 
     Args:
         session: that is about to finish.
         plan: of it.
         expected_cases: with the reports of those that came back.
+        device: that measured them; empty if there are none.
     """
     rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
     lost = _settle(session, plan, expected_cases)
     ranks = plan.ranks.ranks(rows, expected_cases.expected)
     verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(expected_cases.missing))
     entered = [rank_test(each) for each in verdicts if each.passed is not None]
-    compared = None
+    compared, environment = None, environment_here(device)
     if settings.baseline is not None:
         compared = baseline_result(
             settings.baseline,
             rows,
             plan.cases.cases,
+            environment,
             cut_short=early or lost,
             shard=settings.shard,
         )
@@ -90,7 +94,7 @@ def finish(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedC
         ranks=ranks,
         verdicts=verdicts,
         baseline=compared,
-        environment=environment_here(),
+        environment=environment,
     )
     found = digest(record)
     if rows:
@@ -132,6 +136,7 @@ def settings_record(settings: Settings) -> RunSettings:
         rank_limits=settings.rank_limits,
         expected_failures=settings.expected_failures,
         expected_failures_strict=settings.expected_failures_strict,
+        strict_environment=settings.baseline is not None and settings.baseline.strict_environment,
         device=settings.device,
         origins=dict(settings.origins),
     )

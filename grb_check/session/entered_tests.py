@@ -11,11 +11,12 @@ from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_path
 from grb_check.gate.baselines.baseline import JointComparison
+from grb_check.gate.baselines.environment import EnvironmentCheck
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import PREFIX, Property, verdict_message
-from grb_check.session.collection import BASELINE_TEST, RANK_TEST
+from grb_check.session.collection import BASELINE_TEST, ENVIRONMENT_TEST, RANK_TEST
 
 
 def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
@@ -40,14 +41,15 @@ def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
 
 
 def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
-    """Return the reports of each `grb::[model::]dataset::test_baseline`.
+    """Return the reports of each `grb::[model::]dataset::test_baseline`, and `test_environment`.
 
     Args:
         found: the comparison with the baseline.
         rows: of the run, for a baseline that was written because there was none.
     """
     if not found.unrequested:
-        return [_joint_test(each) for each in found.joint]
+        checks = [_environment_test(each) for each in found.environment]
+        return [*checks, *(_joint_test(each) for each in found.joint)]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
         f"there was no baseline {found.where}: it was written from this run, {found.written} "
@@ -57,6 +59,20 @@ def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pyte
         entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown="written")
         for group in groups
     ]
+
+
+def _environment_test(each: EnvironmentCheck) -> list[pytest.TestReport]:
+    cure = "--grb-strict-environment demands the environment of the baseline"
+    return entered_test(
+        _path("", each.dataset),
+        ENVIRONMENT_TEST,
+        failure=f"{each.differences}. {cure}" if each.differences else None,
+        properties=[
+            ("grb.dataset", each.dataset),
+            ("grb.verdict", "fail" if each.differences else "pass"),
+        ],
+        shown="different" if each.differences else "same",
+    )
 
 
 def _joint_test(each: JointComparison) -> list[pytest.TestReport]:

@@ -88,6 +88,8 @@ def _baseline(settings: Settings) -> list[str]:
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"
+    elif baseline.strict_environment:
+        what += ", in its environment only"
     where = os.path.relpath(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
 

@@ -83,7 +83,8 @@ class Run:
     def finish(self, session: pytest.Session) -> None:
         """Judge, set the exit status and write the reports."""
         if not self._config.option.collectonly:
-            self._ending = ending.finish(session, self.plan, self.expected_cases)
+            device = str(self.runner.evaluator.device) if self.expected_cases.rows else ""
+            self._ending = ending.finish(session, self.plan, self.expected_cases, device)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""

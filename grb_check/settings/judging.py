@@ -147,9 +147,15 @@ def read_baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Basel
     if path is None:
         if update:
             raise UsageError(f"{UPDATE_FLAG} needs the file to write; add --grb-baseline=FILE")
+        if raw.origins["grb_strict_environment"] == COMMAND_LINE:
+            raise UsageError(
+                "--grb-strict-environment compares with the environment of a baseline; add "
+                "--grb-baseline=FILE"
+            )
         return None
     read_outputs(raw).refuse(path, "--grb-")
     baseline = open_baseline(path, margin, update=update)
+    baseline = replace(baseline, strict_environment=raw.one("grb_strict_environment") is True)
     if baseline.writes:
         check_writable("--grb-baseline", path)
         if shard is not None:

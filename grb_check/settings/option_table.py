@@ -291,6 +291,15 @@ OPTIONS: Final = _options(
         "(default: 2)",
     ),
     (
+        "--grb-strict-environment",
+        "grb_strict_environment",
+        "",
+        "bool",
+        False,
+        "fail if versions, processor or black-box perturbations differ from those of the "
+        "baseline; by default this is only reported",
+    ),
+    (
         "--grb-evidence",
         "grb_evidence",
         "DIR|off",

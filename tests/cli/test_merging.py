@@ -28,6 +28,7 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
+from grb_check.gate.baselines.files import entry_of
 from grb_check.gate.limits import Gate, Threshold, judge
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.rank_plan import prepare
@@ -374,6 +375,39 @@ def test_the_baseline_is_judged_once_or_written(
             assert "baseline digest is 'another' and '" in capsys.readouterr().err
 
 
+def test_the_environment_of_every_part_is_checked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If it has to be that of the baseline; the machine of the merge plays no part."""
+    calm = replace(SETTINGS, rank_limits=())
+    kept = folder / "robustness.json"
+    made = {row.case.id: entry_of(row.outcome) for row in rows_of(CASES) if row.outcome}
+    open_baseline(kept, 2.0, update=True).write(made, ENVIRONMENT)
+    digest = open_baseline(kept, 2.0, update=False).digest
+    about = baseline(path=str(kept), tests=len(CASES), digest=digest)
+
+    def against(fields: dict[str, Any]) -> None:
+        fields["baseline"] = about
+        fields["settings"]["strict_environment"] = True
+
+    first, second = (changed(each, against) for each in parts(2, own=calm))
+    assert main(["merge", *written([first, second]), "--json", "all.json"]) == 0
+    judged = read(folder / "all.json").baseline
+    assert judged is not None
+    assert [(each.dataset, each.differences) for each in judged.environment] == [
+        ("set", ""),
+        ("tiny", ""),
+    ]
+    second = changed(second, _set("environment", "torch", value="0.1"))
+    capsys.readouterr()
+    assert main(["merge", *written([first, second]), "--junit", "out.xml"]) == 1
+    told = f"another environment: torch {ENVIRONMENT['torch']}, now {ENVIRONMENT['torch']} and 0.1"
+    assert f"grb::tiny::test_environment - the baseline was measured in {told}" in (
+        capsys.readouterr().out
+    )
+    assert told in (folder / "out.xml").read_text()
+
+
 def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
     """Without the training of the victims, which every part does."""
     (name,) = written([Part(name="run.json", record=part(None))])
@@ -383,7 +417,8 @@ def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
         {case.id: 2.0 for case in CASES},
         path,
     )
-    open_baseline(folder / "kept.json", 2.0, update=True).write(rows_of(CASES))
+    made = {row.case.id: entry_of(row.outcome) for row in rows_of(CASES) if row.outcome}
+    open_baseline(folder / "kept.json", 2.0, update=True).write(made, ENVIRONMENT)
     kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, update=False))
     assert recorded_durations(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
     assert recorded_durations(cut) == ({}, None)

@@ -104,8 +104,12 @@ def test_the_ini_file_has_lines_and_strictness(project: pytest.Pytester) -> None
     result.stdout.fnmatch_lines(
         ["*failures expected by 2 lines (ini, not strict)", "XFAIL *- #12; by label"]
     )
-    result = project.runpytest(*RUN, "--grb-max-drop=1", "--grb-expected-failures-strict=yes")
+    layout = ("--grb-sort=verdict", "--grb-columns=verdict")
+    strict = "--grb-expected-failures-strict=yes"
+    result = project.runpytest(*RUN, "--grb-max-drop=1", strict, *layout)
     result.assert_outcomes(passed=1, failed=1)
+    start = result.outlines.index("  difficulty  attack            verdict")
+    assert [line.split()[2] for line in result.outlines[start + 1 : start + 3]] == ["fail", "pass"]
 
 
 def test_an_error_is_not_an_expected_failure(project: pytest.Pytester) -> None:
@@ -187,13 +191,14 @@ def test_users_own_tests_are_not_affected(project: pytest.Pytester) -> None:
             "*unknown modifier of attack *'iteration=5'*",
         ),
         ([KNOWN, "--grb-expected-failures-strict=maybe"], "*'maybe' is neither yes nor no*"),
+        (["--grb-columns=drop,los"], "*unknown column of --grb-columns 'los' (did you mean *"),
     ],
-    ids=["no-reason", "unmatched", "modifier", "strict"],
+    ids=["no-reason", "unmatched", "modifier", "strict", "columns"],
 )
-def test_wrong_lines_end_a_run_before_any_work(
+def test_wrong_values_end_a_run_before_any_work(
     project: pytest.Pytester, args: list[str], told: str
 ) -> None:
-    """As a usage error; so does a line without a model."""
+    """As a usage error."""
     result = project.runpytest(*RUN, *args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([told])

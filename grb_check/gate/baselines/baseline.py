@@ -12,7 +12,7 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
-from grb_check.files.versions import versions
+from grb_check.files.versions import MEASURED
 from grb_check.gate.baselines.compare import compare, compare_jointly
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import Entry, entry_of, read_baseline, write_baseline
@@ -59,6 +59,8 @@ class Baseline:
         margin: tolerated loss of accuracy, in percentage points.
         entries: by the key of the case; empty if there is no file yet.
         digest: of the content of the file; empty if there is no file yet.
+        versions: of the packages that it was measured with, and the processor, by name.
+        strict_environment: whether a run in another environment fails.
         writes: whether this run writes the file, on request or because there is none.
         requested: whether writing was requested.
         notes: to report.
@@ -68,6 +70,8 @@ class Baseline:
     margin: float
     entries: Mapping[str, Entry] = field(default_factory=dict)
     digest: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    strict_environment: bool = False
     writes: bool = False
     requested: bool = False
     notes: tuple[str, ...] = ()
@@ -130,19 +134,15 @@ class Baseline:
         """Return the keys of the entries that no case of the run has."""
         return sorted(set(self.entries) - set(keys))
 
-    def write(self, rows: Sequence[Row]) -> int:
-        """Write the file; entries without a row stay as they are.
+    def write(self, made: Mapping[str, Entry], environment: Mapping[str, str]) -> None:
+        """Write the file; entries that were not made stay as they are.
 
-        Returns:
-            The number of entries that the rows made.
+        Args:
+            made: entries of this run, by the key of the case.
+            environment: of this run, by name.
         """
-        made = {
-            key_of(row.node_id, row.case): entry_of(row.outcome)
-            for row in rows
-            if row.outcome is not None
-        }
-        write_baseline(self.path, {**self.entries, **made}, versions())
-        return len(made)
+        named = {name: environment[name] for name in MEASURED if name in environment}
+        write_baseline(self.path, {**self.entries, **made}, named)
 
 
 def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
@@ -166,11 +166,7 @@ def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
             raise
         lost = "entries of cases that this run does not have are lost"
         return replace(new, notes=(f"the file is replaced, and {lost}: {error}",))
-    was, now = saved.versions, versions()
-    others = [name for name in now if was.get(name, now[name]) != now[name]]
-    changed = ", ".join(f"{name} {was[name]}, now {now[name]}" for name in others)
-    notes = (f"the baseline was measured with other versions: {changed}",) if changed else ()
-    return replace(new, entries=saved.entries, digest=saved.digest, notes=notes)
+    return replace(new, entries=saved.entries, digest=saved.digest, versions=saved.versions)
 
 
 def key_of(node_id: str, case: Case) -> str:

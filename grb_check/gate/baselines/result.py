@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.shards import Shard
 from grb_check.files.whole import shown
-from grb_check.gate.baselines.baseline import Baseline, JointComparison, is_own_test, key_of
-from grb_check.gate.baselines.files import entry_of
-from grb_check.gate.baselines.pair import why_incomparable
+from grb_check.gate.baselines.baseline import (
+    REPEATS,
+    Baseline,
+    JointComparison,
+    is_own_test,
+    key_of,
+)
+from grb_check.gate.baselines.environment import (
+    EnvironmentCheck,
+    environment_checks,
+    environment_notes,
+)
+from grb_check.gate.baselines.files import Entry, entry_of
+
+FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a retrained model is often missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +34,7 @@ class BaselineResult:
     Attributes:
         baseline: of the run.
         joint: the verdicts on all cases of each model and dataset.
+        environment: the checks of each dataset, if its environment has to be the baseline's.
         unused: keys of entries that no case of the run has.
         written: number of entries that this run wrote; None if it wrote no file.
         notes: to report.
@@ -28,6 +42,7 @@ class BaselineResult:
 
     baseline: Baseline
     joint: tuple[JointComparison, ...] = ()
+    environment: tuple[EnvironmentCheck, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
     notes: tuple[str, ...] = ()
@@ -47,6 +62,7 @@ def baseline_result(
     baseline: Baseline,
     rows: Sequence[Row],
     planned: Sequence[Case],
+    environment: Mapping[str, str],
     *,
     cut_short: bool,
     shard: Shard | None,
@@ -57,14 +73,20 @@ def baseline_result(
         baseline: of the run.
         rows: of the cases that were reported.
         planned: the cases of the whole run.
+        environment: versions of packages, and the processor, by name.
         cut_short: whether the run stopped before its end.
         shard: the part of a run that this is; None for a whole run.
     """
     if baseline.writes:
-        return _written(baseline, rows, cut_short=cut_short)
+        return _written(baseline, rows, environment, cut_short=cut_short)
     keys = {each.id for each in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(each for each in baseline.unused(keys) if not is_own_test(each))
-    notes = [*_nothing_compared(rows), *_other_perturbations(baseline, rows), *baseline.notes]
+    notes = [*_nothing_compared(rows), *_few_repeats(baseline.entries), *baseline.notes]
+    checks: tuple[EnvironmentCheck, ...] = ()
+    if baseline.strict_environment:
+        checks = environment_checks(baseline, rows, environment)
+    else:
+        notes += environment_notes(baseline, rows, environment)
     if unused:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
         notes.append(
@@ -76,9 +98,10 @@ def baseline_result(
             f"no joint verdict on all cases: this is part {shard}; python -m grb_check merge gives "
             f"one"
         )
-        return BaselineResult(baseline=baseline, unused=unused, notes=tuple(notes))
-    joint = baseline.compare_jointly(rows, planned)
-    return BaselineResult(baseline=baseline, joint=joint, unused=unused, notes=tuple(notes))
+    joint = baseline.compare_jointly(rows, planned) if shard is None else ()
+    return BaselineResult(
+        baseline=baseline, joint=joint, environment=checks, unused=unused, notes=tuple(notes)
+    )
 
 
 def _nothing_compared(rows: Sequence[Row]) -> list[str]:
@@ -96,41 +119,32 @@ def _nothing_compared(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _other_perturbations(baseline: Baseline, rows: Sequence[Row]) -> list[str]:
-    """Return a note if perturbations that do not depend on the model have changed.
-
-    The tests assume that both runs have the same ones.
-    """
-    found = []
-    for row in rows:
-        before = baseline.entries.get(key_of(row.node_id, row.case))
-        if row.outcome is None or before is None or why_incomparable(before, entry_of(row.outcome)):
-            continue
-        pairs = zip(before.perturbations, row.outcome.repeats, strict=False)
-        if any(
-            each.perturbation != was and each.method == "black-box" and not each.member
-            for was, each in pairs
-        ):
-            found.append(row.case.id)
-    if not found:
+def _few_repeats(entries: Mapping[str, Entry]) -> list[str]:
+    """Return a note if entries have few repeats, of which the tests have little power."""
+    few = [each.repeats for each in entries.values() if each.repeats < FEW]
+    if not few:
         return []
-    cases = "1 case" if len(found) == 1 else f"{len(found)} cases"
     return [
-        f"in {cases} ({found[0]}{', ...' if found[1:] else ''}) the perturbations differ from the "
-        f"baseline's, though they do not depend on the model: rounding differences between "
-        f"machines or libraries lead to another surrogate, whose randomness all repeats share; "
-        f"write the baseline on the machine where it is compared"
+        f"{len(few)} of {len(entries)} entries of the baseline have fewer than {FEW} repeats (the "
+        f"least {min(few)}), with which a loss of 3 points of a retrained model is often not "
+        f"detected; --grb-repeats={REPEATS} --grb-update-baseline writes them again"
     ]
 
 
-def _written(baseline: Baseline, rows: Sequence[Row], *, cut_short: bool) -> BaselineResult:
+def _written(
+    baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str], *, cut_short: bool
+) -> BaselineResult:
     # A user's own test that never requests the verdict is never compared either.
     made = [row for row in rows if row.outcome is not None and row.verdict is not None]
     if cut_short or not made:
         why = "the run stopped before its end" if cut_short else "no case has figures"
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
-    count = baseline.write(made)
-    kept = len(set(baseline.entries) - {key_of(row.node_id, row.case) for row in made})
-    text = f"{count} entries written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
-    return BaselineResult(baseline=baseline, written=count, notes=(text, *baseline.notes))
+    entries = {key_of(row.node_id, row.case): entry_of(row.outcome) for row in made if row.outcome}
+    baseline.write(entries, environment)
+    kept = len(set(baseline.entries) - set(entries))
+    text = f"{len(entries)} entries written to {shown(baseline.path)}"
+    notes = [text + (f", {kept} kept" if kept else ""), *_few_repeats(entries), *baseline.notes]
+    if kept:
+        notes += environment_notes(baseline, (), environment)
+    return BaselineResult(baseline=baseline, written=len(entries), notes=tuple(notes))

@@ -1,0 +1,97 @@
+"""The environments of a baseline and of a run: versions, processor, black-box perturbations.
+
+The tests assume that both runs apply the same black-box perturbations. Rounding differences between
+environments lead to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grb_check.cases.expected_cases import Row
+from grb_check.files.versions import MEASURED
+from grb_check.gate.baselines.baseline import Baseline, key_of
+from grb_check.gate.baselines.files import entry_of
+from grb_check.gate.baselines.pair import why_incomparable
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentCheck:
+    """Whether the cases of a dataset ran in the environment of the baseline.
+
+    Attributes:
+        dataset: name.
+        differences: in words; empty if there are none.
+    """
+
+    dataset: str
+    differences: str
+
+
+def environment_checks(
+    baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str]
+) -> tuple[EnvironmentCheck, ...]:
+    """Return the check of each dataset that was measured.
+
+    Args:
+        baseline: that the run is compared with.
+        rows: of the run.
+        environment: of the run, by name: versions of packages, and the processor.
+    """
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.outcome is not None:
+            groups.setdefault(row.case.dataset, []).append(row)
+    return tuple(
+        EnvironmentCheck(
+            dataset=dataset,
+            differences="; ".join(environment_notes(baseline, members, environment)),
+        )
+        for dataset, members in groups.items()
+    )
+
+
+def environment_notes(
+    baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str]
+) -> list[str]:
+    """Return the differences between the environments; see `environment_checks`."""
+    return [*_other_versions(baseline.versions, environment), *_other_perturbations(baseline, rows)]
+
+
+def _other_versions(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return a note if a version, or the processor, has changed."""
+    changed = [
+        f"{name} {was.get(name, 'unknown')}, now {now[name]}"
+        for name in MEASURED
+        if name in now and was.get(name) != now[name]
+    ]
+    text = f"the baseline was measured in another environment: {'; '.join(changed)}"
+    return [text] if changed else []
+
+
+def _other_perturbations(baseline: Baseline, rows: Sequence[Row]) -> list[str]:
+    """Return a note if perturbations that do not depend on the model have changed.
+
+    The tests assume that both runs have the same ones.
+    """
+    found = []
+    for row in rows:
+        before = baseline.entries.get(key_of(row.node_id, row.case))
+        if row.outcome is None or before is None or why_incomparable(before, entry_of(row.outcome)):
+            continue
+        pairs = zip(before.perturbations, row.outcome.repeats, strict=False)
+        if any(
+            each.perturbation != was and each.method == "black-box" and not each.member
+            for was, each in pairs
+        ):
+            found.append(row.case.id)
+    if not found:
+        return []
+    cases = "1 case" if len(found) == 1 else f"{len(found)} cases"
+    return [
+        f"in {cases} ({found[0]}{', ...' if found[1:] else ''}) the perturbations differ from the "
+        f"baseline's, though they do not depend on the model: rounding differences between "
+        f"machines or libraries lead to another surrogate, whose randomness all repeats share; "
+        f"write the baseline on the machine where it is compared"
+    ]
