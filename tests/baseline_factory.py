@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from hypothesis import strategies as st
 from mutants import new_digest
 
-from grb_check.gate.baselines.files import Content, Entry
+from grb_check.gate.baselines.content import Content
+from grb_check.gate.baselines.files import Entry, Pin, Saved
+
+VERSIONS: Final = {"grb_check": "0.1.0", "torch": "2.13.0"}
 
 
 def entry(
@@ -44,6 +47,14 @@ def accuracies(values: Sequence[float], targets: int = 100, name: str = "w") -> 
         [ranks < round(value * targets) for value in values],
         weights=[f"{name}{number}" for number in range(len(values))],
     )
+
+
+def saved(
+    kept: Mapping[str, Entry], pinned: Mapping[str, Entry] | None = None, label: str = ""
+) -> Saved:
+    """A baseline of these entries; its pin has the same, but for those given."""
+    pin = Pin(label=label, versions=VERSIONS, entries={**kept, **(pinned or {})})
+    return Saved(entries=kept, versions=VERSIONS, pin=pin)
 
 
 def resealed(file: dict[str, Any]) -> str:

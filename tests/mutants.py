@@ -137,13 +137,14 @@ def _mutate(file: Any, rng: random.Random) -> None:
         case 1:
             container[key] = rng.choice(NUMBERS)
         case 2:
-            container[key] = rng.choice(OTHERS)
+            container[key] = copy.deepcopy(rng.choice(OTHERS))  # a second change is to a copy
         case 3:
             container[key] = DEEP
         case 4:
             container[key] = _near(value, rng)
         case 5 if isinstance(container, dict):
-            container[f"{key}{TWIN}"] = rng.choice((value, _near(value, rng), *NUMBERS, *OTHERS))
+            twins = (value, _near(value, rng), *NUMBERS, *OTHERS)
+            container[f"{key}{TWIN}"] = copy.deepcopy(rng.choice(twins))
         case _:
             container[key] = copy.deepcopy(rng.choice(list(_values(file))))
 

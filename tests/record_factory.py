@@ -96,6 +96,7 @@ def compared(result: str, **rest: Any) -> Comparison:
         "statistic": 12.0,
         "p": 0.0004,
         "alpha": 0.0033,
+        "detectable": 3.1,
     }
     return Comparison(result=result, **(values | rest))  # type: ignore[arg-type]
 
@@ -204,8 +205,28 @@ def baseline(**changes: Any) -> dict[str, Any]:
         "unused": [],
         "environment": [],
         "together": [],
+        "pin": None,
+        "losses": [],
         "notes": [],
         **changes,
+    }
+
+
+def pin(*together: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the pin of a baseline, with its verdicts; `changes` go last."""
+    return {"label": "v1", "changed": 15, "alpha": 0.05, "together": list(together), **changes}
+
+
+def update_loss(dataset: str) -> dict[str, Any]:
+    """Return what an update of the baseline lost on a dataset."""
+    replaced = {"points": 0.7, "text": "loss 0.7 points against the replaced baseline"}
+    since_pin = {"points": 1.6, "text": "loss 1.6 points against the pin v1"}
+    return {
+        "model": "",
+        "dataset": dataset,
+        "cases": 15,
+        "replaced": replaced,
+        "since_pin": since_pin,
     }
 
 
@@ -253,6 +274,10 @@ def rich() -> dict[str, Any]:
         baseline=baseline(
             unused=["synthetic-cora/full/injection/rnd"],
             together=[joint("synthetic-cora", "fail", loss=3.1, low=2.2)],
+            pin=pin(
+                joint("synthetic-cora", "pass", text="no loss beyond 2 points since the pin v1")
+            ),
+            losses=[update_loss("synthetic-cora")],
             notes=["the baseline was made with torch 2.12.0"],
         ),
         planned=[{"id": each["id"], "node_id": each["node_id"]} for each in [*entries, gone]],

@@ -18,6 +18,7 @@ from grb_check.reports.digest import Digest, digest
 from grb_check.reports.plain import count
 from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
+from grb_check.settings.judging import check_label
 from grb_check.settings.raw_values import split_at_commas
 from grb_check.settings.report_paths import Outputs, check_all
 from grb_check.settings.table_layout import TableLayout, read_layout
@@ -70,6 +71,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
+    parser.add_argument(
+        "--pin", metavar="LABEL", help="make the file that is written its own pin, as --grb-pin"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,7 +82,10 @@ def run(options: argparse.Namespace) -> int:
         paths = _paths(options)
         layout = read_layout(options.sort, split_at_commas([options.columns]), "--")
         parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
-        whole = merge(parts, _path(options.baseline), update=options.update_baseline)
+        baseline, label = _path(options.baseline), options.pin
+        if label is not None:
+            label = check_label("--pin", label)
+        whole = merge(parts, baseline, update=options.update_baseline, pin_label=label)
         found = digest(whole.record)
         written.write_run(paths, found)
     except GrbCheckError as error:

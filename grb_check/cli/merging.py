@@ -46,17 +46,25 @@ class Whole:
     absent: Sequence[str]
 
 
-def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool = False) -> Whole:
+def merge(
+    parts: Sequence[Part],
+    baseline: Path | None = None,
+    *,
+    update: bool = False,
+    pin_label: str | None = None,
+) -> Whole:
     """Judge once, over all cases, what the parts could not judge alone.
 
     Args:
         parts: of one run.
         baseline: file of the baseline, if it is not the one that the parts name.
         update: whether to write it.
+        pin_label: label of its pin, if that is to be moved to this run.
 
     Raises:
-        UsageError: the parts are not of one run, a case is in two of them, or a leaderboard or
-            the baseline is missing or another one.
+        UsageError: the parts are not of one run, a case is in two of them, a leaderboard or the
+            baseline is missing or another one, or the pin is to be moved in a baseline that is
+            not written.
         DataError: a leaderboard cannot be read.
     """
     shards.check_alike(parts)
@@ -65,6 +73,8 @@ def merge(parts: Sequence[Part], baseline: Path | None = None, *, update: bool =
     missing = shards.joined_missing(parts, rows, plan)
     settings = parts[0].record.settings
     kept = _baseline(parts, baseline, update=update)
+    if pin_label is not None:
+        kept = _with_label(kept, pin_label)
     rank_plan = prepare(_rank_request(settings), plan.cases)
     _check_boards(rank_plan, rows)
     expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
@@ -145,12 +155,21 @@ def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Base
             f"the baseline {str(file)!r} has {len(kept.entries)} entries, and the parts were "
             f"compared with one of {before.tests}; give the same file"
         )
-    if not update and before.digest != kept.digest:
+    if not update and before.digest != kept.saved.digest:
         raise UsageError(
             f"the baseline {str(file)!r} has other figures than the one that the parts were "
             f"compared with; give the same file"
         )
     return replace(kept, strict_environment=parts[0].record.settings.strict_environment)
+
+
+def _with_label(kept: Baseline | None, label: str) -> Baseline:
+    if kept is None or not kept.writes:
+        raise UsageError(
+            "--pin moves the pin when the baseline is written, and nothing is; add --baseline FILE "
+            "--update-baseline, or leave --pin out"
+        )
+    return replace(kept, pin_label=label)
 
 
 def _new_baseline(path: Path, *, update: bool) -> Baseline:

@@ -194,9 +194,9 @@ class Digest:
 
     @cached_property
     def further(self) -> list[str]:
-        """Failures besides those of cases: ranks, the baseline and its environment, data."""
+        """Failures besides those of cases: ranks, baseline, pin, environment, data."""
         found = [each.message for each in self.record.ranks.verdicts if each.passed is False]
-        for each in self.baseline.together if self.baseline is not None else ():
+        for _, each in self.baseline.joint_tests if self.baseline is not None else ():
             if each.comparison.result == "fail":
                 found.append(f"all cases of {each.name} together: {each.comparison.text}")
         for check in self.baseline.environment if self.baseline is not None else ():

@@ -70,13 +70,13 @@ def verdict_properties(verdict: Verdict) -> list[Property]:
     return properties
 
 
-def comparison_properties(comparison: Comparison) -> list[Property]:
-    """Return the comparison with the baseline, under `grb.baseline.*`, without empty figures."""
+def comparison_properties(comparison: Comparison, reference: str = "baseline") -> list[Property]:
+    """Return a comparison, under `grb.baseline.*` or `grb.pin.*`, without empty figures."""
     figures = asdict(comparison) | {"cases": ", ".join(each.case for each in comparison.cases)}
     if (collapses := figures.pop("collapses")) is not None:
         figures |= {f"collapses_{name}": value for name, value in collapses.items()}
     return [
-        (f"grb.baseline.{name}", round(value, 6) if isinstance(value, float) else value)
+        (f"grb.{reference}.{name}", round(value, 6) if isinstance(value, float) else value)
         for name, value in figures.items()
         if value is not None and value != "" and name != "text"
     ]

@@ -129,10 +129,10 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
             name = f"rank [{difficulty}]"
             skipped = "it could not be judged" if each.passed is None else ""
             found.append(_judged(made, group, name, bool(each.passed), each.message, skipped))
-    for joint in made.baseline.together if made.baseline is not None else ():
+    for reference, joint in made.baseline.joint_tests if made.baseline is not None else ():
         if joint.name in ids:
             passed, told = joint.comparison.result != "fail", joint.comparison.text
-            found.append(_judged(made, group, "baseline", passed, told))
+            found.append(_judged(made, group, reference, passed, told))
     for check in made.baseline.environment if made.baseline is not None else ():
         if check.dataset == group[1]:
             told = check.differences or "the environment of the baseline"

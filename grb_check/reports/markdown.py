@@ -201,11 +201,13 @@ def _baseline(digest: Digest) -> Part:
     if about is not None:
         word = "Written to" if about.written else "Compared with"
         entries.append(f"- {word} {span(about.path)}{f': {told}' if told else ''}")
-        for joint in about.together:
+        for reference, joint in about.joint_tests:
             entries.append(
-                f"- {span(joint.name)}, all cases together: {_RESULTS[joint.comparison.result]} "
-                f"({span(joint.comparison.text)})"
+                f"- {span(joint.name)}, all cases together, {reference}: "
+                f"{_RESULTS[joint.comparison.result]} ({span(joint.comparison.text)})"
             )
+        for loss in about.losses:
+            entries += [f"- {span(loss.name)}, update: {span(text)}" for text in loss.texts]
         entries += [f"- {span(note)}" for note in about.notes]
     elif told:
         entries.append(f"- {told}")

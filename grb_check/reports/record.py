@@ -19,9 +19,10 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Measurement, Outcome
 from grb_check.cases.shards import MOST_SHARDS
 from grb_check.failures.counter_example_text import CounterExample
-from grb_check.gate.baselines.baseline import JointComparison
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.environment import EnvironmentCheck
+from grb_check.gate.baselines.joint import JointComparison
+from grb_check.gate.baselines.pin import UpdateLoss
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
@@ -189,6 +190,27 @@ class CaseRecord(_Part, frozen=True):
         return self.verdict.failed_diagnostics if self.verdict is not None else ()
 
 
+class PinRecord(_Part, frozen=True):
+    """The pin of the baseline file, as it was before the run.
+
+    Attributes:
+        label: such as a release; may be empty.
+        changed: number of entries of the baseline that are not the pin's.
+        alpha: family-wise error rate of the tests against the pin.
+        together: verdicts on all cases of each model and dataset with such an entry.
+    """
+
+    label: str
+    changed: Number
+    alpha: Share
+    together: tuple[JointComparison, ...]
+
+    @property
+    def name(self) -> str:
+        """`pin`, and its label if it has one."""
+        return f"pin {self.label}".rstrip()
+
+
 class BaselineRecord(_Part, frozen=True):
     """The baseline of the run.
 
@@ -198,11 +220,13 @@ class BaselineRecord(_Part, frozen=True):
         alpha: family-wise error rate of all tests of the run.
         tests: number of entries, which share a part of `alpha`.
         digest: of the entries.
-        written: whether this run wrote the file.
+        written: whether this run wrote the file, or would have if it were not the same.
         asked: whether it was asked to.
         unused: entries without a case in this run.
         environment: checks of the environment of each dataset, if it has to be the baseline's.
         together: verdicts on all cases of each model and dataset.
+        pin: None if there was no file before the run.
+        losses: that this run accepted by writing the file.
         notes: for people.
     """
 
@@ -216,7 +240,16 @@ class BaselineRecord(_Part, frozen=True):
     unused: tuple[str, ...]
     environment: tuple[EnvironmentCheck, ...]
     together: tuple[JointComparison, ...]
+    pin: PinRecord | None
+    losses: tuple[UpdateLoss, ...]
     notes: tuple[str, ...]
+
+    @property
+    def joint_tests(self) -> list[tuple[str, JointComparison]]:
+        """The verdicts on all cases, each after its reference: `baseline` or `pin`."""
+        pinned = self.pin.together if self.pin is not None else ()
+        found = [("baseline", each) for each in self.together]
+        return found + [("pin", each) for each in pinned]
 
 
 class PlannedCase(_Part, frozen=True):

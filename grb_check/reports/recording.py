@@ -14,6 +14,7 @@ from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.versions import PROCESSOR, processor, versions
 from grb_check.gate.baselines.baseline import ALPHA
+from grb_check.gate.baselines.pin import PIN_ALPHA
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.averages import averages
@@ -30,6 +31,7 @@ from grb_check.reports.record import (
     Evidence,
     ModelComparison,
     OutcomeRecord,
+    PinRecord,
     PlaceRecord,
     PlannedCase,
     RankedAccuracy,
@@ -146,17 +148,26 @@ def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:
 
 
 def _baseline(found: BaselineResult) -> BaselineRecord:
+    saved = found.baseline.saved
+    pin = PinRecord(
+        label=saved.pin.label,
+        changed=len(saved.repinned),
+        alpha=PIN_ALPHA,
+        together=found.pinned,
+    )
     return BaselineRecord(
         path=found.where,
         margin=found.baseline.margin,
         alpha=ALPHA,
-        tests=len(found.baseline.entries),
-        digest=found.baseline.digest,
+        tests=len(saved.entries),
+        digest=saved.digest,
         written=found.written is not None,
         asked=found.baseline.requested,
         unused=found.unused,
         environment=found.environment,
         together=found.joint,
+        pin=pin if saved.entries else None,
+        losses=found.losses,
         notes=found.notes,
     )
 

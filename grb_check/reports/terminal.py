@@ -81,7 +81,7 @@ def write_missing(out: Lines, missing: Sequence[str], why: str = LOST) -> None:
 
 
 def baseline_lines(record: RunRecord) -> list[str]:
-    """Return the comparison with the baseline in words: cases, then all of them together."""
+    """Return the comparison with the baseline in words: cases, all of them together, the update."""
     if record.baseline is None:
         return []
     found = [each for row in record.cases if (each := row.comparison) is not None]
@@ -89,8 +89,13 @@ def baseline_lines(record: RunRecord) -> list[str]:
     counted = [f"{results[each]} {word}" for each, word in COMPARED.items() if results[each]]
     lines = [f"baseline {record.baseline.path}: {', '.join(counted)}"] if counted else []
     lines += [
-        f"baseline, all cases of {each.name}: {each.comparison.text}"
-        for each in record.baseline.together
+        f"{reference}, all cases of {each.name}: {each.comparison.text}"
+        for reference, each in record.baseline.joint_tests
+    ]
+    lines += [
+        f"update, all cases of {each.name}: {text}"
+        for each in record.baseline.losses
+        for text in each.texts
     ]
     return lines + _repeats_needed(record.cases)
 

@@ -26,6 +26,7 @@ MARK: Final = "grb"
 RANK_TEST: Final = "test_rank"
 BASELINE_TEST: Final = "test_baseline"
 ENVIRONMENT_TEST: Final = "test_environment"
+PIN_TEST: Final = "test_pin"
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
@@ -44,14 +45,14 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
 
 def is_verdict_id(node_id: str) -> bool:
     """Whether it is the id of a verdict on several cases."""
-    ends = (f"::{BASELINE_TEST}", f"::{ENVIRONMENT_TEST}")
+    ends = tuple(f"::{each}" for each in (BASELINE_TEST, PIN_TEST, ENVIRONMENT_TEST))
     formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(ends)
     return is_node_id(node_id) and formed
 
 
 def _case_id(argument: str) -> NodeId:
     path, found, name = argument.rpartition("::")
-    if name in (BASELINE_TEST, ENVIRONMENT_TEST):
+    if name in (BASELINE_TEST, PIN_TEST, ENVIRONMENT_TEST):
         raise UsageError(
             f"{argument!r} is the verdict on all cases of {path} together, which cannot run "
             f"as a test; give {path} instead"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pytest
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_path
-from grb_check.gate.baselines.baseline import JointComparison
 from grb_check.gate.baselines.environment import EnvironmentCheck
+from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import PREFIX, Property, verdict_message
-from grb_check.session.collection import BASELINE_TEST, ENVIRONMENT_TEST, RANK_TEST
+from grb_check.session.collection import BASELINE_TEST, ENVIRONMENT_TEST, PIN_TEST, RANK_TEST
+
+ACCEPT_PIN: Final = "; --grb-update-baseline --grb-pin accepts the losses since the pin"
 
 
 def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
@@ -41,15 +43,20 @@ def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
 
 
 def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
-    """Return the reports of each `grb::[model::]dataset::test_baseline`, and `test_environment`.
+    """Return the reports of each `grb::[model::]dataset::test_baseline` and `test_pin`.
+
+    And of `grb::dataset::test_environment`.
 
     Args:
         found: the comparison with the baseline.
         rows: of the run, for a baseline that was written because there was none.
     """
     if not found.unrequested:
-        checks = [_environment_test(each) for each in found.environment]
-        return [*checks, *(_joint_test(each) for each in found.joint)]
+        return [
+            *(_environment_test(each) for each in found.environment),
+            *(_joint_test(each, BASELINE_TEST, "") for each in found.joint),
+            *(_joint_test(each, PIN_TEST, ACCEPT_PIN) for each in found.pinned),
+        ]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
         f"there was no baseline {found.where}: it was written from this run, {found.written} "
@@ -75,16 +82,17 @@ def _environment_test(each: EnvironmentCheck) -> list[pytest.TestReport]:
     )
 
 
-def _joint_test(each: JointComparison) -> list[pytest.TestReport]:
+def _joint_test(each: JointComparison, name: str, advice: str) -> list[pytest.TestReport]:
     compared = each.comparison
+    message = f"{compared.text}. {each.name}, all cases{advice}"
     return entered_test(
         _path(each.model, each.dataset),
-        BASELINE_TEST,
-        failure=f"{compared.text}. {each.name}, all cases" if compared.result == "fail" else None,
+        name,
+        failure=message if compared.result == "fail" else None,
         properties=[
             ("grb.dataset", each.dataset),
             ("grb.verdict", compared.result),
-            *comparison_properties(compared),
+            *comparison_properties(compared, name.removeprefix("test_")),
         ],
         shown=compared.result
         if compared.detectable is None

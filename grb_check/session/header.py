@@ -85,6 +85,9 @@ def _baseline(settings: Settings) -> list[str]:
     if baseline is None:
         return []
     what = f"{len(baseline.entries)} entries, margin {baseline.margin:g} points"
+    changed = len(baseline.saved.repinned)
+    if changed:
+        what += f", {count(changed, 'entry', 'entries')} changed since {baseline.saved.pin.name}"
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"

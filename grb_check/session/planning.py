@@ -77,7 +77,9 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     registry = AttackRegistry()
     with quiet_imports():
         update = config.getoption("grb_update_baseline") is True
-        given = read(options.lookup(config), config.rootpath, here, registry, update=update)
+        pin_label = config.getoption("grb_pin")
+        lookup = options.lookup(config)
+        given = read(lookup, config.rootpath, here, registry, update=update, pin_label=pin_label)
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")

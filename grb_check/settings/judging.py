@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -15,6 +16,7 @@ from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, unknown
 from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
+from grb_check.gate.baselines.content import MAX_LABEL
 from grb_check.gate.expected_failures import (
     ExpectedFailure,
     parse_expected_failure,
@@ -22,7 +24,7 @@ from grb_check.gate.expected_failures import (
 )
 from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import COMMAND_LINE, INI, UPDATE_FLAG
+from grb_check.settings.option_table import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.settings import Settings
@@ -132,21 +134,27 @@ def _for_any(patterns: Sequence[str], origins: Mapping[str, str]) -> list[str]:
     return ["/".join(parts) for parts in kept]
 
 
-def read_baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Baseline | None:
+def read_baseline(
+    raw: RawValues, shard: Shard | None, *, update: bool, pin_label: str | None = None
+) -> Baseline | None:
     """Return the baseline that is compared with or written; None if none is given.
 
     Args:
         raw: values of the options.
         shard: of the run.
         update: whether the baseline is to be written.
+        pin_label: label of its pin, if that is to be moved to this run.
 
     Raises:
-        UsageError: the file cannot be read or written, or the run must not write it.
+        UsageError: the file cannot be read or written, the run must not write it, or the pin is to
+            be moved in a run that writes no file.
     """
     path, margin = raw.maybe_path("grb_baseline"), _margin(raw)
+    label = None if pin_label is None else check_label(PIN_FLAG, pin_label)
     if path is None:
-        if update:
-            raise UsageError(f"{UPDATE_FLAG} needs the file to write; add --grb-baseline=FILE")
+        if update or label is not None:
+            flag = UPDATE_FLAG if update else PIN_FLAG
+            raise UsageError(f"{flag} needs the file to write; add --grb-baseline=FILE")
         if raw.origins["grb_strict_environment"] == COMMAND_LINE:
             raise UsageError(
                 "--grb-strict-environment compares with the environment of a baseline; add "
@@ -154,8 +162,13 @@ def read_baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Basel
             )
         return None
     read_outputs(raw).refuse(path, "--grb-")
-    baseline = open_baseline(path, margin, update=update)
+    baseline = open_baseline(path, margin, update=update, pin_label=label)
     baseline = replace(baseline, strict_environment=raw.one("grb_strict_environment") is True)
+    if label is not None and not baseline.writes:
+        raise UsageError(
+            f"{PIN_FLAG} moves the pin when the baseline is written, and this run only compares "
+            f"with {str(path)!r}; add {UPDATE_FLAG}, or leave {PIN_FLAG} out"
+        )
     if baseline.writes:
         check_writable("--grb-baseline", path)
         if shard is not None:
@@ -164,6 +177,21 @@ def read_baseline(raw: RawValues, shard: Shard | None, *, update: bool) -> Basel
                 f"python -m grb_check merge write it, or leave --grb-shard out"
             )
     return baseline
+
+
+def check_label(flag: str, label: str) -> str:
+    """Return the label of a pin without blanks around it; it may be empty.
+
+    Raises:
+        UsageError: it is too long, or has control characters.
+    """
+    label = label.strip()
+    if len(label) > MAX_LABEL or not label.isprintable():
+        raise UsageError(
+            f"{flag}={reprlib.repr(label)} is not a label of at most {MAX_LABEL} printable "
+            f"characters; give one such as v1.2, or none"
+        )
+    return label
 
 
 def _margin(raw: RawValues) -> float:

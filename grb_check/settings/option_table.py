@@ -12,6 +12,7 @@ DEFAULT: Final = "default"
 MISSING: Final = object()
 
 UPDATE_FLAG: Final = "--grb-update-baseline"
+PIN_FLAG: Final = "--grb-pin"
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 

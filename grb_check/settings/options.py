@@ -16,6 +16,7 @@ from grb_check.settings.option_table import (
     INI,
     MISSING,
     OPTIONS,
+    PIN_FLAG,
     UPDATE_FLAG,
     Option,
 )
@@ -62,6 +63,14 @@ def register(parser: pytest.Parser) -> None:
         action="store_true",
         help="write this run to the file of --grb-baseline instead of comparing with it",
     )
+    group.addoption(
+        PIN_FLAG,
+        metavar="LABEL",
+        nargs="?",
+        const="",
+        help="make the baseline file that this run writes its own pin, as at a release; later runs "
+        "are compared with the pin as well, however often the baseline is updated",
+    )
     parser.addini(
         JUNIT_PROPERTIES,
         "whether --junitxml has the figures as properties of each case (default: true); set it to "
@@ -85,7 +94,11 @@ def _yes_or_no(text: str) -> bool:
 def in_use(config: pytest.Config) -> bool:
     """Whether the command line, or a model in the ini file, asks for the plugin."""
     flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
-    if flags or any(arg.startswith("grb::") for arg in config.args):
+    if (
+        flags
+        or config.getoption("grb_pin") is not None
+        or any(arg.startswith("grb::") for arg in config.args)
+    ):
         return True
     named = any(config.getoption(option.dest) is not None for option in OPTIONS)
     return named or bool(config.getini("grb_model"))
@@ -109,16 +122,22 @@ def selecting(config: pytest.Config) -> str | None:
 
 
 def refuse_split_paths(config: pytest.Config) -> None:
-    """Refuse `--grb-data DIR` in two words where DIR exists.
+    """Refuse `--grb-data DIR` in two words where DIR exists, and `--grb-pin` before any other word.
 
     pytest looks for its rootdir and ini file before it knows the options of plugins, and takes the
-    second word for a directory of tests: it would read another ini file, or none.
+    second word for a directory of tests: it would read another ini file, or none. A word after
+    `--grb-pin` may be a label, or a test.
 
     Raises:
         UsageError: an option is written so.
     """
     arguments = [str(each) for each in config.invocation_params.args]
     for flag, value in pairwise(arguments):
+        if flag == PIN_FLAG and not value.startswith("-"):
+            raise UsageError(
+                f"{flag} {value}: write a label in the same word, as {flag}={value}; for a pin "
+                f"without a label put {flag} at the end, or before another option"
+            )
         given = flag in {option.flag for option in OPTIONS}
         if given and (config.invocation_params.dir / value).exists():
             raise UsageError(

@@ -42,6 +42,7 @@ def read(
     registry: AttackRegistry,
     *,
     update: bool = False,
+    pin_label: str | None = None,
 ) -> Settings:
     """Return the settings that raw values give.
 
@@ -51,6 +52,7 @@ def read(
         here: working directory; relative paths of the command line start there.
         registry: resolves names of attacks.
         update: whether the baseline is to be written.
+        pin_label: label of its pin, if that is to be moved to this run.
 
     Raises:
         UsageError: names the option, the value given and what is allowed.
@@ -67,7 +69,7 @@ def read(
     sources = read_sources(names, places, suite)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
     shard = None if raw.one("grb_shard") is None else parse_shard(str(raw.one("grb_shard")))
-    baseline = read_baseline(raw, shard, update=update)
+    baseline = read_baseline(raw, shard, update=update, pin_label=pin_label)
     repeats = SUITES[suite].repeats if baseline is None else baseline.repeats
     folder = rootdir / ".grb_check"
     return Settings(

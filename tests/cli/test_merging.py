@@ -28,7 +28,7 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
-from grb_check.gate.baselines.files import entry_of
+from grb_check.gate.baselines.result import baseline_result
 from grb_check.gate.limits import Gate, Threshold, judge
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.rank_plan import prepare
@@ -354,7 +354,7 @@ def test_the_baseline_is_judged_once_or_written(
     assert main(["merge", *names, "--baseline", str(kept), "--update-baseline"]) == 0
     whole = open_baseline(kept, 2.0, update=False)
     assert sorted(whole.entries) == sorted(case.id for case in CASES)
-    about = baseline(path="elsewhere.json", tests=len(CASES), digest=whole.digest)
+    about = baseline(path="elsewhere.json", tests=len(CASES), digest=whole.saved.digest)
     against = [changed(each, _set("baseline", value=about)) for each in parts(2, own=calm)]
     names = written(against)
     capsys.readouterr()
@@ -381,9 +381,9 @@ def test_the_environment_of_every_part_is_checked(
     """If it has to be that of the baseline; the machine of the merge plays no part."""
     calm = replace(SETTINGS, rank_limits=())
     kept = folder / "robustness.json"
-    made = {row.case.id: entry_of(row.outcome) for row in rows_of(CASES) if row.outcome}
-    open_baseline(kept, 2.0, update=True).write(made, ENVIRONMENT)
-    digest = open_baseline(kept, 2.0, update=False).digest
+    new = open_baseline(kept, 2.0, update=True)
+    baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
+    digest = open_baseline(kept, 2.0, update=False).saved.digest
     about = baseline(path=str(kept), tests=len(CASES), digest=digest)
 
     def against(fields: dict[str, Any]) -> None:
@@ -417,8 +417,8 @@ def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
         {case.id: 2.0 for case in CASES},
         path,
     )
-    made = {row.case.id: entry_of(row.outcome) for row in rows_of(CASES) if row.outcome}
-    open_baseline(folder / "kept.json", 2.0, update=True).write(made, ENVIRONMENT)
+    new = open_baseline(folder / "kept.json", 2.0, update=True)
+    baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
     kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, update=False))
     assert recorded_durations(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
     assert recorded_durations(cut) == ({}, None)

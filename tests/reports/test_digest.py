@@ -16,6 +16,7 @@ from record_factory import (
     entry,
     joint,
     measured,
+    pin,
     record,
     rich,
     run_record,
@@ -63,11 +64,12 @@ def test_no_case_is_not_green() -> None:
     ("changes", "words"),
     [
         ({"together": [joint("d", "fail")]}, "all cases of d"),
+        ({"pin": pin(joint("d", "fail", text="lost since the pin v1"))}, "the pin v1"),
         ({"written": True, "asked": False, "path": "base.json"}, "there was no baseline"),
     ],
 )
 def test_failures_besides_the_cases_are_listed(changes: dict[str, Any], words: str) -> None:
-    """The joint comparison with the baseline; a baseline that was just written."""
+    """Joint comparisons with the baseline and with its pin; a baseline that was just written."""
     found = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
     assert [words in text for text in found.further] == [True]
     assert not found.green

@@ -32,9 +32,9 @@ def test_the_strict_schema_takes_it(full: str) -> None:
 
 
 def test_junitparser_counts_the_cases_and_what_was_judged_beside_them(full: str) -> None:
-    """15 cases, a limit on a rank, the baseline, and a lost test of the user."""
+    """15 cases, a limit on a rank, the baseline, its pin, and a lost test of the user."""
     (suite,) = suites(full)
-    assert (suite.name, suite.tests) == ("synthetic-cora", 18)
+    assert (suite.name, suite.tests) == ("synthetic-cora", 19)
     assert (suite.failures, suite.errors, suite.skipped) == (9, 3, 1)
 
 
@@ -50,6 +50,7 @@ def test_each_case_has_its_result(full: str) -> None:
     assert found[name, "hard/injection/fgsm"] == ["Skipped"]
     assert found[name, "rank [easy]"] == ["Failure"]
     assert found[name, "baseline"] == ["Failure"]
+    assert found[name, "pin"] == []
     assert found["grb", "tests/test_own.py::test_mine[hard]"] == ["Error"]
 
 
@@ -132,7 +133,7 @@ def test_several_runs_stand_beside_each_other() -> None:
         "two: synthetic-cora",
     ]
     keys = [key for each in suites(document) for key in results(each)]
-    assert len(keys) == len(set(keys)) == 36
+    assert len(keys) == len(set(keys)) == 38
 
 
 def test_times_have_no_exponent() -> None:

@@ -8,7 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 from outcome_factory import CASE, finding, outcome
-from record_factory import ENVIRONMENT, SETTINGS, compared, entry, measured, record, view
+from record_factory import (
+    ENVIRONMENT,
+    SETTINGS,
+    compared,
+    entry,
+    measured,
+    record,
+    rich,
+    run_record,
+    view,
+)
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases
@@ -88,6 +98,17 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "",
         "attacks by mean drop: 1. modification/rnd 75.0%, 2. injection/pgd 13.1%",
         "no delta to the reference GCN: the clean accuracy of mypkg:build is below the floor",
+    ]
+
+
+def test_the_baseline_its_pin_and_an_update_have_a_line_each() -> None:
+    """Verdicts on all cases together, then the losses that the update accepts."""
+    lines = terminal.baseline_lines(run_record(rich()))
+    assert lines[1:5] == [
+        "baseline, all cases of synthetic-cora: the comparison says fail",
+        "pin, all cases of synthetic-cora: no loss beyond 2 points since the pin v1",
+        "update, all cases of synthetic-cora: loss 0.7 points against the replaced baseline",
+        "update, all cases of synthetic-cora: loss 1.6 points against the pin v1",
     ]
 
 

@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED
-from grb_check.gate.baselines.compare import compare, compare_jointly
+from grb_check.gate.baselines.compare import compare
 from grb_check.gate.baselines.comparison import Comparison
-from grb_check.gate.baselines.files import Entry, entry_of, read_baseline, write_baseline
+from grb_check.gate.baselines.files import Entry, Saved, entry_of, read_baseline, write_baseline
+from grb_check.gate.baselines.joint import JointComparison, compare_groups, groups_of
 from grb_check.gate.baselines.pair import Pair
+from grb_check.gate.baselines.pin import UpdateLoss, update_losses, updated
 
 LOSS_MARGIN: Final = 2.0  # default of the tolerated loss of accuracy, in percentage points
 ALPHA: Final = 0.05  # family-wise error rate of all tests of a run
 JOINT_SHARE: Final = 0.9  # share of ALPHA for the tests at the end of a run
 REPEATS: Final = 20  # of a new baseline; with fewer, a loss of 3 points is often not detected
 
-ModelOnDataset: TypeAlias = tuple[str, str]  # label in case ids, dataset
-
 
 @dataclass(frozen=True, kw_only=True)
-class JointComparison:
-    """The comparison of all cases of one model on one dataset.
+class Written:
+    """An update of the file.
 
     Attributes:
-        model: its label in case ids; empty if the run has one model.
-        dataset: name.
-        comparison: of all its cases.
+        unchanged: whether the file was the same before.
+        losses: that it accepts.
+        notes: to report.
     """
 
-    model: str
-    dataset: str
-    comparison: Comparison
-
-    @property
-    def name(self) -> str:
-        """`[model@]dataset`."""
-        return f"{self.model}@{self.dataset}" if self.model else self.dataset
+    unchanged: bool
+    losses: tuple[UpdateLoss, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,29 +46,33 @@ class Baseline:
 
     The family-wise error rate `ALPHA` is divided before the run (Bonferroni): `JOINT_SHARE` of it
     among the models and datasets, the rest among the entries of the file. So each case is judged
-    when it has run, with the same result in every order, on every worker and in every shard.
+    when it has run, with the same result in every order, on every worker and in every shard. The
+    tests against the pin have an error rate of their own, see `compare_with_pin`.
 
     Attributes:
         path: of the file.
         margin: tolerated loss of accuracy, in percentage points.
-        entries: by the key of the case; empty if there is no file yet.
-        digest: of the content of the file; empty if there is no file yet.
-        versions: of the packages that it was measured with, and the processor, by name.
+        saved: the content of the file.
         strict_environment: whether a run in another environment fails.
         writes: whether this run writes the file, on request or because there is none.
         requested: whether writing was requested.
+        pin_label: label of the pin if it is moved to this run; None to leave it as it is.
         notes: to report.
     """
 
     path: Path
     margin: float
-    entries: Mapping[str, Entry] = field(default_factory=dict)
-    digest: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    saved: Saved = field(default_factory=Saved)
     strict_environment: bool = False
     writes: bool = False
     requested: bool = False
+    pin_label: str | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The entries of the file, by the key of the case."""
+        return self.saved.entries
 
     @property
     def repeats(self) -> int:
@@ -103,60 +101,64 @@ class Baseline:
         return compare(pair, self.margin, self.alpha)
 
     def compare_jointly(
-        self, rows: Sequence[Row], planned: Iterable[Case]
+        self, now: Mapping[Case, Entry], planned: Iterable[Case]
     ) -> tuple[JointComparison, ...]:
-        """Compare all reported cases of each model and dataset together.
+        """Compare all cases of each model and dataset together.
 
         Args:
-            rows: of the run.
+            now: entries of the run.
             planned: the cases of the whole run, whose models and datasets share the error rate.
         """
-        groups: dict[ModelOnDataset, list[Pair]] = {
-            (case.model, case.dataset): [] for case in planned if case.id in self.entries
-        }
-        for row in rows:
-            group = (row.case.model, row.case.dataset)
-            before = self.entries.get(key_of(row.node_id, row.case))
-            built_in = is_node_id(row.node_id)
-            if built_in and row.outcome is not None and before is not None and group in groups:
-                groups[group].append(Pair(row.case, before, entry_of(row.outcome)))
-        alpha = ALPHA * JOINT_SHARE / max(len(groups), 1)
-        found = [
-            (group, compare_jointly(pairs, self.margin, alpha)) for group, pairs in groups.items()
-        ]
-        return tuple(
-            JointComparison(model=model, dataset=dataset, comparison=comparison)
-            for (model, dataset), comparison in found
-            if comparison is not None
-        )
+        groups = groups_of(case for case in planned if case.id in self.entries)
+        alpha = ALPHA * JOINT_SHARE
+        return compare_groups(self.entries, now, groups, margin=self.margin, alpha=alpha)
 
     def unused(self, keys: Collection[str]) -> list[str]:
         """Return the keys of the entries that no case of the run has."""
         return sorted(set(self.entries) - set(keys))
 
-    def write(self, made: Mapping[str, Entry], environment: Mapping[str, str]) -> None:
-        """Write the file; entries that were not made stay as they are.
+    def write(
+        self,
+        made: Mapping[str, Entry],
+        now: Mapping[Case, Entry],
+        environment: Mapping[str, str],
+    ) -> Written:
+        """Write the file, unless it is the same; entries that the run did not make are left.
 
         Args:
-            made: entries of this run, by the key of the case.
-            environment: of this run, by name.
+            made: entries of the run, by the key of their case.
+            now: those of them that are compared jointly.
+            environment: of the run, by name.
         """
         named = {name: environment[name] for name in MEASURED if name in environment}
-        write_baseline(self.path, {**self.entries, **made}, named)
+        losses = update_losses(self.saved, now, self.margin)
+        new, notes = updated(self.saved, made, named, losses, label=self.pin_label)
+        if new != self.saved:
+            write_baseline(self.path, new)
+        return Written(unchanged=new == self.saved, losses=losses, notes=notes)
 
 
-def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
+def open_baseline(
+    path: Path, margin: float, *, update: bool, pin_label: str | None = None
+) -> Baseline:
     """Return the baseline that the options ask for.
 
     Args:
         path: of the file, which may not exist yet.
         margin: in percentage points.
         update: whether to write it, and to compare with nothing.
+        pin_label: label of the pin, if the pin is to be moved to this run.
 
     Raises:
         UsageError: the file is damaged.
     """
-    new = Baseline(path=path, margin=margin, requested=update, writes=update or not path.exists())
+    new = Baseline(
+        path=path,
+        margin=margin,
+        requested=update,
+        writes=update or not path.exists(),
+        pin_label=pin_label,
+    )
     if not path.exists():
         return new
     try:
@@ -164,9 +166,9 @@ def open_baseline(path: Path, margin: float, *, update: bool) -> Baseline:
     except UsageError as error:
         if not update:
             raise
-        lost = "entries of cases that this run does not have are lost"
+        lost = "its pin and entries of cases that this run does not have are lost"
         return replace(new, notes=(f"the file is replaced, and {lost}: {error}",))
-    return replace(new, entries=saved.entries, digest=saved.digest, versions=saved.versions)
+    return replace(new, saved=saved)
 
 
 def key_of(node_id: str, case: Case) -> str:

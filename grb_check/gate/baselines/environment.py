@@ -56,17 +56,23 @@ def environment_notes(
     baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str]
 ) -> list[str]:
     """Return the differences between the environments; see `environment_checks`."""
-    return [*_other_versions(baseline.versions, environment), *_other_perturbations(baseline, rows)]
+    saved, notes = baseline.saved, []
+    references = {"baseline": saved.versions} if saved.versions else {}
+    if saved.repinned:
+        references["pin"] = saved.pin.versions
+    for what, versions in references.items():
+        notes += _other_versions(what, versions, environment)
+    return notes + _other_perturbations(baseline, rows)
 
 
-def _other_versions(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def _other_versions(what: str, was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return a note if a version, or the processor, has changed."""
     changed = [
         f"{name} {was.get(name, 'unknown')}, now {now[name]}"
         for name in MEASURED
         if name in now and was.get(name) != now[name]
     ]
-    text = f"the baseline was measured in another environment: {'; '.join(changed)}"
+    text = f"the {what} was measured in another environment: {'; '.join(changed)}"
     return [text] if changed else []
 
 

@@ -4,7 +4,8 @@ A typed JSON file, see `typed_json`. `cases` has, for each case, the figures and
 on, one field a line. `bits` has, for each case, the base64 of the zlib-compressed packed bits: for
 each repeat the targets that were right before the attack, then those right after it
 (`numpy.packbits`, first target first). Figures are formed from the bits, and checked against them
-when the file is read.
+when the file is read. `pin` has the same of the cases whose pinned entry is another one; all others
+are pinned as they are in `cases`. `losses` has what the last update of each model and dataset lost.
 """
 
 from __future__ import annotations
@@ -13,24 +14,27 @@ import base64
 import statistics
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
 from grb_check.files.typed_json import FileKind, digest_of, encode, read
 from grb_check.files.whole import write_whole
+from grb_check.gate.baselines.content import (
+    MAX_BYTES,
+    Content,
+    Figures,
+    PinContent,
+    StoredLoss,
+)
 
 ABOUT: Final = (
     "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
 )
 WANTED: Final = "take it from version control, or write it again with --grb-update-baseline"
-MAX_BYTES: Final = 100_000_000  # of the bits of one case, so that a damaged file cannot fill memory
-Count = Annotated[int, msgspec.Meta(ge=1, le=8 * MAX_BYTES)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,48 +81,51 @@ class Entry:
         return tuple(_ones(bits) / self.targets for bits in self.after)
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One case as the file shows it; what has a value for each repeat is separated by blanks."""
-
-    clean: str
-    attacked: str
-    drop: str
-    attacked_by_repeat: str
-    repeats: Count
-    targets: Count
-    seconds: Annotated[float, msgspec.Meta(ge=0)]
-    dataset: str
-    attack: str
-    threat: str
-    pretrained: bool
-    weights: str
-    perturbations: str
-
-
-class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The content of the file; the keys of `cases` and `bits` are case ids."""
-
-    about: str
-    versions: dict[str, str]
-    cases: dict[str, Figures]
-    bits: dict[str, str]
-
-
 BASELINE: Final = FileKind(name="baseline", type=Content, format=4, wanted=WANTED)
 
 
-class Saved(NamedTuple):
-    """A baseline file as it was read.
+@dataclass(frozen=True, kw_only=True)
+class Pin:
+    """A second reference, which updates of the baseline leave as it is.
+
+    Attributes:
+        label: such as a release; may be empty.
+        versions: of the packages that it was measured with, by name.
+        entries: by the id of their case; those of all cases of the file.
+    """
+
+    label: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`the pin`, and its label if it has one."""
+        return f"the pin {self.label}".rstrip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """A baseline file; without entries if there is none.
 
     Attributes:
         entries: by the id of their case.
         versions: of the packages that it was measured with, by name.
-        digest: of the content.
+        pin: of the file.
+        losses: of the last update, by `[model@]dataset`.
+        digest: of the content that was read; empty otherwise.
     """
 
-    entries: Mapping[str, Entry]
-    versions: Mapping[str, str]
-    digest: str
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    pin: Pin = field(default_factory=Pin)
+    losses: Mapping[str, StoredLoss] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def repinned(self) -> frozenset[str]:
+        """The keys of the cases whose pinned entry is not that of the baseline."""
+        return frozenset(key for key, each in self.pin.entries.items() if each != self.entries[key])
 
 
 def entry_of(outcome: Outcome) -> Entry:
@@ -139,22 +146,28 @@ def entry_of(outcome: Outcome) -> Entry:
     )
 
 
-def write_baseline(path: Path, entries: Mapping[str, Entry], versions: Mapping[str, str]) -> None:
+def write_baseline(path: Path, saved: Saved) -> None:
     """Write the whole file in one step.
 
     Args:
         path: of the file.
-        entries: by the id of the case.
-        versions: of the packages that the run was made with, grb_check among them.
+        saved: its content; its versions name that of grb_check.
     """
-    ordered = sorted(entries)
+    pinned = {key: saved.pin.entries[key] for key in saved.repinned}
     content = Content(
         about=ABOUT,
-        versions=dict(versions),
-        cases={name: _figures(entries[name]) for name in ordered},
-        bits={name: _packed(entries[name]) for name in ordered},
+        versions=dict(saved.versions),
+        losses=dict(sorted(saved.losses.items())),
+        cases=_all_figures(saved.entries),
+        bits=_all_packed(saved.entries),
+        pin=PinContent(
+            label=saved.pin.label,
+            versions=dict(saved.pin.versions),
+            cases=_all_figures(pinned),
+            bits=_all_packed(pinned),
+        ),
     )
-    write_whole(path, encode(BASELINE, content, versions["grb_check"]).encode())
+    write_whole(path, encode(BASELINE, content, saved.versions["grb_check"]).encode())
 
 
 def read_baseline(path: Path) -> Saved:
@@ -164,17 +177,39 @@ def read_baseline(path: Path) -> Saved:
         UsageError: it is not a baseline, is of another format, or its bits and figures differ.
     """
     content = read(BASELINE, path)
+    pin = content.pin
     try:
-        if set(content.cases) != set(content.bits):
-            odd = min(set(content.cases) ^ set(content.bits))
-            raise ValueError(f"{odd!r} is in cases or in bits alone")
-        entries = {
-            name: _entry(name, figures, content.bits[name])
-            for name, figures in content.cases.items()
-        }
+        entries = _entries(content.cases, content.bits)
+        pinned = _entries(pin.cases, pin.bits, "the pin's ")
+        if set(pinned) - set(entries):
+            raise ValueError(f"{min(set(pinned) - set(entries))!r} is in the pin alone")
     except ValueError as error:
         raise UsageError(f"baseline {str(path)!r} is damaged: {error}; {WANTED}") from None
-    return Saved(entries, content.versions, digest_of(content))
+    return Saved(
+        entries=entries,
+        versions=content.versions,
+        pin=Pin(label=pin.label, versions=pin.versions, entries={**entries, **pinned}),
+        losses=content.losses,
+        digest=digest_of(content),
+    )
+
+
+def _all_figures(entries: Mapping[str, Entry]) -> dict[str, Figures]:
+    return {name: _figures(entries[name]) for name in sorted(entries)}
+
+
+def _all_packed(entries: Mapping[str, Entry]) -> dict[str, str]:
+    return {name: _packed(entries[name]) for name in sorted(entries)}
+
+
+def _entries(
+    cases: Mapping[str, Figures], bits: Mapping[str, str], where: str = ""
+) -> dict[str, Entry]:
+    """Return the entries of these figures and bits; raises ValueError if they differ."""
+    if set(cases) != set(bits):
+        odd = min(set(cases) ^ set(bits))
+        raise ValueError(f"{where}{odd!r} is in cases or in bits alone")
+    return {name: _entry(name, figures, bits[name], where) for name, figures in cases.items()}
 
 
 def _figures(entry: Entry) -> Figures:
@@ -202,12 +237,13 @@ def _packed(entry: Entry) -> str:
     return base64.b64encode(zlib.compress(b"".join(a + b for a, b in pairs), 9)).decode()
 
 
-def _entry(name: str, figures: Figures, packed: str) -> Entry:
+def _entry(name: str, figures: Figures, packed: str, where: str) -> Entry:
     """Return an entry whose figures are those of its bits; raises ValueError if they differ."""
+    what = f"{where}{name!r}"
     try:
         before, after = _unpacked(packed, figures.repeats, figures.targets)
     except (ValueError, zlib.error) as error:  # binascii.Error is a ValueError
-        raise ValueError(f"bits of {name!r}: {error}") from None
+        raise ValueError(f"bits of {what}: {error}") from None
     entry = Entry(
         dataset=figures.dataset,
         attack=figures.attack,
@@ -220,14 +256,14 @@ def _entry(name: str, figures: Figures, packed: str) -> Entry:
         weights=tuple(figures.weights.split(" ")),
         perturbations=tuple(figures.perturbations.split(" ")),
     )
-    for field in ("weights", "perturbations"):
-        if len(getattr(entry, field)) != entry.repeats:
-            raise ValueError(f"{field} of {name!r} must have one digest for each repeat")
+    for each in ("weights", "perturbations"):
+        if len(getattr(entry, each)) != entry.repeats:
+            raise ValueError(f"{each} of {what} must have one digest for each repeat")
     from_bits = _figures(entry)
-    for field in Figures.__struct_fields__:
-        found, formed = getattr(figures, field), getattr(from_bits, field)
+    for each in Figures.__struct_fields__:
+        found, formed = getattr(figures, each), getattr(from_bits, each)
         if found != formed:
-            raise ValueError(f"{field} of {name!r} is {found!r}, and its bits give {formed!r}")
+            raise ValueError(f"{each} of {what} is {found!r}, and its bits give {formed!r}")
     return entry
 
 

@@ -1,4 +1,7 @@
-"""A case of the baseline and of this run, and what can be compared of them."""
+"""A case of the baseline and of this run, and what can be compared of them.
+
+Imports numpy when targets are compared.
+"""
 
 from __future__ import annotations
 

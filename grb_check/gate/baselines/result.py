@@ -8,23 +8,20 @@ from typing import Final
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
 from grb_check.files.whole import shown
-from grb_check.gate.baselines.baseline import (
-    REPEATS,
-    Baseline,
-    JointComparison,
-    is_own_test,
-    key_of,
-)
+from grb_check.gate.baselines.baseline import REPEATS, Baseline, is_own_test, key_of
 from grb_check.gate.baselines.environment import (
     EnvironmentCheck,
     environment_checks,
     environment_notes,
 )
 from grb_check.gate.baselines.files import Entry, entry_of
+from grb_check.gate.baselines.joint import JointComparison
+from grb_check.gate.baselines.pin import UpdateLoss, compare_with_pin
 
-FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a retrained model is often missed
+FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a trained model is often missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,15 +31,20 @@ class BaselineResult:
     Attributes:
         baseline: of the run.
         joint: the verdicts on all cases of each model and dataset.
+        pinned: those against the pin, where it is not the baseline.
         environment: the checks of each dataset, if its environment has to be the baseline's.
+        losses: that this run accepted by writing the file.
         unused: keys of entries that no case of the run has.
-        written: number of entries that this run wrote; None if it wrote no file.
+        written: number of entries that this run made for the file; None if it was not to write
+            it, or could not.
         notes: to report.
     """
 
     baseline: Baseline
     joint: tuple[JointComparison, ...] = ()
+    pinned: tuple[JointComparison, ...] = ()
     environment: tuple[EnvironmentCheck, ...] = ()
+    losses: tuple[UpdateLoss, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
     notes: tuple[str, ...] = ()
@@ -98,10 +100,24 @@ def baseline_result(
             f"no joint verdict on all cases: this is part {shard}; python -m grb_check merge gives "
             f"one"
         )
-    joint = baseline.compare_jointly(rows, planned) if shard is None else ()
+    now = _entries(rows) if shard is None else {}
     return BaselineResult(
-        baseline=baseline, joint=joint, environment=checks, unused=unused, notes=tuple(notes)
+        baseline=baseline,
+        joint=baseline.compare_jointly(now, planned),
+        pinned=compare_with_pin(baseline.saved, now, planned, baseline.margin),
+        environment=checks,
+        unused=unused,
+        notes=tuple(notes),
     )
+
+
+def _entries(rows: Sequence[Row]) -> dict[Case, Entry]:
+    """Return the entries of the built-in cases, which are compared jointly."""
+    return {
+        row.case: entry_of(row.outcome)
+        for row in rows
+        if row.outcome is not None and is_node_id(row.node_id)
+    }
 
 
 def _nothing_compared(rows: Sequence[Row]) -> list[str]:
@@ -135,16 +151,25 @@ def _written(
     baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str], *, cut_short: bool
 ) -> BaselineResult:
     # A user's own test that never requests the verdict is never compared either.
-    made = [row for row in rows if row.outcome is not None and row.verdict is not None]
+    judged = [row for row in rows if row.verdict is not None]
+    made = {
+        key_of(row.node_id, row.case): entry_of(row.outcome)
+        for row in judged
+        if row.outcome is not None
+    }
     if cut_short or not made:
         why = "the run stopped before its end" if cut_short else "no case has figures"
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
-    entries = {key_of(row.node_id, row.case): entry_of(row.outcome) for row in made if row.outcome}
-    baseline.write(entries, environment)
-    kept = len(set(baseline.entries) - set(entries))
-    text = f"{len(entries)} entries written to {shown(baseline.path)}"
-    notes = [text + (f", {kept} kept" if kept else ""), *_few_repeats(entries), *baseline.notes]
+    found = baseline.write(made, _entries(judged), environment)
+    kept = len(set(baseline.entries) - set(made))
+    entries = "1 entry" if len(made) == 1 else f"{len(made)} entries"
+    text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
+    if found.unchanged:
+        text = f"{shown(baseline.path)} unchanged: {entries} of this run already there"
+    notes = [text, *found.notes, *_few_repeats(made), *baseline.notes]
     if kept:
         notes += environment_notes(baseline, (), environment)
-    return BaselineResult(baseline=baseline, written=len(entries), notes=tuple(notes))
+    return BaselineResult(
+        baseline=baseline, losses=found.losses, written=len(made), notes=tuple(notes)
+    )

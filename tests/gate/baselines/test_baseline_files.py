@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from baseline_factory import accuracies, entries, entry, resealed
+from baseline_factory import accuracies, entries, entry, resealed, saved
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import open_baseline
-from grb_check.gate.baselines.files import Entry, read_baseline, write_baseline
+from grb_check.gate.baselines.content import MAX_LABEL, StoredLoss
+from grb_check.gate.baselines.files import Saved, read_baseline, write_baseline
 
-VERSIONS = {"grb_check": "0.1.0", "torch": "2.13.0"}
 NAMES = st.text("abc/@+=.", min_size=1, max_size=12)
 
 
@@ -25,24 +27,35 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "baseline.json"
 
 
-@given(kept=st.dictionaries(NAMES, entries(), max_size=4))
-def test_what_is_written_is_read(
-    tmp_path_factory: pytest.TempPathFactory, kept: dict[str, Entry]
-) -> None:
-    """Bits, figures and texts; and it is written again byte by byte."""
+@st.composite
+def files(draw: st.DrawFn) -> Saved:
+    """Any small file, of which some cases have another entry in the pin."""
+    kept = draw(st.dictionaries(NAMES, entries(), max_size=4))
+    pinned = {name: draw(entries()) for name in kept if draw(st.booleans())}
+    points = st.none() | st.floats(-100, 100)
+    losses = st.builds(
+        StoredLoss, cases=st.integers(1, 99), replaced=points, since_pin=points, pin=st.text()
+    )
+    given = saved(kept, pinned, draw(st.text(max_size=MAX_LABEL)))
+    return replace(given, losses=draw(st.dictionaries(NAMES, losses, max_size=2)))
+
+
+@given(given=files())
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given: Saved) -> None:
+    """Bits, figures and texts, also those of the pin; and it is written again byte by byte."""
     path = tmp_path_factory.mktemp("kept") / "baseline.json"
-    write_baseline(path, kept, VERSIONS)
-    saved = read_baseline(path)
-    assert (saved.entries, saved.versions) == (kept, VERSIONS)
+    write_baseline(path, given)
+    found = read_baseline(path)
+    assert replace(found, digest="") == given
     again = path.read_text()
-    write_baseline(path, saved.entries, VERSIONS)
+    write_baseline(path, found)
     assert path.read_text() == again
-    assert read_baseline(path).digest == saved.digest
+    assert read_baseline(path).digest == found.digest
 
 
 def test_the_figures_stand_at_the_head_for_people(path: Path) -> None:
     """Before all bits, formatted as in the reports."""
-    write_baseline(path, {"x/easy/injection/pgd": accuracies([0.5, 0.7])}, VERSIONS)
+    write_baseline(path, saved({"x/easy/injection/pgd": accuracies([0.5, 0.7])}))
     text = path.read_text()
     assert text.index('"attacked": "60.00%"') < text.index('"bits"')
     assert '"attacked_by_repeat": "50.00 70.00"' in text
@@ -51,9 +64,9 @@ def test_the_figures_stand_at_the_head_for_people(path: Path) -> None:
 def test_a_change_of_one_case_changes_its_lines_and_the_digest(path: Path) -> None:
     """So that a review shows which cases changed."""
     kept = {f"x/easy/injection/{name}": accuracies([0.5, 0.7]) for name in "abc"}
-    write_baseline(path, kept, VERSIONS)
+    write_baseline(path, saved(kept))
     before = path.read_text().splitlines()
-    write_baseline(path, {**kept, "x/easy/injection/b": accuracies([0.4, 0.7])}, VERSIONS)
+    write_baseline(path, saved({**kept, "x/easy/injection/b": accuracies([0.4, 0.7])}))
     after = path.read_text().splitlines()
     digest, *changed = [now for was, now in zip(before, after, strict=True) if was != now]
     assert digest.startswith('  "digest": ')
@@ -75,7 +88,7 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
         )
         for number in range(15)
     }
-    write_baseline(path, made, VERSIONS)
+    write_baseline(path, saved(made))
     assert path.stat().st_size < 100_000
 
 
@@ -104,7 +117,7 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
 )
 def test_a_damaged_file_is_refused_with_the_way_out(path: Path, change, message: str) -> None:
     """A message that a person can act on, never a wrong comparison."""
-    write_baseline(path, {"x/easy/injection/pgd": accuracies([0.5, 0.7])}, VERSIONS)
+    write_baseline(path, saved({"x/easy/injection/pgd": accuracies([0.5, 0.7])}))
     path.write_text(change(path.read_text()))
     with pytest.raises(UsageError, match=message) as caught:
         read_baseline(path)
@@ -127,7 +140,7 @@ def test_figures_are_those_of_the_bits_even_if_the_digest_was_formed_again(
     path: Path, field: str, value: object, message: str
 ) -> None:
     """The message names the field, its value and what the bits give."""
-    write_baseline(path, {"x/easy/injection/pgd": accuracies([0.5, 0.7])}, VERSIONS)
+    write_baseline(path, saved({"x/easy/injection/pgd": accuracies([0.5, 0.7])}))
     file = json.loads(path.read_text())
     file["cases"]["x/easy/injection/pgd"][field] = value
     path.write_text(resealed(file))
@@ -140,18 +153,47 @@ def test_figures_are_those_of_the_bits_even_if_the_digest_was_formed_again(
 
 def test_bits_of_more_targets_than_there_are_are_refused(path: Path) -> None:
     """They would make an accuracy above 1."""
-    write_baseline(path, {"x": replace(accuracies([1.0], targets=8), targets=7)}, VERSIONS)
+    write_baseline(path, saved({"x": replace(accuracies([1.0], targets=8), targets=7)}))
     with pytest.raises(UsageError, match="bits of more than 7 targets"):
         read_baseline(path)
 
 
 def test_bits_of_a_case_without_figures_are_refused(path: Path) -> None:
     """As a merge by hand may leave them."""
-    write_baseline(path, {"x/easy/injection/pgd": accuracies([0.5, 0.7])}, VERSIONS)
+    write_baseline(path, saved({"x/easy/injection/pgd": accuracies([0.5, 0.7])}))
     file = json.loads(path.read_text())
     file["bits"]["y/easy/injection/pgd"] = ""
     path.write_text(resealed(file))
     with pytest.raises(UsageError, match="'y/easy/injection/pgd' is in cases or in bits alone"):
+        read_baseline(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda pin: pin["cases"]["x"].update(clean="61.00%"),
+            "clean of the pin's 'x' is '61.00%'",
+        ),
+        (lambda pin: pin["cases"].pop("x"), "the pin's 'x' is in cases or in bits alone"),
+        (lambda pin: pin["bits"].update(x="eA=="), "bits of the pin's 'x': "),
+        (lambda pin: pin["cases"]["x"].update(repeats=10**8), "are more than 100000000 bytes"),
+        (
+            lambda pin: [pin[each].update(y=pin[each]["x"]) for each in ("cases", "bits")],
+            "'y' is in",
+        ),
+    ],
+    ids=["figure", "no-figures", "bits", "large", "unknown-case"],
+)
+def test_a_pin_is_checked_as_the_baseline_is(
+    path: Path, change: Callable[[Any], object], message: str
+) -> None:
+    """Even if the digest was formed again."""
+    write_baseline(path, saved({"x": accuracies([0.5])}, {"x": accuracies([0.6, 0.8])}))
+    file = json.loads(path.read_text())
+    change(file["pin"])
+    path.write_text(resealed(file))
+    with pytest.raises(UsageError, match=message):
         read_baseline(path)
 
 
@@ -166,7 +208,7 @@ def test_a_damaged_file_may_be_replaced_with_a_note(path: Path) -> None:
 def test_users_own_tests_do_not_set_the_default_number_of_repeats(path: Path) -> None:
     """Their marker may name another."""
     kept = {"x/easy/injection/pgd": accuracies([0.5, 0.7]), "t.py::test": accuracies([0.5] * 9)}
-    write_baseline(path, kept, VERSIONS)
+    write_baseline(path, saved(kept))
     assert open_baseline(path, 2.0, update=False).repeats == 2
-    write_baseline(path, {"t.py::test": kept["t.py::test"]}, VERSIONS)
+    write_baseline(path, saved({"t.py::test": kept["t.py::test"]}))
     assert open_baseline(path, 2.0, update=False).repeats == 9

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from baseline_factory import accuracies
+from baseline_factory import VERSIONS, accuracies, saved
 from mutants import byte_mutants, structural_mutants
 
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import Content, Entry, read_baseline, write_baseline
+from grb_check.gate.baselines.content import Content, StoredLoss
+from grb_check.gate.baselines.files import Saved, read_baseline, write_baseline
 from grb_check.gate.baselines.pair import Pair
 
 NUMBERS = [60, pytest.param(2000, marks=pytest.mark.slow)]
@@ -21,25 +23,30 @@ ENTRIES = {
     "x/full/injection/rnd+budget=0.1": accuracies([0.9, 0.8, 1.0], targets=50),
     "tests/test_it.py::test_own[a]": accuracies([0.25], targets=4),
 }
-VERSIONS = {"grb_check": "0.1.0", "torch": "2.13.0"}
+PINNED = {
+    "x/easy/injection/pgd": accuracies([0.6, 0.7, 0.5], targets=13),
+    "x/full/injection/rnd+budget=0.1": accuracies([0.9, 0.9], targets=40),
+}
+LOSS = StoredLoss(cases=2, replaced=0.4, since_pin=None, pin="v1")
+FILE = replace(saved(ENTRIES, PINNED, "v1"), losses={"x": LOSS})
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     file = tmp_path / "baseline.json"
-    write_baseline(file, ENTRIES, VERSIONS)
+    write_baseline(file, FILE)
     return file
 
 
-def outcome(path: Path, raw: bytes) -> dict[str, Entry] | None:
-    """Entries that the file holds, after every use of them; None if it is refused."""
+def outcome(path: Path, raw: bytes) -> Saved | None:
+    """What the file holds, after every use of it; None if it is refused."""
     path.write_bytes(raw)
     try:
-        saved = read_baseline(path)
+        found = read_baseline(path)
     except UsageError as error:
         refused(str(error), path)
         return None
-    for name, entry in saved.entries.items():
+    for name, entry in (*found.entries.items(), *found.pin.entries.items()):
         assert entry.repeats == len(entry.weights) == len(entry.perturbations)
         assert all(0.0 <= each <= 1.0 for each in (*entry.clean, *entry.attacked))
         now = ENTRIES.get(name, ENTRIES["x/easy/injection/pgd"])
@@ -47,9 +54,10 @@ def outcome(path: Path, raw: bytes) -> dict[str, Entry] | None:
         pairs = [Pair(case, entry, now), Pair(case, now, entry)]
         assert all(compare(pair, 2.0, 0.01).text for pair in pairs)
         compare_jointly(pairs[:1], 2.0, 0.01)
-    write_baseline(path, saved.entries, saved.versions | VERSIONS)
-    assert read_baseline(path).entries == saved.entries
-    return dict(saved.entries)
+    write_baseline(path, replace(found, versions=VERSIONS))
+    again = read_baseline(path)
+    assert (again.entries, again.pin, again.losses) == (found.entries, found.pin, found.losses)
+    return replace(found, digest="")
 
 
 def refused(message: str, path: Path) -> None:
@@ -69,7 +77,7 @@ def test_a_changed_field_is_refused_or_gives_consistent_entries(path: Path, numb
         if found is not None:
             read += 1
             unchanged = f'"digest": "{stale}"'.encode() in raw
-            assert not unchanged or found == ENTRIES
+            assert not unchanged or found == FILE
     assert 0 < read < number
 
 
@@ -77,4 +85,4 @@ def test_a_changed_field_is_refused_or_gives_consistent_entries(path: Path, numb
 def test_changed_bytes_are_refused_or_give_the_same_entries(path: Path, number: int) -> None:
     """As a broken disk or an editor would leave them."""
     for raw in byte_mutants(path.read_bytes(), number, seed=1):
-        assert outcome(path, raw) in (None, ENTRIES)
+        assert outcome(path, raw) in (None, FILE)

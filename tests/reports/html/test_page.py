@@ -159,6 +159,15 @@ def test_everything_that_happened_is_reported(words: str) -> None:
     assert words in read(rich()).text
 
 
+def test_the_pin_and_what_an_update_accepts_are_shown() -> None:
+    """A table of the verdicts, and a line for each loss."""
+    text = Reader(page_text([view(rich())])).text
+    assert "15 entries changed since the pin v1; its tests have an error rate of 5% of" in text
+    assert "All cases together, pin v1" in text
+    assert "synthetic-cora: loss 0.7 points against the replaced baseline" in text
+    assert "synthetic-cora: loss 1.6 points against the pin v1" in text
+
+
 def test_text_from_outside_stays_text() -> None:
     """Names, messages, evidence and settings make no elements and hide nothing."""
     case = Case(f"data{HOSTILE}".replace("/", ""), "easy", "injection", "pgd", HOSTILE)
@@ -319,8 +328,8 @@ def luminance(color: str) -> float:
 
 
 def test_a_comparison_has_its_figures() -> None:
-    """They are the accuracies, the loss, its lower end, p and alpha."""
+    """They are the accuracies, the loss, its lower end, the detectable loss, p and alpha."""
     comparison = compared("inconclusive", repeats_needed=9)
     assert asdict(comparison)["loss"] == 4.0
     text = read(record([entry(CASE, measured(CASE, 0.1), comparison=comparison)])).text
-    assert "62.0%58.0%4.02.40.00040.0033" in text
+    assert "62.0%58.0%4.02.43.10.00040.0033" in text

@@ -1,0 +1,196 @@
+"""Runs that are compared with the pin of a baseline file as well."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from baseline_factory import saved
+from differences import differences
+
+from grb_check.__main__ import main
+from grb_check.gate.baselines.files import write_baseline
+
+RUN = (
+    "--grb-only",
+    "--grb-dataset=./tiny",
+    "--grb-min-clean=0",
+    "--grb-attack=rnd",
+    "--grb-scenario=injection",
+    "--grb-difficulty=easy,hard",
+    "--grb-repeats=5",
+    "--grb-baseline=kept.json",
+)
+GOOD, BAD = "--grb-model=models:build", "--grb-model=worse:build"
+UPDATE = "--grb-update-baseline"
+WORSE = """
+import models
+def build(num_features, num_classes):
+    return models.Constant(num_features, num_classes)
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all runs, so that surrogates and the reference are trained once."""
+    return tmp_path_factory.mktemp("shared") / "store"
+
+
+@pytest.fixture
+def lost(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project whose baseline was updated to a model that is worse than the pinned one."""
+    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+    project.makepyfile(worse=WORSE)
+    names, kept = ("kept.json", "update.json"), store.parent
+    if (kept / names[-1]).exists():  # the same for all tests
+        for name in names:
+            shutil.copy(kept / name, project.path)
+        return project
+    assert project.runpytest(*RUN, GOOD, UPDATE, "--grb-pin=v1").ret == 0
+    result = project.runpytest(*RUN, BAD, UPDATE, "--grb-json=update.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "update, all cases of tiny: attacked * against the replaced baseline's *: loss *",
+            "update, all cases of tiny: attacked * against the pin v1's *: loss *",
+        ]
+    )
+    for name in names:
+        shutil.copy(project.path / name, kept)
+    return project
+
+
+def baseline_of(project: pytest.Pytester, name: str) -> Any:
+    return json.loads((project.path / name).read_text())["baseline"]
+
+
+def test_a_loss_that_updates_accepted_is_red_through_the_pin(lost: pytest.Pytester) -> None:
+    """In every report, though nothing is worse than the baseline."""
+    files = ["--grb-html=out.html", "--grb-markdown=out.md", "--grb-junit=view.xml"]
+    result = lost.runpytest(*RUN, BAD, "-v", "--junitxml=out.xml", "--grb-json=out.json", *files)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*2 entries changed since the pin v1*",
+            "grb::tiny::test_baseline PASSED (equal)*",
+            "grb::tiny::test_pin FAILED (fail, detects *",
+            "*attacked * against the pin v1's *--grb-update-baseline --grb-pin accepts*",
+            "baseline, all cases of tiny: equal to the baseline*",
+            "pin, all cases of tiny: attacked * against the pin v1's *",
+        ]
+    )
+    pin = baseline_of(lost, "out.json")["pin"]
+    assert (pin["label"], pin["changed"]) == ("v1", 2)
+    assert [each["comparison"]["result"] for each in pin["together"]] == ["fail"]
+    written = (lost.path / "out.xml").read_text()
+    assert 'name="test_pin"' in written
+    assert 'name="grb.pin.loss"' in written
+    for name in ("out.html", "out.md", "view.xml"):
+        assert "against the pin v1" in (lost.path / name).read_text()
+
+
+def test_an_update_says_what_it_accepts(lost: pytest.Pytester) -> None:
+    """In the record, in the file, and in reports on the record."""
+    (loss,) = baseline_of(lost, "update.json")["losses"]
+    assert loss["replaced"]["points"] == loss["since_pin"]["points"] > 2
+    stored = json.loads((lost.path / "kept.json").read_text())["losses"]["tiny"]
+    assert (stored["cases"], stored["pin"]) == (2, "v1")
+    assert stored["since_pin"] == pytest.approx(loss["since_pin"]["points"], abs=0.006)
+    record = str(lost.path / "update.json")
+    both = [f"--{kind}={lost.path / f'report.{kind}'}" for kind in ("html", "markdown")]
+    main(["report", record, *both])
+    for kind in ("html", "markdown"):
+        assert loss["since_pin"]["text"].split(":")[0] in (
+            (lost.path / f"report.{kind}").read_text().replace("&#39;", "'")
+        )
+
+
+def test_the_pin_is_moved_on_request_only(lost: pytest.Pytester) -> None:
+    """Then the losses before it no longer count, and nothing is stored twice."""
+    result = lost.runpytest(*RUN, BAD, UPDATE, "--grb-pin=v2")
+    result.stdout.fnmatch_lines(["note: the pin v2 is now this file"])
+    pin = json.loads((lost.path / "kept.json").read_text())["pin"]
+    assert (pin["label"], pin["cases"], pin["bits"]) == ("v2", {}, {})
+    result = lost.runpytest(*RUN, BAD)
+    result.assert_outcomes(passed=3)
+    result.stdout.no_fnmatch_line("*pin v2*")
+
+
+def test_an_unchanged_model_leaves_the_file_byte_for_byte(lost: pytest.Pytester) -> None:
+    """The report says so; times of the run are not in the file."""
+    before = (lost.path / "kept.json").read_bytes()
+    result = lost.runpytest(*RUN, BAD, UPDATE)
+    result.stdout.fnmatch_lines(["note: kept.json unchanged: 2 entries of this run already there"])
+    assert (lost.path / "kept.json").read_bytes() == before
+
+
+def test_shards_workers_and_another_order_give_the_same_verdict(lost: pytest.Pytester) -> None:
+    """To the last bit."""
+    lost.makepyfile(backwards="def pytest_collection_modifyitems(items): items.reverse()")
+    lost.syspathinsert()
+    lost.runpytest(*RUN, GOOD, "--grb-json=whole.json")
+    lost.runpytest(*RUN, GOOD, "--grb-json=backwards.json", "-p", "backwards")
+    lost.runpytest(*RUN, GOOD, "--grb-json=workers.json", "-n", "2")
+    for index in (1, 2):
+        result = lost.runpytest(*RUN, GOOD, f"--grb-shard={index}/2", f"--grb-json={index}.json")
+        assert result.ret == 0
+        assert baseline_of(lost, f"{index}.json")["pin"]["together"] == []
+    names = [str(lost.path / f"{index}.json") for index in (2, 1)]
+    kept = f"--baseline={lost.path / 'kept.json'}"
+    main(["merge", *names, kept, "--json", str(lost.path / "merged.json")])
+    whole = baseline_of(lost, "whole.json")
+    assert len(whole["pin"]["together"]) == 1
+    for name in ("backwards", "workers", "merged"):
+        found = baseline_of(lost, f"{name}.json")
+        assert differences(found["pin"], whole["pin"]) == []
+        assert differences(found["together"], whole["together"]) == []
+
+
+def test_merged_parts_move_the_pin(
+    lost: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a whole run does, and in a run that writes only."""
+    for index in (1, 2):
+        lost.runpytest(*RUN, GOOD, f"--grb-shard={index}/2", f"--grb-json={index}.json")
+    parts = [str(lost.path / f"{index}.json") for index in (1, 2)]
+    kept = f"--baseline={lost.path / 'kept.json'}"
+    capsys.readouterr()
+    assert main(["merge", *parts, kept, "--pin=v2"]) == 4
+    assert "--update-baseline, or leave --pin out" in capsys.readouterr().err
+    assert main(["merge", *parts, kept, "--update-baseline", "--pin=v2"]) == 0
+    assert "the pin v2 is now this file" in capsys.readouterr().out
+    pin = json.loads((lost.path / "kept.json").read_text())["pin"]
+    assert (pin["label"], pin["cases"]) == ("v2", {})
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--grb-baseline=kept.json", "--grb-pin"], "*only compares with *add --grb-update-base*"),
+        (["--grb-pin"], "*--grb-pin needs the file to write; add --grb-baseline=FILE*"),
+        (["--grb-pin", "v2"], "*--grb-pin v2: write a label in the same word, as --grb-pin=v2;*"),
+        ([f"--grb-pin={'v' * 81}"], "*is not a label of at most 80 printable characters*"),
+        (["--grb-pin=v\n2"], "*is not a label of at most 80 printable characters*"),
+        (["grb::tiny::test_pin"], "*verdict on all cases of grb::tiny together*"),
+    ],
+    ids=["compares", "no-file", "two-words", "long", "control", "verdict"],
+)
+def test_wrong_input_ends_before_any_work(
+    project: pytest.Pytester, args: list[str], told: str
+) -> None:
+    """As a usage error that says what to do."""
+    write_baseline(project.path / "kept.json", saved({}))
+    result = project.runpytest(*RUN[:-1], GOOD, *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([told])
+
+
+def test_a_pin_alone_is_not_ignored(project: pytest.Pytester) -> None:
+    """Though no model is given."""
+    result = project.runpytest("--grb-pin")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--grb-pin needs the file to write*"])
