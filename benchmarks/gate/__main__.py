@@ -4,13 +4,13 @@
     python -m benchmarks.gate simulate cora.npz
 
 `pool` trains each variant of a model under many seeds and attacks it; `simulate` draws runs from
-that and asks the gate.
+that and asks the gate; `drift` draws histories of commits.
 """
 
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.gate import pool, simulation
+from benchmarks.gate import drift, pool, simulation
 
 if __name__ == "__main__":
-    run(__spec__.parent, __doc__, {"pool": pool, "simulate": simulation})
+    run(__spec__.parent, __doc__, {"pool": pool, "simulate": simulation, "drift": drift})

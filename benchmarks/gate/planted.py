@@ -120,15 +120,14 @@ def draw(pool: Pool, plant: Plant, repeats: int, rng: np.random.Generator) -> li
         raise SystemExit(f"{repeats} repeats on both sides need a pool of {2 * repeats} seeds")
     shuffled = rng.permutation(known)
     seeds = [_repeated(each, plant.same_seed) for each in np.split(shuffled[: 2 * repeats], 2)]
-    rounds = [rng.permutation(attacks) for _ in range(-(-repeats // attacks))]
-    attack = np.concatenate(rounds)[:repeats]
+    attack = rounds_of(attacks, repeats, rng)
     gone = [rng.random(repeats) < share for share in plant.collapse]
     chosen = rng.integers(cases) if plant.in_one_case else None
     pairs = []
     for place, name in enumerate(pool.cases):
         points = plant.points if chosen in (None, place) else 0.0
         before = _collapsed(sides[0][seeds[0], attack, place], gone[0], rng)
-        after = _collapsed(_worse(sides[1][seeds[1], attack, place], points, rng), gone[1], rng)
+        after = _collapsed(worse(sides[1][seeds[1], attack, place], points, rng), gone[1], rng)
         entries = (
             entry(before, f"{plant.before}-", seeds[0], pretrained=plant.pretrained),
             entry(after, f"{plant.after}-", seeds[1], pretrained=plant.pretrained),
@@ -144,6 +143,12 @@ def compared(pairs: Sequence[Pair]) -> Verdicts:
     if joint is None:
         raise SystemExit("the cases of the pool cannot be compared")
     return Verdicts(tuple(compare(pair, LOSS_MARGIN, alpha) for pair in pairs), joint)
+
+
+def rounds_of(attacks: int, repeats: int, rng: np.random.Generator) -> Indices:
+    """Return attack seeds for the repeats, each equally often."""
+    rounds = [rng.permutation(attacks) for _ in range(-(-repeats // attacks))]
+    return np.concatenate(rounds)[:repeats]
 
 
 def case_of(name: str) -> Case:
@@ -176,8 +181,8 @@ def _repeated(seeds: Indices, times: int) -> Indices:
     return np.repeat(seeds[: -(-len(seeds) // times)], times)[: len(seeds)]
 
 
-def _worse(right: Bits, points: float, rng: np.random.Generator) -> Bits:
-    """Predictions with that many points less on average: random right targets become wrong."""
+def worse(right: Bits, points: float, rng: np.random.Generator) -> Bits:
+    """Return predictions with so many points less on average: random right ones become wrong."""
     right = right.copy()
     for row in right:
         exact = points / 100.0 * int((row >= 0).sum())
