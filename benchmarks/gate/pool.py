@@ -21,9 +21,10 @@ from torch import nn
 from benchmarks.rows import Row, markdown
 from grb_check import datasets, models
 from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
-from grb_check.cases.case import Case, expand
+from grb_check.cases.case import DIFFICULTIES, Case, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.evaluation.devices import resolve_device, threads_for
@@ -63,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", required=True, help="a dataset, as for --grb-dataset")
     parser.add_argument("--folder", action="append", default=[], help="as --grb-data")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    smoke = SUITES["smoke"]
+    attacks = ["/".join(each) for each in smoke.attacks]
+    parser.add_argument("--attacks", nargs="+", default=attacks, metavar="SCENARIO/NAME")
+    parser.add_argument(
+        "--difficulties", nargs="+", choices=DIFFICULTIES, default=list(smoke.difficulties)
+    )
     parser.add_argument("--seeds", type=int, default=50, help="of training")
     parser.add_argument("--attack-seeds", type=int, default=10)
     parser.add_argument("--store", type=Path, help="of perturbations (default: beside --out)")
@@ -73,8 +80,8 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Fill the pool; yield a row as each variant is done."""
     store = options.store or options.out.with_suffix(".store")
     own = _own_models(options, Store(store))
-    level = SUITES["smoke"]
-    cases = expand([""], [own.dataset.name], level.difficulties, level.attacks)
+    attacks = [tuple(each.split("/", 1)) for each in options.attacks]
+    cases = expand([""], [own.dataset.name], options.difficulties, attacks)
     kept = dict(np.load(options.out)) if options.out.exists() else {}
     with threads_for(own.dataset.num_nodes):
         attacked = _Attacked(own, cases, options.attack_seeds)
@@ -131,7 +138,8 @@ class _Attacked:
     def _trial(self, case: Case, seed: int) -> Trial:
         dataset = self._own.dataset
         attack = load_attack(case.scenario, case.attack, settings_for(dataset, case.scenario), {})
-        threat = threat_for(dataset, case.difficulty, attack.scenario, None)
+        budget = split_budget(case.attack)[1]
+        threat = threat_for(dataset, case.difficulty, attack.scenario, budget)
         return Trial(self._own, attack, threat, case, seed)
 
 
