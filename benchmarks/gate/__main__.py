@@ -4,13 +4,22 @@
     python -m benchmarks.gate simulate cora.npz
 
 `pool` trains each variant of a model under many seeds and attacks it; `simulate` draws runs from
-that and asks the gate; `drift` draws histories of commits.
+that and asks the gate; `drift` draws histories of commits, `pretrained` models that
+are not trained again, and `settle` runs of the sizes that reports suggest.
 """
 
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.gate import drift, pool, simulation
+from benchmarks.gate import drift, pool, pretrained, settle, simulation
+
+COMMANDS = {
+    "pool": pool,
+    "simulate": simulation,
+    "drift": drift,
+    "pretrained": pretrained,
+    "settle": settle,
+}
 
 if __name__ == "__main__":
-    run(__spec__.parent, __doc__, {"pool": pool, "simulate": simulation, "drift": drift})
+    run(__spec__.parent, __doc__, COMMANDS)

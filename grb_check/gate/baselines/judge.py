@@ -131,7 +131,7 @@ def _repeats(number: int) -> str:
 def _needed(n: int, repeats: int | None) -> str:
     if repeats is None:
         return f"not decided by {_repeats(n)}, nor by {MAX_REPEATS:,}"
-    return f"not decided by {_repeats(n)}; about {max(repeats, n + 1)} would in 80 % of runs"
+    return f"not decided by {_repeats(n)}; about {max(repeats, n + 1)} would with 80 % probability"
 
 
 def _collapses(found: Collapses, tested: int) -> str:

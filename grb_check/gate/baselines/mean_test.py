@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,18 +64,30 @@ class MeanTest:
         return self.margin + _ncp(self.n, level) * self.deviation / math.sqrt(self.n)
 
     def repeats_needed(self, shown: float, excluded: float) -> int | None:
-        """Return the number of repeats that decides such a loss in 80 % of runs.
+        """Return the number of repeats that decides with 80 % probability, whichever way.
 
-        The loss is then shown to be beyond the margin, or excluded; None if that needs more than
-        `MAX_REPEATS`.
+        A new run of so many repeats then shows a loss beyond the margin, or excludes one. Its mean
+        is predicted from this run, whose own mean is uncertain too: the difference of both over
+        its standard deviation has Student's t distribution.
 
         Args:
             shown: level of the interval that shows a loss.
             excluded: level of the interval that excludes one.
+
+        Returns:
+            None if it is more than `MAX_REPEATS`.
         """
-        gap = abs(self.mean - self.margin)
-        level = shown if self.mean > self.margin else excluded
-        return repeats_for(gap, self.deviation, level)
+        return _first(lambda n: self._decided(n, shown, excluded) >= POWER)
+
+    def _decided(self, n: int, shown: float, excluded: float) -> float:
+        from scipy.special import stdtr
+
+        if self.deviation == 0.0:
+            return float(self.mean != self.margin)
+        gap, scale = (self.mean - self.margin) / self.deviation, math.sqrt(1 / self.n + 1 / n)
+        beyond = (gap - critical(n, shown) / math.sqrt(n)) / scale
+        within = (-gap - critical(n, excluded) / math.sqrt(n)) / scale
+        return float(stdtr(self.n - 1, beyond) + stdtr(self.n - 1, within))
 
 
 def mean_test(losses: Sequence[float], margin: float, floor: float = 0.0) -> MeanTest:
@@ -105,11 +117,7 @@ def repeats_for(gap: float, deviation: float, level: float) -> int | None:
     Returns:
         None if it is more than `MAX_REPEATS`.
     """
-    counts = range(2, MAX_REPEATS + 1)
-    found = bisect_left(
-        counts, True, key=lambda n: _ncp(n, level) * deviation <= gap * math.sqrt(n)
-    )
-    return counts[found] if found < len(counts) else None
+    return _first(lambda n: _ncp(n, level) * deviation <= gap * math.sqrt(n))
 
 
 def critical(n: int, level: float) -> float:
@@ -117,6 +125,13 @@ def critical(n: int, level: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(n - 1, level))
+
+
+def _first(enough: Callable[[int], bool]) -> int | None:
+    """The smallest number of repeats that is enough; all larger ones are too."""
+    counts = range(2, MAX_REPEATS + 1)
+    found = bisect_left(counts, True, key=enough)
+    return counts[found] if found < len(counts) else None
 
 
 def _ncp(n: int, level: float) -> float:

@@ -102,7 +102,7 @@ def test_a_loss_within_the_margin_passes_if_a_larger_one_is_excluded() -> None:
     assert found.result == "inconclusive"
     assert found.repeats_needed is not None
     assert found.repeats_needed > 8
-    assert f"about {found.repeats_needed} would in 80 % of runs" in found.text
+    assert f"about {found.repeats_needed} would with 80 % probability" in found.text
     assert found.detectable is not None
     assert found.detectable > 2.0
 
