@@ -87,8 +87,9 @@ def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) ->
     project.runpytest(*trained, KEPT, "--grb-update-baseline")
     project.makepyfile(worse=WORSE)
     args = ["--grb-model=worse:build", "--junitxml=out.xml"]
-    result = project.runpytest(*base, KEPT, *args, "--grb-json=out.json", "--grb-margin=1")
+    result = project.runpytest(*base, KEPT, *args, "--grb-json=out.json", "--grb-margin=1", "-v")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*test_attack* FAILED (drop *, loss +*, detects *)*"])
     result.stdout.fnmatch_lines(["attacked * against the baseline's *: loss *margin 1 points*"])
     written = (project.path / "out.xml").read_text()
     for name in ("method", "n", "statistic", "p", "low", "margin", "alpha", "loss", "detectable"):

@@ -21,7 +21,7 @@ RUN = (
     "--grb-attack=rnd",
     "--grb-scenario=injection",
     "--grb-difficulty=easy,hard",
-    "--grb-repeats=5",
+    "--grb-repeats=8",  # so that single cases and collapses are tested as well
     "--grb-baseline=kept.json",
 )
 GOOD, BAD = "--grb-model=models:build", "--grb-model=worse:build"
