@@ -225,7 +225,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 
     run = _run(request.config)
     comparison = run.runner.compared(request.node.nodeid, grb_outcome)
-    verdict = judge(grb_outcome, run.plan.settings.gate, comparison)
+    verdict = judge(grb_outcome, run.plan.settings.gate, comparison, cases=run.cases)
     record = request.node.stash[RECORD]
     record["verdict"] = asdict(verdict)
     if comparison is not None and comparison.detectable is not None:
@@ -234,6 +234,8 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         record["shown"] = f"clean {grb_outcome.clean:.1%}"
     elif verdict.failed_diagnostics:
         record["shown"] = ", ".join(verdict.failed_diagnostics)
+    elif verdict.result not in ("pass", "fail"):
+        record["shown"] += f", {verdict.result}"
     request.node.user_properties.extend(verdict_properties(verdict))
     reason = run.runner.expected_failure(request.node, grb_outcome.case)
     if reason and verdict.passed and run.plan.settings.expected_failures_strict:
@@ -261,7 +263,7 @@ def _tell_evidence(item: pytest.Item, report: pytest.TestReport) -> None:
     """Add a section to the report of a failed test: the counter-example in full, or, for a test of
     the user, how to replay it. JUnit files show sections named stdout."""
     judged = item.stash[RECORD].get("verdict")
-    if KEPT not in item.stash and (judged is None or judged["passed"]):
+    if KEPT not in item.stash and (judged is None or judged["result"] != "fail"):
         kept = _keep(item, None)
         section = "\n".join(kept.lines) if kept else ""
     else:

@@ -12,6 +12,7 @@ from grb_check.evaluation.diagnostics import DIAGNOSTICS
 
 CASE = Case("synthetic-cora", "easy", "injection", "pgd")
 TARGETS = 100
+MAJORITY = 0.1  # share of the most frequent class
 
 
 def finding(name: str, figure: float) -> Finding:
@@ -36,24 +37,27 @@ def outcome(
     reference: Sequence[tuple[float, float]],
     case: Case = CASE,
     model: str = "mypkg:build",
+    **others: Sequence[tuple[float, float]],
 ) -> Outcome:
-    """An outcome with one repeat for each pair (clean, attacked)."""
+    """An outcome with one repeat for each pair (clean, attacked); `others` are more references."""
+    references = {"gcn": reference, **others}
     repeats = [
         Measurement(
             seed=seed,
             victim=scores(*own),
-            reference=scores(*other),
+            references={name: scores(*pairs[seed]) for name, pairs in references.items()},
             spent={"injected_nodes": 8},
             from_store=False,
             seconds=1.5,
             training_seconds=0.5,
         )
-        for seed, (own, other) in enumerate(zip(victim, reference, strict=True))
+        for seed, own in enumerate(victim)
     ]
     return Outcome(
         case=case,
         model=model,
         targets=TARGETS,
+        majority=MAJORITY,
         dataset="f" * 64,
         origin="made for tests",
         repeats=tuple(repeats),

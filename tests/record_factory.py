@@ -127,7 +127,7 @@ def entry(
             comparison=comparison,
         )
         if comparison is not None and comparison.result == "fail":
-            verdict = replace(verdict, passed=False, message=comparison.text)
+            verdict = replace(verdict, result="fail", message=comparison.text)
         passed = verdict.passed
         found |= {
             "result": "pass" if passed else "fail",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from grb_check.attacks.names import split_budget
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
+
+MAIN_REFERENCE: Final = "gcn"  # the reference that reports, deltas and the clean floor are about
 
 Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box"]
 
@@ -55,7 +57,8 @@ class Measurement:
     Attributes:
         seed: of the training and of the attack.
         victim: scores of the model under test.
-        reference: scores of the reference GCN.
+        references: scores of the undefended models that the default limit is made of, by name, the
+            same in all repeats; "gcn" is always there, and first.
         spent: sizes of the parts of the perturbation that was applied to the victim.
         from_store: whether that perturbation came from the store.
         seconds: total time of this case in this repeat.
@@ -77,7 +80,7 @@ class Measurement:
 
     seed: int
     victim: Scores
-    reference: Scores
+    references: Mapping[str, Scores]
     spent: Mapping[str, int]
     from_store: bool
     seconds: float
@@ -98,13 +101,15 @@ class Outcome:
 
     `drop` is the mean of the repeats' relative drops, and `reference_drop` that of the reference
     GCN: under the same perturbations, or, if the attack is white-box, under that attack on the
-    reference. `attack` describes the attack with its version and settings; it is empty if a change
-    of its output cannot be detected. `threat` describes its budgets.
+    reference. `majority` is the accuracy on the targets of a model that predicts their most
+    frequent class. `attack` describes the attack with its version and settings; it is empty if a
+    change of its output cannot be detected. `threat` describes its budgets.
     """
 
     case: Case
     model: str
     targets: int
+    majority: float
     dataset: str  # fingerprint of the data
     origin: str
     repeats: tuple[Measurement, ...]
@@ -147,12 +152,12 @@ class Outcome:
     @property
     def reference_clean(self) -> float:
         """Mean clean accuracy of the reference GCN, in [0, 1]."""
-        return statistics.fmean(repeat.reference.clean for repeat in self.repeats)
+        return statistics.fmean(repeat.references[MAIN_REFERENCE].clean for repeat in self.repeats)
 
     @property
     def reference_drops(self) -> tuple[float, ...]:
         """Relative drop of the reference GCN in each repeat."""
-        return tuple(repeat.reference.drop for repeat in self.repeats)
+        return tuple(repeat.references[MAIN_REFERENCE].drop for repeat in self.repeats)
 
     @property
     def reference_drop(self) -> float:

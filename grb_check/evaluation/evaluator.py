@@ -196,6 +196,7 @@ class Evaluator:
             case=case,
             model=subject.name,
             targets=int(trials[0].threat.targets.numel()),
+            majority=_majority(trials[0]),
             dataset=cache.own.fingerprint,
             origin=cache.own.dataset.origin,
             repeats=tuple(each.measurement for each in measured),
@@ -232,6 +233,12 @@ class Evaluator:
             self._caches.pop(next(iter(self._caches)))
         self._caches[source] = cache
         return cache
+
+
+def _majority(trial: Trial) -> float:
+    """Share of the most frequent class among the targets."""
+    classes = trial.own.dataset.graph.y.cpu()[trial.threat.targets.cpu()]
+    return int(classes.bincount().max()) / int(classes.numel())
 
 
 def _described(trials: Sequence[Trial]) -> str:

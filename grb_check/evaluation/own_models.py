@@ -1,4 +1,4 @@
-"""The harness's own models of one dataset: surrogates and reference GCNs."""
+"""The harness's own models of one dataset: surrogates and references."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.evaluation.store import Store
-from grb_check.evaluation.surrogates import from_arrays, recipe, surrogate, to_arrays
+from grb_check.evaluation.surrogates import (
+    from_arrays,
+    recipe,
+    references_on,
+    surrogate,
+    to_arrays,
+)
 from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
@@ -57,7 +63,7 @@ class TrainedModel:
 
 
 class OwnModels:
-    """Surrogates and reference GCNs of one dataset, each trained once or read from the store.
+    """Surrogates and references of one dataset, each trained once or read from the store.
 
     Args:
         dataset: on the device.
@@ -79,9 +85,14 @@ class OwnModels:
         """The surrogate of a kind: one for all repeats, as in GRB."""
         return self._get(kind, surrogate_seed())
 
-    def reference(self, repeat: int) -> TrainedModel:
-        """The GCN that the gate compares with in this repeat; never the surrogate."""
-        return self._get("gcn", derive_seed("reference", repeat))
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Kinds of the references, "gcn" first."""
+        return references_on(self.dataset)
+
+    def reference(self, kind: str, repeat: int) -> TrainedModel:
+        """A model that the gate compares with in this repeat; never the surrogate."""
+        return self._get(kind, derive_seed("reference", repeat))
 
     def recipe(self, kind: str) -> str:
         """Return all that determines a model besides dataset and seed, rounding included."""

@@ -1,4 +1,4 @@
-"""The harness's own models: the attacker's surrogates and, with other seeds, the reference GCN."""
+"""The harness's own models: the attacker's surrogates, and the references of the default limit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from grb_check.attacks.names import check_surrogates
+from grb_check.attacks.names import SURROGATES, check_surrogates
 from grb_check.attacks.pair_gradients import PairGradients, mean_of
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import AnyDataset, training_view, validation_view
 from grb_check.errors import DataError, UsageError
 from grb_check.gradients.victim import Victim
-from grb_check.models.published import GraphModel, graph_settings, hyper_parameters
+from grb_check.models.published import (
+    GraphModel,
+    architecture,
+    graph_settings,
+    hyper_parameters,
+)
+from grb_check.models.reference.gat import gat
 from grb_check.models.reference.gcn import gcn, gcn_ln
 from grb_check.models.reference.gin import gin
 from grb_check.models.reference.graph_gcn import graph_gcn
 from grb_check.models.reference.graph_gin import graph_gin
+from grb_check.models.reference.sage import sage
 from grb_check.models.zoo import known
 from grb_check.training.nodes import PROTOCOL, TrainingSettings, train
 from grb_check.user_code.randomness import isolated_randomness
@@ -33,7 +40,7 @@ from grb_check.victims.wrappers import SelfTrained
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of surrogate: its name in published tables, and factories for nodes and graphs.
+    """A kind of model: its name in published tables, and factories for nodes and graphs.
 
     The factories are rows of `zoo`, which has their versions.
     """
@@ -43,13 +50,19 @@ class _Kind:
     of_graphs: Callable[[int, int, str], SelfTrained] | None
 
 
-# One for each of `attacks.names.SURROGATES`.
+# One for each of `attacks.names.SURROGATES`, and for each reference.
 _KINDS: Final[Mapping[str, _Kind]] = {
     "gcn": _Kind("GCN", gcn, graph_gcn),
     "gcn_ln": _Kind("GCN+LN", gcn_ln, None),
     "gin": _Kind("GIN", gin, graph_gin),
+    "gat": _Kind("GAT", gat, None),
+    "sage": _Kind("SAGE", sage, None),
 }
-KINDS: Final = tuple(_KINDS)
+# Undefended models that a default limit is made of, "gcn" first.
+REFERENCES: Final = ("gcn", "gat", "sage")
+GRAPH_REFERENCES: Final = ("gcn", "gin")  # all that exist for sets of graphs
+# PyG's GAT keeps [2 * edges, heads * width] for each layer: 0.5 GiB at this size and GRB's widths.
+MAX_EDGES: Final = 250_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +136,14 @@ class Ensemble:
 def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
     """Surrogates that the dataset can have: a set of graphs has no `gcn_ln`."""
     of_graphs = isinstance(dataset, GraphDataset)
-    return tuple(
-        name for name, kind in _KINDS.items() if not of_graphs or kind.of_graphs is not None
-    )
+    return tuple(name for name in SURROGATES if not of_graphs or _KINDS[name].of_graphs is not None)
+
+
+def references_on(dataset: AnyDataset) -> tuple[str, ...]:
+    """Kinds of the references on a dataset, "gcn" first; the GCN alone above `MAX_EDGES`."""
+    if isinstance(dataset, GraphDataset):
+        return GRAPH_REFERENCES
+    return REFERENCES if dataset.num_edges <= MAX_EDGES else REFERENCES[:1]
 
 
 def kinds_for(attack: object) -> tuple[str, ...]:
@@ -157,7 +175,7 @@ def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str
         dataset: on the device.
         seed: of the training.
         device: to train on.
-        kind: one of `KINDS`.
+        kind: a surrogate or a reference.
 
     Raises:
         UsageError: there is no surrogate of the kind for sets of graphs.
@@ -176,14 +194,13 @@ def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str
 
 
 def recipe(dataset: AnyDataset, kind: str) -> str:
-    """Everything besides dataset and seed that determines a surrogate, as stable text."""
+    """Everything besides dataset and seed that determines a model, as stable text."""
     title = _KINDS[kind].title
     if isinstance(dataset, GraphDataset):
         _factory_of_graphs(dataset, kind)
         settings = graph_settings(cast(GraphModel, title), dataset.name)
         return _described(f"graph_{kind}", asdict(settings))
-    row = hyper_parameters(title, dataset.name)
-    shape = {name: row[name] for name in ("hidden_sizes", "dropout")}
+    shape = architecture(title, dataset.name)
     return _described(kind, shape | asdict(_settings(dataset, kind)))
 
 

@@ -1,7 +1,8 @@
-"""One attack in one repeat: what it is shown, what is stored, and what it costs two models."""
+"""One attack in one repeat: what it is shown, what is stored, and what it costs the models."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -37,7 +38,7 @@ class Trial:
     """An attack, its threat, the case that it belongs to, and the seed of the repeat.
 
     Attributes:
-        own: surrogates and reference GCNs, with the dataset and the store.
+        own: surrogates and references, with the dataset and the store.
         attack: to run.
         threat: what it may do.
         case: for seeds and messages; of a member of `worst` with the member's name.
@@ -66,7 +67,7 @@ class Measured(NamedTuple):
 
 
 def black_box(trial: Trial, victim: TrainedModel) -> Measured:
-    """Attack the surrogates, and apply the perturbation to the victim and to the reference.
+    """Attack the surrogates, and apply the perturbation to victim and references.
 
     The attack sees true labels of training and validation nodes only. Its perturbation does not
     depend on the victim, and is stored.
@@ -77,8 +78,11 @@ def black_box(trial: Trial, victim: TrainedModel) -> Measured:
     perturbation, from_store = on_surrogates(trial)
     attacked = apply(trial.own.dataset.graph, perturbation)
     after = right_after(trial, victim, attacked)
-    reference = _reference_scores(trial, perturbation, attacked)
-    return measured(trial, victim, perturbation, from_store, after, reference)
+    references = {
+        kind: _reference_scores(trial, kind, perturbation, attacked)
+        for kind in trial.own.references
+    }
+    return measured(trial, victim, perturbation, from_store, after, references)
 
 
 def measured(
@@ -87,7 +91,7 @@ def measured(
     perturbation: Perturbation,
     from_store: bool,
     after: Right,
-    reference: Scores,
+    references: Mapping[str, Scores],
     *,
     method: Method = "black-box",
     notes: tuple[str, ...] = (),
@@ -101,7 +105,7 @@ def measured(
         perturbation: applied to it.
         from_store: whether the store had the perturbation.
         after: targets that the victim classifies correctly on the attacked graph, bool [t].
-        reference: scores of the reference GCN.
+        references: scores of each reference.
         method: source of the perturbation, see `Measurement`.
         notes: remarks beside those of the perturbation.
         diagnostics: findings beside that on the budget.
@@ -112,7 +116,7 @@ def measured(
     measurement = Measurement(
         seed=trial.seed,
         victim=scores(right_before(trial, victim), after),
-        reference=reference,
+        references=references,
         spent=spent(perturbation),
         from_store=from_store,
         seconds=0.0,
@@ -238,21 +242,23 @@ def _copied(threat: Threat, device: torch.device) -> Threat:
     )
 
 
-def _reference_scores(trial: Trial, perturbation: Perturbation, attacked: Data) -> Scores:
-    """Scores of the reference GCN of this repeat under the perturbation; stored."""
+def _reference_scores(
+    trial: Trial, kind: str, perturbation: Perturbation, attacked: Data
+) -> Scores:
+    """Scores of a reference of this repeat under the perturbation; stored."""
     own = trial.own
     key = own.store.key(
         kind="reference",
         protocol=PROTOCOL,
         dataset=own.fingerprint,
-        recipe=own.recipe("gcn"),
+        recipe=own.recipe(kind),
         perturbation=digest([*perturbation.tensors(), trial.threat.targets]),
         seed=trial.seed,
     )
     stored = stored_scores(trial, key)
     if stored is not None:
         return stored
-    reference = own.reference(trial.seed)
+    reference = own.reference(kind, trial.seed)
     return save_scores(
         trial, key, right_before(trial, reference), right_after(trial, reference, attacked)
     )

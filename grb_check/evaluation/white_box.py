@@ -54,12 +54,12 @@ _Attempts: TypeAlias = Mapping[Method, _Attempt]
 
 
 def white_box(trial: Trial, victim: TrainedModel) -> Measured:
-    """Attack the victim itself, and the reference GCN with an attack of its own.
+    """Attack the victim itself, and each reference with an attack of its own.
 
     If the victim gives no gradient, a search by queries takes the place of the attack; if its
     gradients are zero, the search is made besides. The strongest perturbation counts, including the
-    one of the same attack on a surrogate. The reference is attacked in the same ways as the victim.
-    Perturbations of the victim are not stored; the scores of the reference are.
+    one of the same attack on a surrogate. The references are attacked in the same ways as the
+    victim. Perturbations of the victim are not stored; the scores of the references are.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
@@ -78,7 +78,10 @@ def white_box(trial: Trial, victim: TrainedModel) -> Measured:
         chosen.perturbation,
         chosen.from_store,
         chosen.right,
-        _reference_scores(trial, transferred, attempts),
+        {
+            kind: _reference_scores(trial, kind, transferred, attempts)
+            for kind in trial.own.references
+        },
         method=method,
         notes=_notes(trial, attempts, method, reason),
         diagnostics=_findings(trial, victim, attempts, no_gradient),
@@ -218,11 +221,14 @@ def _only_features(perturbation: Perturbation) -> bool:
     return bool(perturbation.modified_nodes.numel()) and not flips
 
 
-def _reference_scores(trial: Trial, transferred: Stored | None, attempts: _Attempts) -> Scores:
-    """Scores of the reference GCN of this repeat, attacked as the victim was; stored.
+def _reference_scores(
+    trial: Trial, kind: str, transferred: Stored | None, attempts: _Attempts
+) -> Scores:
+    """Scores of a reference of this repeat, attacked as the victim was; stored.
 
     Args:
         trial: of the victim.
+        kind: of the reference.
         transferred: the perturbation of the same attack on a surrogate.
         attempts: on the victim.
     """
@@ -230,13 +236,13 @@ def _reference_scores(trial: Trial, transferred: Stored | None, attempts: _Attem
     methods = [method for method in attempts if method != "transferred"]
     description = describe(trial.attack)
     if description is None:
-        return scores(*_attack_reference(trial, transferred, methods))
+        return scores(*_attack_reference(trial, kind, transferred, methods))
     key = own.store.key(
         kind="white-box reference, or transferred",
         protocol=PROTOCOL,
         methods=" and ".join(methods),
         dataset=own.fingerprint,
-        recipe=own.recipe("gcn"),
+        recipe=own.recipe(kind),
         surrogate="; ".join(own.recipe(kind) for kind in kinds_for(trial.attack)),
         surrogate_seed=surrogate_seed(),
         attack=description,
@@ -248,13 +254,13 @@ def _reference_scores(trial: Trial, transferred: Stored | None, attempts: _Attem
         stored = stored_scores(trial, key)
         if stored is not None:
             return stored
-        return save_scores(trial, key, *_attack_reference(trial, transferred, methods))
+        return save_scores(trial, key, *_attack_reference(trial, kind, transferred, methods))
 
 
 def _attack_reference(
-    trial: Trial, transferred: Stored | None, methods: Sequence[Method]
+    trial: Trial, kind: str, transferred: Stored | None, methods: Sequence[Method]
 ) -> tuple[Right, Right]:
-    reference = trial.own.reference(trial.seed)
+    reference = trial.own.reference(kind, trial.seed)
     adaptive = _adaptive(trial, reference)[0] if "adaptive" in methods else None
     search = adaptive is None or "score-based" in methods
     attempts = _attempts(trial, reference, adaptive, transferred, search=search)

@@ -15,7 +15,7 @@ from grb_check.evaluation.diagnostics import about_model
 def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measurement:
     """The measurement of the strongest attack: rows "Min" of the papers.
 
-    The reference has a strongest attack of its own, since it is a model like any other.
+    Each reference has a strongest attack of its own, since it is a model like any other.
     `per_target` is the fraction of targets that stay right under every attack, as if the attacker
     could choose for each target. Of equally strong attacks the first counts. Findings about the
     model are kept from all members, all others from the strongest only.
@@ -28,10 +28,13 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
     measurements = [each for _, each in members]
     place = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
     strongest = measurements[place]
-    reference = min((each.reference for each in measurements), key=lambda each: each.attacked)
+    references = {
+        name: min((each.references[name] for each in measurements), key=lambda each: each.attacked)
+        for name in strongest.references
+    }
     return replace(
         strongest,
-        reference=reference,
+        references=references,
         notes=(f"worst of {len(names)} ({', '.join(names)}): {names[place]}", *strongest.notes),
         diagnostics=_findings(strongest, measurements),
         member=names[place],

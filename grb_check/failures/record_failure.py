@@ -85,9 +85,11 @@ class Kept:
 def worth_keeping(verdict: Verdict | None) -> bool:
     """Whether the test failed because of a perturbation.
 
-    It did not if the clean accuracy is too low, or if a diagnostic failed.
+    It did not if the clean accuracy is too low, if a diagnostic failed, or if nothing was shown.
     """
-    return verdict is None or not (verdict.below_floor or verdict.failed_diagnostics)
+    return verdict is None or not (
+        verdict.below_floor or verdict.failed_diagnostics or verdict.undecided
+    )
 
 
 def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool) -> Kept:

@@ -62,4 +62,4 @@ def unexpected_pass(verdict: Verdict, reason: str) -> Verdict:
         f"passed, but is expected to fail ({reason}). Remove its line from grb_expected_failures, "
         f"or set grb_expected_failures_strict = false\n{verdict.message}"
     )
-    return replace(verdict, passed=False, message=message)
+    return replace(verdict, result="fail", message=message)

@@ -6,10 +6,9 @@ Imports scipy when a case is judged, and not scipy.stats, which takes a second.
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
@@ -17,19 +16,29 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limit
 
-DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of the reference
-CONFIDENCE: Final = 0.95  # one-sided
+Result: TypeAlias = Literal["pass", "fail", "warn", "not shown", "not judged"]
+Undecided: TypeAlias = Literal["not judged", "inconclusive"]
+
 INTERVAL: Final = 0.95  # two-sided, for the mean drop
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
+_REASONS: Final[Mapping[Result, str]] = {
+    "not judged": "not judged, because a model that predicts the majority class would pass: ",
+    "not shown": "not shown to be as robust as a reference within the margin: ",
+}
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """The largest relative drop that passes in cases that match `pattern`."""
+    """The largest relative drop that passes in cases that match `pattern`.
+
+    A larger one fails the case or, with `warn`, is only reported.
+    """
 
     pattern: str
     limit: float
+    warn: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +48,20 @@ class Gate:
     Attributes:
         thresholds: patterns over case ids; the last match wins. A pattern without a budget also
             matches cases with one, unless another matches that names the budget.
-        max_drop: for cases that no threshold matches; None compares with the reference.
+        max_drop: for cases that no threshold matches; None compares with the references.
         min_clean: floor of the clean accuracy; None means `FLOOR_SHARE` of the reference's.
         strict_diagnostics: whether a case fails for the findings of its diagnostics.
+        strict_limits: whether a case fails if its default limit judges nothing.
+        inconclusive: result of a case whose comparison with the baseline is inconclusive; "fail"
+            asks a model to show that it is no worse (non-inferiority).
     """
 
     thresholds: tuple[Threshold, ...] = ()
     max_drop: float | None = None
     min_clean: float | None = None
     strict_diagnostics: bool = False
+    strict_limits: bool = False
+    inconclusive: Literal["pass", "fail"] = "pass"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +69,13 @@ class Verdict:
     """Whether a case passed, and the limits that decided.
 
     Attributes:
-        passed: whether it did.
+        result: "warn": over a threshold that only warns. "not judged": the default limit is not
+            below the drop of a model that predicts the majority class. "not shown": the interval in
+            the default limit is wider than the margin, and the model may be worse than the
+            references by more than the margin. All of them pass.
         limit: the largest relative drop that passes; None if the baseline replaces it.
         width: half-width of the interval in the default limit; 0 for an absolute limit.
+        alpha: one-sided level of that interval; None for an absolute limit.
         floor: the smallest clean accuracy that passes.
         below_floor: whether it failed for its clean accuracy, whatever the drop.
         rule: the origin of the limit, for reports.
@@ -67,9 +85,11 @@ class Verdict:
         interval: two-sided 95 % interval of the mean drop; None if unknown.
         borderline: whether an absolute limit lies in it, so that the point estimate decided.
         comparison: with the baseline; None without one.
+        undecided: why it failed although no limit is known to be broken: "not judged" (strict
+            limits) or "inconclusive" (against the baseline); None otherwise.
     """
 
-    passed: bool
+    result: Result
     limit: float | None
     width: float
     floor: float
@@ -81,6 +101,13 @@ class Verdict:
     interval: tuple[float, float] | None = None
     borderline: bool = False
     comparison: Comparison | None = None
+    alpha: float | None = None
+    undecided: Undecided | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the test passes."""
+        return self.result != "fail"
 
 
 def parse_fraction(text: str, name: str) -> float:
@@ -104,18 +131,23 @@ def parse_fraction(text: str, name: str) -> float:
 
 
 def parse_threshold(line: str) -> Threshold:
-    """Read `dataset/difficulty/scenario/attack = value`, with shell wildcards on the left.
+    """Read `dataset/difficulty/scenario/attack = value [warn]`, with wildcards on the left.
 
     Raises:
         UsageError: no `=`, nothing on the left, or no fraction on the right.
     """
     pattern, separator, value = line.rpartition("=")
-    if not separator or not pattern.strip():
+    if not separator or not pattern.strip() or not value.strip():
         raise UsageError(
             f"threshold {line!r} must have the form 'pattern = value', "
             f"such as 'grb-cora/*/injection/* = 0.3'"
         )
-    return Threshold(pattern.strip(), parse_fraction(value, f"threshold {line!r}"))
+    number, *words = value.split()
+    if words not in ([], ["warn"]):
+        raise UsageError(
+            f"threshold {line!r}: after the fraction only 'warn' may stand, not {' '.join(words)!r}"
+        )
+    return Threshold(pattern.strip(), parse_fraction(number, f"threshold {line!r}"), bool(words))
 
 
 def check_patterns(what: str, patterns: Iterable[str], known: Sequence[Case]) -> None:
@@ -137,16 +169,17 @@ def check_patterns(what: str, patterns: Iterable[str], known: Sequence[Case]) ->
             )
 
 
-def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) -> Verdict:
+def judge(
+    outcome: Outcome, gate: Gate, comparison: Comparison | None = None, *, cases: int = 1
+) -> Verdict:
     """Judge an outcome.
 
     An absolute limit (a threshold, or `max_drop`) is compared with the mean drop. Without one the
-    limit is the drop of the reference GCN under the same perturbations (under the same attack on
-    itself where that is white-box), plus `DROP_MARGIN`, plus the half-width of the one-sided 95 %
-    interval of the excess over the reference: a case fails only when the repeats show that the
-    model is worse than the reference by more than the margin. A comparison with a baseline replaces
-    the default limit: the model is then compared with its earlier version, not with a GCN (one
-    repeat of a retrained model is not a test). Absolute limits and the clean floor still apply.
+    default limit applies, see `default_limit`: a case fails only when the repeats show that the
+    model is less robust than every reference by more than the margin. A comparison with a baseline
+    replaces the default limit: the model is then compared with its earlier version, not with the
+    references (one repeat of a retrained model is not a test). Absolute limits and the clean floor
+    still apply.
 
     The clean floor is checked first: a constant predictor has no drop and is not robust. With
     `strict_diagnostics` a case that would pass fails if a diagnostic finds that its attack may have
@@ -156,55 +189,112 @@ def judge(outcome: Outcome, gate: Gate, comparison: Comparison | None = None) ->
         outcome: of the case.
         gate: the limits that the user sets.
         comparison: with the baseline; None without one.
+        cases: number of cases of the run, which share the level of the default limit.
     """
-    limit = _limit(outcome, gate, comparison)
+    limit = _limit(outcome, gate, comparison, cases)
     floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
-    over = limit.value is not None and outcome.drop > limit.value
-    worse = comparison is not None and comparison.result == "fail"
-    passed = not (below_floor or over or worse)
-    findings = outcome.findings if passed and gate.strict_diagnostics else ()
     interval, method = _interval(outcome)
     borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
+    result = _by_limit(outcome, limit)
+    message = _figures(outcome, limit, interval if borderline else None)
+    if limit.default is not None:
+        message = f"{_REASONS.get(result, '')}{message}"
+    if comparison is not None and limit.value is None:
+        message = comparison.text
     if below_floor:
         message = (
             f"clean accuracy {outcome.clean:.1%} < floor {floor:.1%} ({floor_rule}); "
             f"the drop of {outcome.drop:.1%} is meaningless"
         )
-    elif findings:
-        listed = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in findings)
-        message = f"diagnostics: {listed}. The drop of {outcome.drop:.1%} may be meaningless"
-    elif comparison is not None and (limit.value is None or (worse and not over)):
-        message = comparison.text
-    else:
-        message = _over(outcome, limit, interval if borderline else None)
+    failure = _Failure(message) if below_floor or result == "fail" else None
+    failure = failure or _other_failure(outcome, gate, result, message, comparison)
     return Verdict(
-        passed=passed and not findings,
+        result="fail" if failure is not None else result,
         limit=limit.value,
-        width=limit.width,
+        width=limit.default.width if limit.default is not None else 0.0,
+        alpha=limit.default.alpha if limit.default is not None else None,
         floor=floor,
         below_floor=below_floor,
         rule=limit.rule,
-        message=f"{message}. {outcome.case.id}",
-        failed_diagnostics=tuple(each.name for each in findings),
+        message=f"{failure.message if failure is not None else message}. {outcome.case.id}",
+        failed_diagnostics=failure.diagnostics if failure is not None else (),
         method=method,
         interval=interval,
         borderline=borderline,
         comparison=comparison,
+        undecided=failure.undecided if failure is not None else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """Why a case fails; see `Verdict` for the last two."""
+
+    message: str
+    undecided: Undecided | None = None
+    diagnostics: tuple[str, ...] = ()
+
+
+def _other_failure(
+    outcome: Outcome, gate: Gate, result: Result, message: str, comparison: Comparison | None
+) -> _Failure | None:
+    """Return why a case fails that is above its floor and within its limit; None if it passes.
+
+    Args:
+        outcome: of the case.
+        gate: the limits that the user sets.
+        result: by the limit.
+        message: on it.
+        comparison: with the baseline.
+    """
+    if comparison is not None and comparison.result == "fail":
+        return _Failure(comparison.text)
+    if result == "not judged" and gate.strict_limits:
+        return _Failure(message, "not judged")
+    if gate.inconclusive == "fail" and comparison and comparison.result == "inconclusive":
+        return _Failure(comparison.text, "inconclusive")
+    found = outcome.findings if gate.strict_diagnostics else ()
+    if not found:
+        return None
+    listed = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in found)
+    return _Failure(
+        f"diagnostics: {listed}. The drop of {outcome.drop:.1%} may be meaningless",
+        diagnostics=tuple(each.name for each in found),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Limit:
-    """The largest drop that passes, or None if the baseline judges, and its origin."""
+    """The largest drop that passes, or None if the baseline judges, and its origin.
+
+    `warn` is whether a larger drop only warns; `default` is None unless it is the default limit.
+    """
 
     value: float | None
     rule: str
-    width: float = 0.0
-    absolute: bool = False
+    warn: bool = False
+    default: DefaultLimit | None = None
+
+    @property
+    def absolute(self) -> bool:
+        """Whether the user set it."""
+        return self.value is not None and self.default is None
 
 
-def _over(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | None) -> str:
+def _by_limit(outcome: Outcome, limit: _Limit) -> Result:
+    """Return the result by the limit alone."""
+    if limit.value is not None and outcome.drop > limit.value:
+        return "warn" if limit.warn else "fail"
+    default = limit.default
+    if default is None:
+        return "pass"
+    if not default.judges:
+        return "not judged"
+    return "pass" if default.within or default.width <= DROP_MARGIN else "not shown"
+
+
+def _figures(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | None) -> str:
     value = limit.value if limit.value is not None else math.inf
     near = f"; borderline, 95 % interval {interval[0]:.1%} .. {interval[1]:.1%}" if interval else ""
     return (
@@ -221,22 +311,20 @@ def clean_floor(outcome: Outcome, gate: Gate) -> tuple[float, str]:
     return FLOOR_SHARE * outcome.reference_clean, rule
 
 
-def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None) -> _Limit:
+def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: int) -> _Limit:
     case = replace(outcome.case, model=outcome.model)  # so that `label@...` fits a single model
     matching = [each for each in gate.thresholds if case.matches(each.pattern)]
     if not any("+budget=" in each.pattern for each in matching):
         matching = [each for each in gate.thresholds if case.fits(each.pattern)]
     if matching:
         rule = f"threshold {matching[-1].pattern!r}"
-        return _Limit(value=matching[-1].limit, rule=rule, absolute=True)
+        return _Limit(value=matching[-1].limit, rule=rule, warn=matching[-1].warn)
     if gate.max_drop is not None:
-        return _Limit(value=gate.max_drop, rule="max drop", absolute=True)
+        return _Limit(value=gate.max_drop, rule="max drop")
     if comparison is not None and comparison.judges:
         return _Limit(value=None, rule="baseline")
-    width = _half_width(outcome)
-    reference = f"reference GCN {outcome.reference_drop:.1%}"
-    rule = f"{reference} + margin {DROP_MARGIN:.0%} + interval {width:.1%}"
-    return _Limit(value=outcome.reference_drop + DROP_MARGIN + width, rule=rule, width=width)
+    default = default_limit(outcome, cases)
+    return _Limit(value=default.value, rule=default.rule, default=default)
 
 
 def _interval(outcome: Outcome) -> tuple[tuple[float, float], str]:
@@ -257,24 +345,3 @@ def _interval(outcome: Outcome) -> tuple[tuple[float, float], str]:
     high = float(betaincinv(right + 1, n - right, 1.0 - tail)) if right < n else 1.0
     ends = (relative_drop(only.clean, high), relative_drop(only.clean, low))
     return ends, f"Clopper-Pearson over {n} targets"
-
-
-def _half_width(outcome: Outcome) -> float:
-    """Return the half-width of the one-sided interval of the mean excess over the reference's drop.
-
-    Student's t over the repeats. One repeat has no spread: the binomial deviation of the two
-    attacked accuracies over the targets replaces it, which is too small if retraining varies.
-    """
-    from scipy.special import ndtri, stdtrit
-
-    count = len(outcome.repeats)
-    if count > 1:
-        pairs = zip(outcome.drops, outcome.reference_drops, strict=True)
-        spread = statistics.stdev(own - reference for own, reference in pairs)
-        return float(stdtrit(count - 1, CONFIDENCE)) * spread / math.sqrt(count)
-    only = outcome.repeats[0]
-    variance = sum(
-        side.attacked * (1 - side.attacked) / max(side.clean, 1e-9) ** 2
-        for side in (only.victim, only.reference)
-    )
-    return float(ndtri(CONFIDENCE)) * math.sqrt(variance / max(outcome.targets, 1))

@@ -17,7 +17,17 @@ from grb_check.reports.plain import count, fit
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 
 Status: TypeAlias = Literal[
-    "fail", "error", "missing", "inconclusive", "xpass", "xfail", "skip", "pass"
+    "fail",
+    "error",
+    "missing",
+    "warn",
+    "not judged",
+    "inconclusive",
+    "not shown",
+    "xpass",
+    "xfail",
+    "skip",
+    "pass",
 ]
 
 # In the order of interest to people.
@@ -26,13 +36,18 @@ WORDS: Final[Mapping[Status, str]] = {
     "fail": "failed",
     "error": "ended in an error",
     "missing": "never came back",
+    "warn": "warned",
+    "not judged": "not judged",
     "inconclusive": "inconclusive",
+    "not shown": "not shown",
     "xpass": "passed unexpectedly",
     "xfail": "failed as expected",
     "skip": "skipped",
     "pass": "passed",
 }
 BAD: Final[frozenset[Status]] = frozenset(("fail", "error", "missing"))
+# Tests that pass, though nothing shows that the model is robust; the reason is in `Line.first`.
+UNSURE: Final[frozenset[Status]] = frozenset(("warn", "not judged", "inconclusive", "not shown"))
 LOST: Final = (
     "never came back: its worker died, its report could not travel, or the run was stopped"
 )
@@ -46,8 +61,8 @@ class Line:
         number: place in the reports, from 0.
         row: its record.
         model: name of the model.
-        status: the verdict; `inconclusive` passed, but too few repeats can tell whether it is
-            worse than the baseline; `xfail` and `xpass` are of cases that are expected to fail.
+        status: the verdict; those in `UNSURE` passed, and `inconclusive` is about the baseline;
+            `xfail` and `xpass` are of cases that are expected to fail.
         first: the reason in one line; empty for a case that passed.
         text: the whole message.
     """
@@ -144,6 +159,12 @@ class Digest:
         """Cases that keep the run from being green, those farthest beyond their limit first."""
         found = [line for line in self.lines if line.status in BAD]
         return sorted(found, key=lambda line: (STATUSES.index(line.status), -line.severity))
+
+    @cached_property
+    def unsure(self) -> list[Line]:
+        """Cases in `UNSURE`, warnings first."""
+        found = [line for line in self.lines if line.status in UNSURE]
+        return sorted(found, key=lambda line: STATUSES.index(line.status))
 
     @property
     def expected(self) -> list[Line]:
@@ -287,7 +308,7 @@ def digest(record: RunRecord, name: str = "") -> Digest:
                 row=row,
                 model=fit(model),
                 status=status,
-                first=fit(_first(row)) if status != "pass" else "",
+                first=fit(_first(row, status)) if status != "pass" else "",
                 text=fit(row.message),
             )
         )
@@ -300,14 +321,19 @@ def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
     """Return the limits in force, each with its origin."""
     gate, kept, origins = record.settings.gate, record.baseline, record.settings.origins
     rows = [
-        (f"drop at most {each.limit:.1%} for {each.pattern}", origins.get("grb_threshold", ""))
+        (
+            f"drop at most {each.limit:.1%} for {each.pattern}{', only a warning' * each.warn}",
+            origins.get("grb_threshold", ""),
+        )
         for each in gate.thresholds
     ]
     if gate.max_drop is not None:
         rows.append((f"drop at most {gate.max_drop:.1%}", origins.get("grb_max_drop", "")))
     else:
         judged = ", where no baseline judges" if kept is not None else ""
-        rows.append((f"drop of the reference GCN, a margin and the interval{judged}", "default"))
+        rows.append(
+            (f"drop of the least robust reference, a margin and the interval{judged}", "default")
+        )
     if gate.min_clean is not None:
         least = f"clean accuracy at least {gate.min_clean:.1%}"
         rows.append((least, origins.get("grb_min_clean", "")))
@@ -326,6 +352,11 @@ def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
     if gate.strict_diagnostics:
         strict = origins.get("grb_strict_diagnostics", "")
         rows.append(("no finding of a diagnostic", strict))
+    if gate.strict_limits:
+        rows.append(("no default limit that judges nothing", origins.get("grb_strict_limits", "")))
+    if gate.inconclusive == "fail":
+        origin = origins.get("grb_inconclusive", "")
+        rows.append(("no inconclusive comparison with the baseline", origin))
     return [(fit(text), fit(origin)) for text, origin in rows]
 
 
@@ -357,7 +388,12 @@ def _lost(missing: Iterable[str]) -> list[CaseRecord]:
 
 
 def _status(row: CaseRecord) -> Status:
-    return "inconclusive" if _is_inconclusive(row) else row.result
+    if row.result != "pass":
+        return row.result
+    verdict = row.verdict.result if row.verdict is not None else "pass"
+    found: set[Status] = {"inconclusive"} if _is_inconclusive(row) else set()
+    found.add("pass" if verdict == "fail" else verdict)  # a test of the user may pass all the same
+    return min(found, key=STATUSES.index)
 
 
 def _is_inconclusive(row: CaseRecord) -> bool:
@@ -365,17 +401,17 @@ def _is_inconclusive(row: CaseRecord) -> bool:
     return row.result == "pass" and compared is not None and compared.result == "inconclusive"
 
 
-def _first(row: CaseRecord) -> str:
+def _first(row: CaseRecord, status: Status) -> str:
     """The line that gives the reason: the gate's, an assertion's, or the first of the message."""
     told = ""
     if row.result in ("xfail", "xpass"):
         told = f"expected failure: {row.message}"
     elif row.unexpected_pass:
         told = row.message
-    elif row.verdict is not None and not row.verdict.passed:
-        told = row.verdict.message
-    elif row.comparison is not None and _is_inconclusive(row):
+    elif status == "inconclusive" and row.comparison is not None:
         told = row.comparison.text
+    elif row.verdict is not None and row.verdict.result != "pass":
+        told = row.verdict.message
     text = [line.strip() for line in (told or row.message).splitlines() if line.strip()]
     raised = [line[1:].strip() for line in text if line.startswith("E ")]
     return next(iter((not told and raised) or text), "")

@@ -56,7 +56,7 @@ def verdict_properties(verdict: Verdict) -> list[Property]:
     properties: list[Property] = [
         ("grb.clean_floor", round(verdict.floor, 6)),
         ("grb.rule", verdict.rule),
-        ("grb.verdict", "pass" if verdict.passed else "fail"),
+        ("grb.verdict", verdict.result),
         ("grb.interval_method", verdict.method),
         ("grb.borderline", "yes" if verdict.borderline else "no"),
     ]

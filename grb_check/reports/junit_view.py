@@ -16,8 +16,9 @@ import junit_xml
 from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
 from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import MAIN_REFERENCE
 from grb_check.ranking.averages import Averages
-from grb_check.reports.digest import WORDS, Digest, Line, gate_lines
+from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, gate_lines
 from grb_check.reports.junit import curve_points, ranked
 from grb_check.reports.lowest_words import suite_properties
 from grb_check.reports.plain import columns, fit
@@ -96,7 +97,7 @@ def _table(line: Line, outcome: OutcomeRecord) -> str:
             f"{repeat.victim.clean:.1%}",
             f"{repeat.victim.attacked:.1%}",
             f"{repeat.victim.drop:.1%}",
-            f"{repeat.reference.drop:.1%}",
+            f"{repeat.references[MAIN_REFERENCE].drop:.1%}",
             repeat.method,
             f"{repeat.seconds:.1f}",
         )
@@ -110,6 +111,8 @@ def _table(line: Line, outcome: OutcomeRecord) -> str:
     if verdict is not None:
         limit = f"limit {verdict.limit:.1%}: " if verdict.limit is not None else "judged by: "
         lines.append(f"{limit}{verdict.rule}")
+    if line.status in UNSURE:
+        lines.append(line.first)
     if line.comparison is not None:
         lines.append(f"baseline: {line.comparison.result}: {line.comparison.text}")
     if line.replay:

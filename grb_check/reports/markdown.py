@@ -16,7 +16,7 @@ from typing import Final
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.failures import counter_example_text
-from grb_check.reports.digest import BAD, WORDS, Digest, Line, compared, gate_lines
+from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, gate_lines
 from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.plain import clipped, count, fit, percent
 from grb_check.reports.rank_words import comparison_line, place_line
@@ -30,7 +30,10 @@ SIGNS: Final = {
     "fail": " ❌",
     "error": "❗",
     "missing": "❗",
+    "warn": " ⚠️",
+    "not judged": " ⚪",
     "inconclusive": " ❓",
+    "not shown": " 〰️",
     "xpass": " xpass",
     "xfail": " xfail",
     "skip": "skip",
@@ -132,8 +135,7 @@ def _head(digest: Digest) -> Part:
 
 
 def _failed(digest: Digest) -> Part:
-    unsure = [line for line in digest.lines if line.status == "inconclusive"]
-    shown = [*digest.bad, *unsure]
+    shown = [*digest.bad, *digest.unsure]
     if not shown and not digest.unknown:
         return Part(())
     rows = ["\n".join(_entry(digest, line)) for line in shown[:FAILED]]
@@ -157,7 +159,7 @@ def _entry(digest: Digest, line: Line) -> list[str]:
     if line.smallest:
         said += f"\n{counter_example_text.summary(line.smallest)}"
     text = "\n".join(filter(None, (said, line.replay)))
-    word = "inconclusive, not failed" if line.status == "inconclusive" else WORDS[line.status]
+    word = WORDS[line.status] + ", not failed" * (line.status in UNSURE)
     return [f"**{word}** {span(digest.name_of(line))}", "", *block(text), ""]
 
 

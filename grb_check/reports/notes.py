@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.evaluation.diagnostics import anchor
+from grb_check.gate.limits import Result
 from grb_check.reports.plain import count
 from grb_check.reports.record import CaseRecord
 
-WIDE: Final = 0.15  # half-width of an interval that makes the default limit nearly meaningless
 SHOWN: Final = 2  # cases named if a note concerns more
+_REASONS: Final[Mapping[Result, str]] = {
+    "warn": "the drop is over a threshold that only warns",
+    "not judged": "a model that predicts the majority class under attack would pass the default "
+    "limit; set a limit, or take more --grb-repeats; --grb-strict-limits fails such cases",
+    "not shown": "the interval of the default limit is wider than its margin, and the drop may be "
+    "beyond that of the references and the margin; more --grb-repeats narrow it",
+}
 
 
 def notes(rows: Sequence[CaseRecord]) -> list[str]:
@@ -29,17 +36,10 @@ def notes(rows: Sequence[CaseRecord]) -> list[str]:
                 f"worst case per target: {outcome.per_target:.1%} of the targets stay right under "
                 f"every one of these attacks ({_name(outcome, outcomes)})"
             )
-    wide = [
-        (row.verdict.width, row.id)
-        for row in rows
-        if row.verdict is not None and row.verdict.width > WIDE
-    ]
-    if wide:
-        width, case = max(wide)
-        said.add(
-            f"the repeats of {count(len(wide), 'case')} vary so much that the default limit says "
-            f"little (most in {case}: +- {width:.1%}); more --grb-repeats narrow it"
-        )
+    for result, why in _REASONS.items():
+        found = [row.id for row in rows if row.verdict is not None and row.verdict.result == result]
+        if found:
+            said.add(f"{result}: {count(len(found), 'case')} ({_some(found)}): {why}")
     return sorted(said)
 
 

@@ -99,6 +99,7 @@ class OutcomeRecord(_Part, frozen=True):
     case: Case
     model: str
     targets: Positive
+    majority: Share
     dataset: str
     origin: str
     repeats: Annotated[tuple[Measurement, ...], Meta(min_length=1)]

@@ -15,7 +15,7 @@ from grb_check.attacks.names import split_budget
 from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.node_ids import case_of
-from grb_check.cases.outcomes import Scores
+from grb_check.cases.outcomes import MAIN_REFERENCE, Scores
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
@@ -104,8 +104,12 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
         yield f"case {row.id!r} has the outcome of {case.id!r}"
     if found is None:
         return
+    names = set(found.repeats[0].references)
     for number, repeat in enumerate(found.repeats, 1):
-        for side in (repeat.victim, repeat.reference):
+        if MAIN_REFERENCE not in repeat.references or set(repeat.references) != names:
+            yield f"repeat {number} of case {row.id!r} has the references {list(repeat.references)}"
+            return
+        for side in (repeat.victim, *repeat.references.values()):
             if not _counted(side, found.targets):
                 yield (
                     f"repeat {number} of case {row.id!r} has accuracies that are not those of its "

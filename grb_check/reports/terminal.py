@@ -77,7 +77,7 @@ def write_missing(out: Lines, missing: Sequence[str], why: str = LOST) -> None:
     for node_id in missing:
         out.write_line(node_id, red=True)
     lost = count(len(missing), "case")
-    out.write_line(f"not judged: {lost}; the run cannot be green. {why}", red=True)
+    out.write_line(f"no verdict on {lost}; the run cannot be green. {why}", red=True)
 
 
 def baseline_lines(record: RunRecord) -> list[str]:
@@ -159,8 +159,15 @@ def _write_table(out: Lines, lines: Sequence[Line], layout: TableLayout) -> None
     right = [place for place, name in enumerate(shown) if name not in LEFT]
     table = columns([[each[name] for name in shown] for each in cells], right)
     for text, row in zip(table, [None, *rows], strict=True):
-        color = COLOURS.get(row.result, "red") if row else "bold"
+        color = _colour(row) if row else "bold"
         out.write_line(f"  {text}", **{color: True})
+
+
+def _colour(row: CaseRecord) -> str:
+    found = row.verdict.result if row.verdict is not None else "pass"
+    if row.result == "pass" and found not in ("pass", "fail"):
+        return "yellow"
+    return COLOURS.get(row.result, "red")
 
 
 def _cells(row: CaseRecord, board: str) -> dict[str, str]:
@@ -199,9 +206,14 @@ def _result(row: CaseRecord) -> str:
         return "fail (clean)"
     if row.failed_diagnostics:
         return f"fail ({', '.join(row.failed_diagnostics)})"
+    if row.verdict is not None and row.verdict.undecided:
+        return f"fail ({row.verdict.undecided})"
+    told: str = row.result
+    if told == "pass" and row.verdict is not None and row.verdict.result != "fail":
+        told = row.verdict.result
     near = " (borderline)" if row.verdict is not None and row.verdict.borderline else ""
     doubted = row.outcome is not None and row.outcome.findings
-    return f"{row.result}{near} ?" if doubted else f"{row.result}{near}"
+    return f"{told}{near} ?" if doubted else f"{told}{near}"
 
 
 def loss(comparison: Comparison | None) -> str:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from grb_check.cases.shards import Plan
-from grb_check.gate.limits import DROP_MARGIN
+from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.reports.plain import count
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import Settings
@@ -108,13 +108,14 @@ def _store(settings: Settings) -> str:
 def _limits(settings: Settings) -> list[str]:
     gate, origin = settings.gate, settings.origins
     lines = [
-        f"drop {each.limit:.1%} for {each.pattern} ({origin['grb_threshold']})"
+        f"drop {each.limit:.1%} for {each.pattern}{', only a warning' * each.warn} "
+        f"({origin['grb_threshold']})"
         for each in gate.thresholds
     ]
     if gate.max_drop is not None:
         lines.append(f"drop {gate.max_drop:.1%} ({origin['grb_max_drop']})")
     else:
-        lines.append(f"drop of the reference GCN + {DROP_MARGIN:.0%} + its interval (default)")
+        lines.append(f"drop of the least robust reference + {DROP_MARGIN:.0%} + interval (default)")
     judges = settings.baseline is not None and not settings.baseline.writes
     if judges and gate.max_drop is None:
         lines[-1] += "; where the baseline has an entry, no loss beyond its margin instead"
@@ -130,4 +131,8 @@ def _limits(settings: Settings) -> list[str]:
         lines.append(f"failures expected by {known} ({origin['grb_expected_failure']}{strict})")
     if gate.strict_diagnostics:
         lines.append(f"no finding of a diagnostic ({origin['grb_strict_diagnostics']})")
+    if gate.strict_limits:
+        lines.append(f"no default limit that judges nothing ({origin['grb_strict_limits']})")
+    if gate.inconclusive == "fail":
+        lines.append(f"no inconclusive comparison with a baseline ({origin['grb_inconclusive']})")
     return lines

@@ -26,6 +26,8 @@ class Run:
         plan: settings and cases.
         runner: of the cases.
         expected_cases: the cases that must be reported, and the reports.
+        cases: number of cases of the whole run, users' own tests included, which share the level of
+            the default limit.
 
     Raises:
         UsageError, DataError: an option or ini value is wrong.
@@ -36,6 +38,7 @@ class Run:
         self.plan = plan_session(config)
         self.runner = CaseRunner(config, self.plan)
         self.expected_cases = ExpectedCases()
+        self.cases = 1
         self._ending: ending.Ending | None = None
         self._folder: TemporaryDirectory[str] | None = None  # shared by the workers
 
@@ -65,7 +68,13 @@ class Run:
         return lines
 
     def add_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        """Append the built-in cases to the collected tests."""
+        """Append the built-in cases to the collected tests, and count all before any is left out.
+
+        Shards and workers get the same number: `plan.cases.cases` are those of the whole run, and
+        every part collects all of the users' own tests.
+        """
+        own = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
+        self.cases = max(1, own + len(self.plan.cases.cases))
         items.extend(collection.built_in_items(session, self.plan.cases.own))
 
     def hand_over(self, workerinput: dict[str, Any]) -> None:

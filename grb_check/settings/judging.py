@@ -6,14 +6,14 @@ import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from grb_check import datasets
 from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
 from grb_check.cases.shards import Shard
-from grb_check.errors import UsageError, unknown
+from grb_check.errors import UsageError, choose, unknown
 from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.content import MAX_LABEL
@@ -29,6 +29,7 @@ from grb_check.settings.raw_values import RawValues
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.settings import Settings
 
+RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
 REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
@@ -51,6 +52,8 @@ def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
         max_drop=fraction("grb_max_drop", "--grb-max-drop"),
         min_clean=fraction("grb_min_clean", "--grb-min-clean"),
         strict_diagnostics=raw.one("grb_strict_diagnostics") is True,
+        strict_limits=raw.one("grb_strict_limits") is True,
+        inconclusive=choose("--grb-inconclusive", raw.one("grb_inconclusive", "pass"), RESULTS),
     )
 
 

@@ -134,7 +134,7 @@ OPTIONS: Final = _options(
         "float",
         False,
         "largest relative accuracy drop that passes, as 0.2 or 20%% (default: not clearly more"
-        " than the reference GCN's)",
+        " than that of every reference model)",
     ),
     (
         "--grb-min-clean",
@@ -147,10 +147,20 @@ OPTIONS: Final = _options(
     (
         "--grb-threshold",
         "grb_thresholds",
-        "PATTERN=FRACTION",
+        "PATTERN=FRACTION[ warn]",
         "linelist",
         True,
-        "largest drop for the cases that match; the last match wins",
+        "largest drop for the cases that match; the last match wins; with the word warn, as in "
+        "'*/tdgia = 30%% warn', a larger one is reported and the test passes",
+    ),
+    (
+        "--grb-strict-limits",
+        "grb_strict_limits",
+        "",
+        "bool",
+        False,
+        "fail a case whose default limit judges nothing, because a model that predicts the "
+        "majority class under attack would pass it; by default this is only reported",
     ),
     (
         "--grb-strict-diagnostics",
@@ -290,6 +300,15 @@ OPTIONS: Final = _options(
         False,
         "tolerated loss of attacked accuracy against the baseline, in percentage points "
         "(default: 2)",
+    ),
+    (
+        "--grb-inconclusive",
+        "grb_inconclusive",
+        "pass|fail",
+        "string",
+        False,
+        "result of a case whose comparison with the baseline is inconclusive (default: pass); "
+        "fail asks the model to show that it is no worse",
     ),
     (
         "--grb-strict-environment",

@@ -184,7 +184,7 @@ def test_a_white_box_attack_is_given_the_model_under_test(
     assert [type(model.module) for model in attack.models] == [Net, GCN, Net]
     assert not warm.repeats[0].from_store
     assert warm.repeats[0].victim == cold.repeats[0].victim
-    assert warm.repeats[0].reference == cold.repeats[0].reference
+    assert warm.repeats[0].references == cold.repeats[0].references
 
 
 def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_a_warm_store_gives_the_outcome_of_a_cold_one(tiny: Path, tmp_path: Path
     warm = outcome(tiny, store=tmp_path / "store")
     assert (cold.repeats[0].from_store, warm.repeats[0].from_store) == (False, True)
     assert warm.repeats[0].victim == cold.repeats[0].victim
-    assert warm.repeats[0].reference == cold.repeats[0].reference
+    assert warm.repeats[0].references == cold.repeats[0].references
 
 
 def calls_of(tiny: Path, result: Callable[[torch.nn.Module], object]) -> list[int]:
@@ -474,7 +474,8 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
     for each, *others in zip(last.repeats, rnd.repeats, dice.repeats, strict=True):
         strongest = min(others, key=lambda other: other.victim.attacked)
         assert each.victim == strongest.victim
-        assert each.reference.attacked == min(other.reference.attacked for other in others)
+        for name, reference in each.references.items():
+            assert reference.attacked == min(other.references[name].attacked for other in others)
         assert each.member == ("rnd", "dice")[others.index(strongest)]
         assert each.notes[0] == f"worst of 2 (rnd, dice): {each.member}"
         assert each.per_target is not None

@@ -12,15 +12,19 @@ from numpy.typing import NDArray
 from small_graphs import community_dataset, set_of_graphs
 from torch import Tensor, nn
 
+from grb_check.attacks.names import SURROGATES
 from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import DataError, UsageError
+from grb_check.evaluation import surrogates
 from grb_check.evaluation.surrogates import (
-    KINDS,
+    GRAPH_REFERENCES,
+    REFERENCES,
     Ensemble,
     check_kinds,
     from_arrays,
     kinds_for,
     recipe,
+    references_on,
     surrogate,
     to_arrays,
 )
@@ -30,8 +34,10 @@ from grb_check.victims.conventions import Convention
 DATASET = community_dataset()
 GRAPH = DATASET.graph
 CPU = torch.device("cpu")
+KINDS = tuple(dict.fromkeys((*SURROGATES, *REFERENCES)))
 MODELS = {kind: surrogate(DATASET, kind=kind, seed=1, device=CPU) for kind in KINDS}
 GCN = MODELS["gcn"]
+MEMBERS = tuple(MODELS[kind] for kind in SURROGATES)
 
 
 def test_the_same_seed_gives_the_same_surrogate() -> None:
@@ -120,8 +126,8 @@ def _injected(seed: int) -> tuple[Tensor, Tensor]:
 
 def test_an_ensemble_averages_log_probabilities() -> None:
     """A geometric mean: a member that is certain of a wrong class weighs more than in a vote."""
-    ensemble = Ensemble(tuple(MODELS.values()))
-    members = [member(GRAPH.x, GRAPH.edge_index).softmax(dim=1) for member in MODELS.values()]
+    ensemble = Ensemble(MEMBERS)
+    members = [member(GRAPH.x, GRAPH.edge_index).softmax(dim=1) for member in MEMBERS]
     product = members[0] * members[1] * members[2]
     actual = ensemble(GRAPH.x, GRAPH.edge_index).softmax(dim=1)
     expected = product.pow(1 / 3)
@@ -130,7 +136,7 @@ def test_an_ensemble_averages_log_probabilities() -> None:
 
 def test_an_ensemble_takes_injected_nodes() -> None:
     """The same as on the whole graph, with a gradient."""
-    ensemble, targets = Ensemble(tuple(MODELS.values())), torch.tensor([7, 5, 30])
+    ensemble, targets = Ensemble(MEMBERS), torch.tensor([7, 5, 30])
     injected, edge_index = _injected(seed=0)
     injected.requires_grad_()
     actual = ensemble.with_injected(GRAPH.x, edge_index, 2, targets)(injected)
@@ -142,7 +148,7 @@ def test_an_ensemble_takes_injected_nodes() -> None:
 
 def test_an_ensemble_takes_weights_of_pairs_if_all_members_do() -> None:
     """The same as on the graph without one edge and with another, with a gradient."""
-    ensemble, targets = Ensemble(tuple(MODELS.values())), torch.tensor([7, 5, 30])
+    ensemble, targets = Ensemble(MEMBERS), torch.tensor([7, 5, 30])
     edge = GRAPH.edge_index[:, :1].sort(dim=0).values
     pairs = torch.cat([edge, torch.tensor([[5], [7]])], dim=1)
     logits_of = ensemble.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets)
@@ -162,7 +168,7 @@ def test_an_ensemble_takes_weights_of_pairs_if_all_members_do() -> None:
 
 def test_an_ensemble_takes_edge_weights_if_all_members_do() -> None:
     """The output is differentiable with respect to them."""
-    ensemble = Ensemble(tuple(MODELS.values()))
+    ensemble = Ensemble(MEMBERS)
     assert ensemble.takes_edge_weight
     weight = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)
     (gradient,) = torch.autograd.grad(ensemble(GRAPH.x, GRAPH.edge_index, weight).sum(), weight)
@@ -206,3 +212,13 @@ def test_sets_of_graphs_lack_some_surrogates() -> None:
     assert recipe(dataset, "gin").startswith("graph_gin v1 (lr=")
     with pytest.raises(UsageError, match=r"'gcn_ln' classifies nodes.*allowed: gcn, gin"):
         check_kinds(Asking(("gcn", "gcn_ln")), dataset)
+
+
+def test_references_are_undefended_models_that_the_dataset_can_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of three kinds for nodes, of two for graphs; the GCN alone on a large graph."""
+    assert references_on(DATASET) == REFERENCES == ("gcn", "gat", "sage")
+    assert references_on(graph_dataset(set_of_graphs())) == GRAPH_REFERENCES == ("gcn", "gin")
+    monkeypatch.setattr(surrogates, "MAX_EDGES", DATASET.num_edges - 1)
+    assert references_on(DATASET) == ("gcn",)

@@ -37,6 +37,8 @@ from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import PLAIN, Adapter
 
+REFERENCES = ["reference GCN", "reference GAT", "reference SAGE"]
+
 
 @pytest.fixture(autouse=True)
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -52,13 +54,13 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
-    """It sees the labels of all nodes of the split; the reference GCN is attacked likewise."""
+    """It sees the labels of all nodes of the split; references are attacked likewise."""
     attack, victim = Spy("white-box"), ready()
     measured = white_box(trial(attack), victim)
-    on_victim, on_reference = attack.seen
+    on_victim, *on_references = attack.seen
     assert on_victim.model is victim.victim
-    assert isinstance(on_reference.model, Victim)
-    assert on_reference.model.name == "reference GCN"
+    models = [each.model for each in on_references]
+    assert [each.name for each in models if isinstance(each, Victim)] == REFERENCES
     for seen in attack.seen:
         assert torch.equal(seen.graph.y, DATASET.graph.y)
         assert seen.graph is not DATASET.graph
@@ -77,16 +79,16 @@ def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
 
 
 def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
-    """Surrogate, transferred and random perturbations, the reference GCN and its scores are
-    stored, and serve another victim."""
+    """Surrogate, transferred and random perturbations, references and their scores are stored,
+    and serve another victim."""
     cold, warm = Spy("white-box"), Spy("white-box")
     first = white_box(trial(cold, tmp_path), ready())
     kept = entries(tmp_path)
-    assert len(kept) == 5
+    assert len(kept) == 9
     second = white_box(trial(warm, tmp_path), ready(noise=0.1))
-    assert (len(cold.seen), len(warm.seen)) == (2, 1)
+    assert (len(cold.seen), len(warm.seen)) == (4, 1)
     assert entries(tmp_path) == kept
-    assert second.measurement.reference == first.measurement.reference
+    assert second.measurement.references == first.measurement.references
 
 
 def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> None:
@@ -100,7 +102,7 @@ def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> No
     ):
         given = replace(trial(Spy("white-box"), tmp_path), **change)  # type: ignore[arg-type]
         white_box(given, ready())
-        assert len(given.attack.seen) == 2, change  # type: ignore[attr-defined]
+        assert len(given.attack.seen) == 4, change  # type: ignore[attr-defined]
 
 
 def test_a_white_box_attack_repeats_itself_on_a_victim_that_draws_at_random() -> None:
@@ -129,13 +131,13 @@ def test_a_white_box_attack_repeats_itself_on_a_victim_that_draws_at_random() ->
 
 
 def test_nothing_of_an_attack_without_a_key_is_stored(tmp_path: Path) -> None:
-    """Surrogate, random injection and reference GCN are stored. The attack has no transferred
+    """Surrogate, random injection and references are stored. The attack has no transferred
     variant, since it has no setting `knowledge`."""
     for _ in range(2):
         attack = Changing("white-box")
         assert white_box(trial(attack, tmp_path), ready()).measurement.method == "adaptive"
-        assert attack.calls == 2
-    assert len(entries(tmp_path)) == 3
+        assert attack.calls == 4
+    assert len(entries(tmp_path)) == 5
 
 
 def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> TrainedModel:
@@ -272,12 +274,12 @@ def victim_clean(victim: TrainedModel) -> float:
     return float((victim.predicted[targets] == DATASET.graph.y[targets]).float().mean())
 
 
-def test_the_reference_gets_the_same_treatment(tmp_path: Path) -> None:
-    """The stronger of two perturbations counts for it as well."""
+def test_references_get_the_same_treatment(tmp_path: Path) -> None:
+    """The stronger of two perturbations counts for them as well."""
     both = Pushing(adaptive=0.0, transferred=4.0)
     moved = black_box(trial(replace(both, knowledge="black-box")), ready()).measurement
     found = white_box(trial(both, tmp_path), ready()).measurement
-    assert found.reference == moved.reference
+    assert found.references == moved.references
 
 
 def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
@@ -287,7 +289,7 @@ def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: P
     for attack in (Pushing(transferred=4.0), OwnAttack(Pushing(transferred=4.0))):
         found = white_box(trial(attack, tmp_path), trained_victim())
         assert (found.measurement.method, found.measurement.from_store) == ("transferred", True)
-    assert len(entries(tmp_path) - kept) == 2  # random injection, and the reference's scores
+    assert len(entries(tmp_path) - kept) == 4  # random injection, and the references' scores
 
 
 def flat(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -311,12 +313,12 @@ def pushed() -> Any:
     return DATASET.graph, THREAT, None, torch.Generator()
 
 
-def test_the_reference_is_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> None:
+def test_references_are_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> None:
     """Adaptive, searched, or both; each combination has its own scores in the store."""
 
     @dataclass(frozen=True)
     class Choosy(Pushing):
-        """Raises for blind victims, but not for the reference."""
+        """Raises for blind victims, but not for references."""
 
         @cached_property
         def asked(self) -> list[str]:
@@ -337,10 +339,9 @@ def test_the_reference_is_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> 
         white_box(trial(attack, tmp_path), victim)
         return attack.asked
 
-    reference = "reference GCN"
     assert asked(detached, True) == ["opaque"]
-    assert asked(flat, False) == ["opaque", reference]
-    assert asked(lambda model, x, _: model.layer(x), False) == ["opaque", reference]
+    assert asked(flat, False) == ["opaque", *REFERENCES]
+    assert asked(lambda model, x, _: model.layer(x), False) == ["opaque", *REFERENCES]
     assert asked(flat, False) == ["opaque"]
 
 

@@ -22,7 +22,7 @@ def repeat(right: np.ndarray, reference: float = 0.5) -> Measurement:
     victim = replace(
         plain.victim, attacked=float(right.mean()), right_after=np.packbits(right).tobytes()
     )
-    return replace(plain, victim=victim, reference=scores(0.8, reference))
+    return replace(plain, victim=victim, references={"gcn": scores(0.8, reference)})
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=TARGETS, max_size=TARGETS), min_size=1))
@@ -44,7 +44,7 @@ def test_the_reference_has_a_worst_of_its_own() -> None:
     all_right, none = np.ones(TARGETS, bool), np.zeros(TARGETS, bool)
     worst = worst_of([("a", repeat(all_right, 0.2)), ("b+budget=0.1", repeat(none, 0.4))], TARGETS)
     assert (worst.member, worst.victim.attacked) == ("b", 0.0)
-    assert worst.reference == scores(0.8, 0.2)
+    assert worst.references == {"gcn": scores(0.8, 0.2)}
     assert worst.notes == ("worst of 2 (a, b): b",)
 
 

@@ -137,7 +137,7 @@ def _heat_rows(lines: Sequence[Line]) -> dict[str, dict[str, Line]]:
 
 
 def _failures(digest: Digest) -> dict[str, Any]:
-    shown = [*digest.bad, *(line for line in digest.lines if line.status == "inconclusive")]
+    shown = [*digest.bad, *digest.unsure]
     return {"boxed": shown[:BOXED], "others": shown[BOXED:], "unknown": digest.unknown}
 
 
