@@ -2,16 +2,18 @@
 
     python -m benchmarks.gate pool --data FOLDER/grb-format/planetoid-cora --out cora.npz
     python -m benchmarks.gate simulate cora.npz
+    python -m benchmarks.gate limits --folder FOLDER
 
 `pool` trains each variant of a model under many seeds and attacks it; `simulate` draws runs from
 that and asks the gate; `drift` draws histories of commits, `pretrained` models that
 are not trained again, and `settle` runs of the sizes that reports suggest.
+`limits` is about the default limit.
 """
 
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.gate import drift, pool, pretrained, settle, simulation
+from benchmarks.gate import drift, limits, pool, pretrained, settle, simulation
 
 COMMANDS = {
     "pool": pool,
@@ -19,6 +21,7 @@ COMMANDS = {
     "drift": drift,
     "pretrained": pretrained,
     "settle": settle,
+    "limits": limits,
 }
 
 if __name__ == "__main__":

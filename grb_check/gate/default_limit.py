@@ -36,7 +36,7 @@ from grb_check.cases.outcomes import Outcome, Scores
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
 ALPHA: Final = 0.05  # one-sided, shared by the cases of a run
 PRIOR_SCALE: Final = 0.8
-PRIOR_FREEDOM: Final = 2.5
+PRIOR_FREEDOM: Final = 4.0
 PRIOR_TARGETS: Final = 268  # of each difficulty of synthetic-cora, where scale and d_0 were fitted
 
 
