@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Final
 
 import torch
@@ -13,7 +14,15 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import degree
 
-from benchmarks.gate.architectures import HIDDEN, Factory, TwoLayers, gin, two
+from benchmarks.gate.architectures import (
+    HIDDEN,
+    STEPS,
+    Factory,
+    Propagated,
+    TwoLayers,
+    gin,
+    two,
+)
 from grb_check.victims.wrappers import SelfTrained
 
 EPOCHS: Final = 1000
@@ -177,6 +186,28 @@ class BatchStatistics(nn.Module):
         return logits
 
 
+class Rescaled(TwoLayers):
+    """Two convolutions; hidden rows are divided by the largest entry over all nodes."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return logits float [num_nodes, num_classes]."""
+        h = self.first(x, edge_index).relu()
+        h = self.dropout(10.0 * h / h.max().clamp(min=1e-6))
+        logits: Tensor = self.second(h, edge_index)
+        return logits
+
+
+class Summed(TwoLayers):
+    """Two convolutions; the sum over all nodes is added to every node."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return logits float [num_nodes, num_classes]."""
+        h = self.first(x, edge_index).relu()
+        h = self.dropout(h + 0.01 * h.sum(dim=0))
+        logits: Tensor = self.second(h, edge_index)
+        return logits
+
+
 class Readout(TwoLayers):
     """Two convolutions; the largest entries over all nodes are added to every node."""
 
@@ -224,20 +255,35 @@ def overtrained(num_features: int, num_classes: int) -> SelfTrained:
     return SelfTrained(module, fit)
 
 
-def deep(num_features: int, num_classes: int) -> nn.Module:
-    """Return four GIN layers without normalisation."""
-    return pyg.Sequential(
-        "x, edge_index",
-        [
-            (gin(num_features, HIDDEN), "x, edge_index -> x"),
-            nn.ReLU(),
-            (gin(HIDDEN, HIDDEN), "x, edge_index -> x"),
-            nn.ReLU(),
-            (gin(HIDDEN, HIDDEN), "x, edge_index -> x"),
-            nn.ReLU(),
-            (gin(HIDDEN, num_classes), "x, edge_index -> x"),
-        ],
-    )
+class Deep(nn.Module):
+    """Several convolutions with ReLU between them."""
+
+    def __init__(self, layers: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return logits float [num_nodes, num_classes]."""
+        for number, layer in enumerate(self.layers):
+            x = layer(x.relu() if number else x, edge_index)
+        return x
+
+
+def deep(layer: Callable[[int, int], nn.Module], count: int) -> Factory:
+    """Return a factory of that many layers of a kind, without normalisation."""
+
+    def make(num_features: int, num_classes: int) -> nn.Module:
+        sizes = [num_features, *[HIDDEN] * (count - 1), num_classes]
+        return Deep([layer(a, b) for a, b in pairwise(sizes)])
+
+    return make
+
+
+def without_restart(num_features: int, num_classes: int) -> nn.Module:
+    """Return an APPNP whose PageRank has no restart, so that a node loses its own features."""
+    module = Propagated(num_features, num_classes)
+    module.propagate = pyg.APPNP(K=STEPS, alpha=0.0)
+    return module
 
 
 def far(num_features: int, num_classes: int) -> nn.Module:
@@ -267,7 +313,11 @@ FAULTS: Final[dict[str, Callable[..., object]]] = {
     "statistics of the batch": BatchStatistics,
     "largest of neighbours alone": two(Neighbours),
     "GCN without self-loops": two(pyg.GCNConv, add_self_loops=False),
-    "four GIN layers": deep,
+    "four GIN layers": deep(gin, 4),
+    "four GraphConv layers": deep(pyg.GraphConv, 4),
+    "three LEConv layers": deep(pyg.LEConv, 3),
+    "four layers of largest neighbours": deep(lambda a, b: pyg.SAGEConv(a, b, aggr="max"), 4),
+    "APPNP without restart": without_restart,
     "16 propagations": far,
     "unlike neighbours weigh most": two(Dissimilar),
     "weighted by the sender's degree": two(SenderDegree),
@@ -279,6 +329,12 @@ FAULTS: Final[dict[str, Callable[..., object]]] = {
     "deviation of neighbours": two(pyg.SAGEConv, aggr="std"),
     "neighbours alone": two(pyg.SAGEConv, root_weight=False),
     "sums of features times 10": mapped_sum,
+    "divided by the largest entry": lambda num_features, num_classes: Rescaled(
+        pyg.GCNConv(num_features, HIDDEN), pyg.GCNConv(HIDDEN, num_classes)
+    ),
+    "sum of all nodes": lambda num_features, num_classes: Summed(
+        pyg.GCNConv(num_features, HIDDEN), pyg.GCNConv(HIDDEN, num_classes)
+    ),
     "readout of all nodes": lambda num_features, num_classes: Readout(
         pyg.GCNConv(num_features, HIDDEN), pyg.GCNConv(HIDDEN, num_classes)
     ),

@@ -16,8 +16,8 @@ import pytest
 from grb_check.gate.limits import Verdict
 
 def verdict(passed, message):
-    return Verdict(result="pass" if passed else "fail", limit=0.1, width=0.0, floor=0.0, below_floor=False,
-                   rule="made", message=message)
+    return Verdict(result="pass" if passed else "fail", limit=0.1, width=0.0, floor=0.0,
+                   below_floor=False, rule="made", message=message)
 
 @pytest.fixture
 def grb_verdict(grb_case, request):

@@ -46,12 +46,12 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     [
         (None, "No such file"),
         (b"\xff\xfe\x00", "is not JSON, or is cut short"),
-        (b'{"format": 4, "cases": [', "is not JSON, or is cut short"),
+        (b'{"format": 5, "cases": [', "is not JSON, or is cut short"),
         (b"[" * 100_000, "is not JSON, or is cut short"),
         (b"[1, 2]", "is not a run record of grb_check"),
         (b'{"created": 1, "tests": []}', "is not a run record of grb_check"),
         (b'{"format": 99, "grb_check": "7.0"}', "written by grb_check '7.0'; this release reads"),
-        (b'{"format": 3, "grb_check": "0.1"}', "has format 3, written by grb_check '0.1'"),
+        (b'{"format": 4, "grb_check": "0.1"}', "has format 4, written by grb_check '0.1'"),
     ],
 )
 def test_another_file_is_refused_in_words(
