@@ -1,0 +1,152 @@
+"""Verdicts besides pass and fail, as a user sees them: warn, not judged, not shown."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_names import TINY
+
+from grb_check.gate.default_limit import ALPHA
+
+# An untrained model costs no training, and guesses: it has nothing to lose.
+BASE = (*TINY, "--grb-model=attacks:untrained", "--grb-min-clean=0", "--grb-scenario=injection")
+RND = ("--grb-attack=rnd", "--grb-difficulty=easy")
+FILES = (
+    "--grb-json=run.json",
+    "--junitxml=run.xml",
+    "--grb-html=run.html",
+    "--grb-markdown=run.md",
+    "--grb-junit=view.xml",
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all runs, so that references are trained once."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run has the same store."""
+    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+
+
+def verdicts(project: pytest.Pytester) -> list[dict[str, Any]]:
+    """Verdicts of the record."""
+    cases = json.loads((project.path / "run.json").read_text())["cases"]
+    return [case["verdict"] for case in cases]
+
+
+def check_reports(project: pytest.Pytester, word: str, reason: str) -> None:
+    """Every report has the verdict and the reason."""
+    (found,) = verdicts(project)
+    assert found["result"] == word
+    case = ET.parse(project.path / "run.xml").getroot()[0].find("testcase")
+    assert case is not None
+    own = {each.get("name"): each.get("value") for each in case.iter("property")}
+    assert own["grb.verdict"] == word
+    for name in ("run.html", "run.md", "view.xml"):
+        assert reason in (project.path / name).read_text(), name
+
+
+def test_a_case_that_could_not_fail_is_not_judged(project: pytest.Pytester) -> None:
+    """In all reports, with the reason; in strict mode, by flag or ini value, it fails."""
+    result = project.runpytest(*BASE, *RND, *FILES, "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "grb::tiny::test_attack* PASSED (drop *, not judged)*",
+            "*easy *injection/rnd *not judged*",
+            "note: not judged: 1 case (tiny/easy/injection/rnd): a model that predicts*",
+        ]
+    )
+    check_reports(project, "not judged", "a model that predicts the majority class would pass")
+    assert "0 of 1 case passed; 1 not judged" in (project.path / "run.md").read_text()
+    strict = project.runpytest(*BASE, *RND, "--grb-strict-limits", "--grb-json=run.json")
+    strict.assert_outcomes(failed=1)
+    strict.stdout.fnmatch_lines(
+        [
+            "grb limit: no default limit that judges nothing (command line)",
+            "not judged, because a model that predicts the majority class would pass: drop *",
+            "*easy *injection/rnd *fail (not judged)*",
+        ]
+    )
+    assert [each["undecided"] for each in verdicts(project)] == ["not judged"]
+    assert not (project.path / ".grb_check" / "evidence").exists()  # no perturbation broke a limit
+    project.runpytest(*BASE, *RND, "--grb-strict-limits", "--grb-max-drop=1").assert_outcomes(
+        passed=1
+    )
+    project.makepyprojecttoml("[tool.pytest]\ngrb_strict_limits = true\n")
+    project.runpytest(*BASE, *RND).assert_outcomes(failed=1)
+
+
+def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Pytester) -> None:
+    """In all reports; a later threshold without the word fails."""
+    warns = "--grb-threshold=*/rnd = -100% warn"
+    result = project.runpytest(*BASE, *RND, *FILES, warns, "-v")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "grb limit: drop -100.0% for [*]/rnd, only a warning (command line)",
+            "grb::tiny::test_attack* PASSED (drop *, warn)*",
+            "*easy *injection/rnd *warn*",
+            "note: warn: 1 case (tiny/easy/injection/rnd): *",
+        ]
+    )
+    check_reports(project, "warn", "limit -100.0%")
+    fails = "--grb-threshold=tiny/* = -100%"
+    project.runpytest(*BASE, *RND, warns, fails).assert_outcomes(failed=1)
+    wrong = project.runpytest(*BASE, *RND, "--grb-threshold=* = 30% maybe")
+    wrong.stderr.fnmatch_lines(["*only 'warn' may stand, not 'maybe'*"])
+
+
+def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.Pytester) -> None:
+    """One repeat of a retrained model is always inconclusive."""
+    project.makepyfile(
+        narrow="""
+        import models
+
+        def build(num_features, num_classes):
+            return models.Net(num_features, num_classes, 8)
+        """
+    )
+    base = (*TINY, *RND, "--grb-scenario=injection", "--grb-baseline=kept.json")
+    project.runpytest(*base, "--grb-model=models:build", "--grb-update-baseline")
+    other = (*base, "--grb-model=narrow:build", "--grb-min-clean=0", "--grb-max-drop=1")
+    project.runpytest(*other).assert_outcomes(passed=2)  # and all cases jointly
+    strict = project.runpytest(*other, "--grb-inconclusive=fail", "--grb-json=run.json")
+    strict.assert_outcomes(failed=1, passed=1)
+    strict.stdout.fnmatch_lines(
+        [
+            "grb limit: no inconclusive comparison with a baseline (command line)",
+            "*easy *injection/rnd *fail (inconclusive)*",
+        ]
+    )
+    assert [each["undecided"] for each in verdicts(project)] == ["inconclusive"]
+    wrong = project.runpytest(*other, "--grb-inconclusive=maybe")
+    wrong.stderr.fnmatch_lines(["*unknown --grb-inconclusive 'maybe'; allowed: pass, fail*"])
+
+
+def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest.Pytester) -> None:
+    """Users' own tests, deselected cases and those of other shards included."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=1)
+        def test_mine(grb_verdict):
+            assert grb_verdict.passed
+        """
+    )
+    args = [*(each for each in BASE if each != "--grb-only"), "--grb-attack=rnd"]
+    wanted = ["--grb-difficulty=easy,medium,hard", "--grb-json=run.json"]
+    for more in ([], ["-k", "mine or easy"], ["--grb-shard=1/2"], ["-n", "2"]):
+        project.runpytest(*args, *wanted, *more)
+        assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 4}, more
+    project.runpytest(*args, *wanted, "--grb-only")
+    assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3}
