@@ -284,7 +284,7 @@ def test_the_command_writes_and_shows_the_whole_run(
     capsys.readouterr()
     assert main(["merge", *names[1:]]) == 3
     out = capsys.readouterr().out
-    assert "not judged: 5 cases; the run cannot be green. Parts not given: 1/3" in out
+    assert "no verdict on 5 cases; the run cannot be green. Parts not given: 1/3" in out
 
 
 def test_the_table_is_arranged_as_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

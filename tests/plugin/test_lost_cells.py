@@ -85,7 +85,7 @@ def test_a_case_that_killed_its_worker_is_lost_beside_failures(
     result = run("exit, modification fails", "-n1", "--grb-json=out.json")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR
     assert named(result) == missing(project) == [IDS[0]]
-    result.stdout.fnmatch_lines(["not judged: 1 case; the run cannot be green. A worker died*"])
+    result.stdout.fnmatch_lines(["no verdict on 1 case; the run cannot be green. A worker died*"])
     record = json.loads((project.path / "out.json").read_text())
     assert {case["node_id"]: case["result"] for case in record["cases"]} == {
         IDS[0]: "error",
