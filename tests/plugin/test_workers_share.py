@@ -150,7 +150,7 @@ def test_workers_train_each_victim_once_and_find_the_same(
     shared.assert_outcomes(passed=4, errors=4)
     assert sorted(log.read_text().split()) == alone == ["0", "0", "1"]
     own = (project.path / "own").read_text().split()
-    assert len(own) == len(set(own)) == 3  # the surrogate, the reference GCNs of two repeats
+    assert len(own) == len(set(own)) == 7  # the surrogate, three references of two repeats
     assert _cases(project.path / "shared.json") == _cases(project.path / "alone.json")
     seen = [(project.path / f"gw{number}-sound").read_text().split() for number in range(2)]
     assert [each[0] for each in seen] == ["3", "GPU-5c89852c"]
