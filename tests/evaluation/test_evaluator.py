@@ -30,7 +30,9 @@ from grb_check.evaluation import own_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.store import Store, StoreWarning
 from grb_check.gradients.victim import Victim
+from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.sage import GraphSAGE
 from grb_check.victims.subject import as_subject
 
 
@@ -173,18 +175,28 @@ class Informed(Spy):
 def test_a_white_box_attack_is_given_the_model_under_test(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The victim is attacked in every run, the reference GCN only in the first."""
+    """The victim is attacked in every run, the references only in the first."""
+    references = (GCN, GAT, GraphSAGE)
     attack = Informed(Memory(), Memory())
     monkeypatch.setattr(repeats, "load_attack", lambda *_: attack)
     monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
     cold = outcome(tiny, store=tmp_path / "store")
-    assert [type(model.module) for model in attack.models] == [Net, GCN]
+    assert [type(model.module) for model in attack.models] == [Net, *references]
     assert np.array_equal(attack.seen[0].y.numpy(), np.load(tiny / "labels.npz")["data"])
     warm = outcome(tiny, store=tmp_path / "store")
-    assert [type(model.module) for model in attack.models] == [Net, GCN, Net]
+    assert [type(model.module) for model in attack.models] == [Net, *references, Net]
     assert not warm.repeats[0].from_store
     assert warm.repeats[0].victim == cold.repeats[0].victim
     assert warm.repeats[0].references == cold.repeats[0].references
+
+
+def test_the_majority_is_that_of_the_targets(tiny: Path) -> None:
+    """Not of all nodes."""
+    made = outcome(tiny)
+    labels = np.load(tiny / "labels.npz")["data"]
+    targets = np.load(tiny / "index.npz")["index_test_easy"]
+    counts = np.bincount(labels[targets].ravel())
+    assert made.majority == counts.max() / len(targets)
 
 
 def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:

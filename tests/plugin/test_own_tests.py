@@ -30,7 +30,9 @@ def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> No
     )
     result = project.runpytest("--grb-model=models:build", "test_own.py", "-k", "own", "-v")
     result.assert_outcomes(passed=3, deselected=15)
-    result.stdout.fnmatch_lines(["*test_both?tiny/easy/modification/dice? PASSED (drop *%, not judged)*"])
+    result.stdout.fnmatch_lines(
+        ["*test_both?tiny/easy/modification/dice? PASSED (drop *%, not judged)*"]
+    )
 
 
 def test_an_overridden_model_needs_no_option(project: pytest.Pytester) -> None:

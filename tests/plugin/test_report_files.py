@@ -58,7 +58,9 @@ def test_every_report_tells_of_the_same_run(made: pytest.Pytester) -> None:
     folder = made.path / "r"
     assert len(json.loads((folder / "a.json").read_text())["cases"]) == 4
     markdown = (folder / "a.md").read_text()
-    assert markdown.startswith("## ❌ Graph robustness: 0 of 4 cases passed; 2 failed, 2 not judged")
+    assert markdown.startswith(
+        "## ❌ Graph robustness: 0 of 4 cases passed; 2 failed, 2 not judged"
+    )
     assert (made.path / "summary.md").read_text() == f"\n{markdown}"
     assert "0 of 4 cases passed; 2 failed, 2 not judged" in (folder / "a.html").read_text()
     board = (folder / "a.xml").read_text()

@@ -156,3 +156,12 @@ def test_rows_have_what_the_run_found() -> None:
     assert row.outcome == made
     assert row.verdict is not None
     assert row.verdict["result"] == "pass"
+
+
+def test_every_repeat_has_the_same_references_and_the_gcn() -> None:
+    """Limits, deltas and the clean floor read them."""
+    made = rich()
+    repeats = made["cases"][0]["outcome"]["repeats"]
+    repeats[1]["references"] = {"gat": repeats[1]["references"]["gcn"]}
+    with pytest.raises(UsageError, match=r"repeat 2 of case .* has the references \['gat'\]"):
+        run_record(made)
