@@ -2,12 +2,11 @@
 
 A collapse says little about the other trainings, and a few of them hide any loss: with one training
 in ten at half its accuracy, more repeats would see less. So they are counted and compared by
-themselves, and the other repeats are tested without them.
+themselves, and the other repeats are tested without them. scipy.stats is imported if there are any.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,14 +26,13 @@ class Collapses:
         before: number in the baseline.
         after: number in this run.
         n: number of trainings on each side.
-        p: of Fisher's exact one-sided test: the probability of at least so many in this run, given
-            the sum, if they are equally frequent.
+        p: of a test of all cases, see `more_frequent`; None for a single case.
     """
 
     before: int
     after: int
     n: int
-    p: float
+    p: float | None = None
 
 
 def collapsed(accuracies: Sequence[float]) -> frozenset[int]:
@@ -51,8 +49,15 @@ def collapsed(accuracies: Sequence[float]) -> frozenset[int]:
     return frozenset(repeat for repeat, each in enumerate(accuracies) if round(each, 9) < least)
 
 
-def compare_collapses(before: int, after: int, n: int) -> Collapses:
-    """Compare the numbers of collapses among n trainings on each side, by Fisher's exact test."""
-    total = before + after
-    ways = sum(math.comb(n, k) * math.comb(n, total - k) for k in range(after, min(total, n) + 1))
-    return Collapses(before=before, after=after, n=n, p=ways / math.comb(2 * n, total))
+def more_frequent(found: Collapses) -> float:
+    """Return the p-value of more collapses than before, by Boschloo's exact one-sided test; else 1.
+
+    It is more powerful than Fisher's (Boschloo 1970): 5 of 20 after none of 20 have p = 0.009, by
+    Fisher's test 0.024.
+    """
+    if found.after <= found.before:
+        return 1.0
+    from scipy.stats import boschloo_exact  # takes a second, which only collapses cost
+
+    table = [[found.after, found.n - found.after], [found.before, found.n - found.before]]
+    return round(float(boschloo_exact(table, alternative="greater").pvalue), 6)

@@ -17,7 +17,7 @@ from grb_check.gate.baselines.collapses import (
     MIN_REPEATS,
     Collapses,
     collapsed,
-    compare_collapses,
+    more_frequent,
 )
 from grb_check.gate.baselines.comparison import CaseLoss, Comparison
 from grb_check.gate.baselines.judge import Judge, short
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 SPREAD_FLOOR: Final = 0.5  # points; limits the weight of a case that hardly varies
 OWN_SPREAD: Final = 2.0  # weight of the median variance of all cases beside n - 1 of a case's own
 # Shares of the error rate of the tests at the end of a run.
-CASES_SHARE: Final = 2 / 9
-COLLAPSES_SHARE: Final = 1 / 9
+CASES_SHARE: Final = 1 / 6
+COLLAPSES_SHARE: Final = 5 / 18
 
 
 def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
@@ -63,7 +63,9 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
     """Compare all comparable cases of a model and dataset; None without any.
 
     The mean loss of the cases is tested, and from `MIN_REPEATS` trainings also every single case
-    (`max_t`) and the number of collapses: `alpha` is divided among the three.
+    (`max_t`) and, if there are any, the number of collapses: `alpha` is divided among the three.
+    That a share depends on whether any training collapsed, on either side, costs no error: without
+    one the third test cannot reject.
 
     On repeats, the loss of a repeat is the mean over the cases, each weighted by the inverse of the
     variance of its losses. On targets, each target counts once, by the mean over its cases; those
@@ -100,7 +102,9 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
     floor = min(each.step for each in pairs) / len(pairs) / math.sqrt(6.0)
     joint = [_weighted(each, weights) for each in zip(*losses, strict=True)]
     several = len(repeats) >= MIN_REPEATS
-    rest = 1.0 - CASES_SHARE - COLLAPSES_SHARE if several else 1.0
+    rest = 1.0
+    if several:
+        rest -= CASES_SHARE + (COLLAPSES_SHARE if collapses is not None else 0.0)
     found = replace(judge, alpha=judge.alpha * rest).repeats(means, joint, floor, collapses)
     if not several:
         return found
@@ -130,10 +134,13 @@ def _with_cases(
 
 def _with_collapses(found: Comparison, alpha: float) -> Comparison:
     """The comparison, failed if more trainings collapsed than in the baseline."""
-    collapses = found.collapses
-    if collapses is None or collapses.p > alpha:
+    if found.collapses is None:
         return found
-    text = f"{found.text}; more trainings collapse (Fisher's exact test: p {short(collapses.p)})"
+    collapses = replace(found.collapses, p=more_frequent(found.collapses))
+    found = replace(found, collapses=collapses)
+    if collapses.p is None or collapses.p > alpha:
+        return found
+    text = f"{found.text}; more trainings collapse (Boschloo's exact test: p {short(collapses.p)})"
     return replace(found, result="fail", text=text)
 
 
@@ -150,7 +157,7 @@ def _without_collapsed(
     kept = [repeat for place, repeat in enumerate(repeats) if place not in was | now]
     if 2 * len(kept) < len(repeats):
         kept = list(repeats)
-    return kept, compare_collapses(len(was), len(now), len(repeats))
+    return kept, Collapses(before=len(was), after=len(now), n=len(repeats))
 
 
 def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from grb_check.gate.baselines.collapses import MIN_REPEATS, collapsed, compare_collapses
+from grb_check.gate.baselines.collapses import (
+    MIN_REPEATS,
+    Collapses,
+    collapsed,
+    more_frequent,
+)
 
 STEADY = [60.0, 61.0, 59.5, 60.5, 62.0, 58.0, 60.0, 61.5, 60.0, 59.0]
 
@@ -40,10 +45,23 @@ def test_fewer_than_half_collapse_and_a_shift_changes_nothing(
     assert collapsed(whole) == collapsed([each + round(shift) for each in whole])
 
 
-@given(st.integers(1, 30), st.data())
-def test_the_numbers_are_compared_by_fishers_exact_test(n: int, data: st.DataObject) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "p"),
+    [(0, 4, 0.0225), (0, 5, 0.0094), (1, 6, 0.0215), (3, 3, 1.0)],
+    ids=str,
+)
+def test_more_collapses_are_tested_by_boschloos_test(before: int, after: int, p: float) -> None:
+    """Among 20 trainings on each side."""
+    assert more_frequent(Collapses(before=before, after=after, n=20)) == pytest.approx(p, abs=0.01)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(8, 20), st.data())
+def test_the_test_is_at_least_as_powerful_as_fishers(n: int, data: st.DataObject) -> None:
     """One-sided: more in this run."""
     before, after = (data.draw(st.integers(0, n)) for _ in range(2))
-    found = compare_collapses(before, after, n)
+    if after <= before:
+        return
     table = [[after, n - after], [before, n - before]]
-    assert found.p == pytest.approx(stats.fisher_exact(table, alternative="greater").pvalue)
+    fisher = stats.fisher_exact(table, alternative="greater").pvalue
+    assert more_frequent(Collapses(before=before, after=after, n=n)) <= fisher + 1e-5
