@@ -13,10 +13,11 @@ are not trained again, and `settle` runs of the sizes that reports suggest.
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.gate import drift, limits, pool, pretrained, settle, simulation
+from benchmarks.gate import coverage, drift, limits, pool, pretrained, settle, simulation
 
 COMMANDS = {
     "pool": pool,
+    "coverage": coverage,
     "simulate": simulation,
     "drift": drift,
     "pretrained": pretrained,

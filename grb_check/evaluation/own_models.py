@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ from grb_check.evaluation.surrogates import (
 from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
+
+REFERENCE_TRAININGS: Final = 5
 
 
 class TrainedModel:
@@ -91,8 +94,12 @@ class OwnModels:
         return references_on(self.dataset)
 
     def reference(self, kind: str, repeat: int) -> TrainedModel:
-        """A model that the gate compares with in this repeat; never the surrogate."""
-        return self._get(kind, derive_seed("reference", repeat))
+        """A model that the gate compares with in this repeat; never the surrogate.
+
+        It is trained `REFERENCE_TRAININGS` times, which further repeats use again: that is enough
+        to know what an undefended model loses, and a baseline of 20 repeats needs no 60 trainings.
+        """
+        return self._get(kind, derive_seed("reference", repeat % REFERENCE_TRAININGS))
 
     def recipe(self, kind: str) -> str:
         """Return all that determines a model besides dataset and seed, rounding included."""

@@ -123,14 +123,16 @@ def half_width(pairs: Sequence[tuple[Scores, Scores]], targets: int, alpha: floa
 
 
 def binomial_variance(pair: tuple[Scores, Scores], targets: int) -> float:
-    """Return the binomial variance of the difference of two drops, see the module.
+    """Return the binomial variance of the difference of two drops, see the module."""
+    return sum(drop_variance(side, targets) for side in pair)
 
-    Drops are estimated as if one more target had been lost and one more kept, so that the variance
-    is not 0 if all or none are lost.
+
+def drop_variance(side: Scores, targets: int) -> float:
+    """Return the binomial variance of a drop over the targets that are right without attack.
+
+    The drop is estimated as if one more target had been lost and one more kept, so that the
+    variance is not 0 if all or none are lost.
     """
-    total = 0.0
-    for side in pair:
-        right = max(1.0, side.clean * min(targets, PRIOR_TARGETS))
-        lost = (max(side.drop, 0.0) * right + 1) / (right + 2)
-        total += lost * (1 - lost) / right
-    return total
+    right = max(1.0, side.clean * min(targets, PRIOR_TARGETS))
+    lost = (max(side.drop, 0.0) * right + 1) / (right + 2)
+    return lost * (1 - lost) / right

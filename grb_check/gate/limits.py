@@ -6,22 +6,29 @@ Imports scipy when a case is judged, and not scipy.stats, which takes a second.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from grb_check.cases.case import Case
-from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import Outcome, Scores
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.baselines.comparison import Comparison
-from grb_check.gate.default_limit import DROP_MARGIN, DefaultLimit, default_limit
+from grb_check.gate.default_limit import (
+    DROP_MARGIN,
+    PRIOR_FREEDOM,
+    DefaultLimit,
+    default_limit,
+    drop_variance,
+)
 
 Result: TypeAlias = Literal["pass", "fail", "warn", "not shown", "not judged"]
 Undecided: TypeAlias = Literal["not judged", "inconclusive"]
 
 INTERVAL: Final = 0.95  # two-sided, for the mean drop
+ONE_REPEAT_SCALE: Final = 2.4  # variance between trainings, in binomial variances of the drop
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
 _REASONS: Final[Mapping[Result, str]] = {
     "not judged": "not judged, because a model that predicts the majority class would pass: ",
@@ -194,7 +201,8 @@ def judge(
     limit = _limit(outcome, gate, comparison, cases)
     floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
-    interval, method = _interval(outcome)
+    victims = [each.victim for each in outcome.repeats]
+    interval, method = drop_interval(victims, outcome.targets)
     borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
     result = _by_limit(outcome, limit)
     message = _figures(outcome, limit, interval if borderline else None)
@@ -327,21 +335,28 @@ def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: i
     return _Limit(value=default.value, rule=default.rule, default=default)
 
 
-def _interval(outcome: Outcome) -> tuple[tuple[float, float], str]:
+def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, float], str]:
     """Return the two-sided 95 % interval of the mean drop, and its method.
 
-    Student's t over the repeats; for one repeat Clopper and Pearson's over the targets, given the
-    clean accuracy, which does not cover the variance of another training.
-    """
-    from scipy.special import betaincinv, stdtrit
+    Student's t over the repeats. One repeat shows no spread: its standard deviation is taken from
+    the binomial variance over the targets, times `ONE_REPEAT_SCALE`, and as known with
+    `PRIOR_FREEDOM` degrees of freedom, since trainings differ by more than their targets. Such an
+    interval covered the mean of all trainings in 92 to 95 % of cases (docs/gate.md).
 
-    count, tail = len(outcome.repeats), (1.0 - INTERVAL) / 2
+    Args:
+        sides: scores of the model in each repeat.
+        targets: number of targets.
+    """
+    from scipy.special import stdtrit
+
+    drops = [each.drop for each in sides]
+    count, tail = len(drops), (1.0 - INTERVAL) / 2
     if count > 1:
-        width = float(stdtrit(count - 1, 1.0 - tail)) * outcome.drop_deviation / math.sqrt(count)
-        return (outcome.drop - width, outcome.drop + width), f"Student's t over {count} repeats"
-    only, n = outcome.repeats[0].victim, outcome.targets
-    right = round(only.attacked * n)
-    low = float(betaincinv(right, n - right + 1, tail)) if right else 0.0
-    high = float(betaincinv(right + 1, n - right, 1.0 - tail)) if right < n else 1.0
-    ends = (relative_drop(only.clean, high), relative_drop(only.clean, low))
-    return ends, f"Clopper-Pearson over {n} targets"
+        freedom, method = count - 1.0, f"Student's t over {count} repeats"
+        variance = statistics.variance(drops)
+    else:
+        freedom, method = PRIOR_FREEDOM, "a typical spread between trainings, for one repeat"
+        variance = ONE_REPEAT_SCALE * drop_variance(sides[0], targets)
+    mean = statistics.fmean(drops)
+    width = float(stdtrit(freedom, 1.0 - tail)) * math.sqrt(variance / count)
+    return (mean - width, min(mean + width, 1.0)), method
