@@ -72,7 +72,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
     parser.add_argument(
-        "--pin", metavar="LABEL", help="make the file that is written its own pin, as --grb-pin"
+        "--pin",
+        nargs="?",
+        const="",
+        metavar="LABEL",
+        help="make the file that is written its own pin, as --grb-pin; give LABEL as --pin=LABEL",
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,13 +13,17 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError, one_line
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, REPEATS
 from grb_check.gate.baselines.mean_test import MAX_REPEATS
-from grb_check.gate.baselines.power import Needed, needed
+from grb_check.gate.baselines.power import Needed, needed, trained
 from grb_check.reports.plain import columns, fit
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import read
 
 OK, USAGE_ERROR = 0, 4  # as pytest's
 LEAST: Final = 3  # repeats that show a spread
+NOT_TRAINED: Final = (
+    "nothing is trained, or several repeats have the same weights: more repeats show no more about "
+    "other trainings"
+)
 HEAD: Final = ("", "spread", "repeats", "seconds")
 
 
@@ -62,7 +65,7 @@ def _margin(record: RunRecord, options: argparse.Namespace) -> float:
             above = "0" if name == "--margin" else f"more than the margin of {margin:g}"
             raise UsageError(
                 f"{name} {value:g} is not a number of accuracy points; give one from {above} to "
-                f"below 100, such as {max(3.0, math.ceil(least) + 1):g}"
+                f"below 100"
             )
     return margin
 
@@ -90,7 +93,11 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
     ]
     for (model, dataset), outcomes in groups.items():
         lines += ["", fit(f"{model or outcomes[0].model} on {dataset}, {_made(outcomes)}")]
-        lines += _table(needed(outcomes, loss, margin, len(groups)), outcomes)
+        if not trained(outcomes):
+            lines.append(NOT_TRAINED)
+            continue
+        found = needed(outcomes, loss, margin, len(groups), sum(map(len, groups.values())))
+        lines += _table(found, outcomes)
     return lines
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
@@ -16,7 +17,7 @@ from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
 from grb_check.training.training_hook import train_here
 from grb_check.victims.subject import Subject
-from grb_check.victims.wrappers import Encoder, Trained, module_of
+from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, module_of
 
 if TYPE_CHECKING:
     from grb_check.evaluation.shared_victims import SharedVictims
@@ -126,8 +127,7 @@ class TrainedVictims:
                 )
                 uncalled = _copy(victim)
                 predicted = predict(victim, self._dataset.graph, seed)
-                parameters = any(True for _ in victim.module.parameters())
-                pretrained = _trained_already(built) or not parameters
+                pretrained = _trained_already(built) or _untrainable(built)
                 self._victims[key] = TrainedModel(
                     victim, predicted, our_warnings(caught), uncalled, pretrained=pretrained
                 )
@@ -150,6 +150,14 @@ def our_warnings(caught: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
 def _trained_already(built: object) -> bool:
     """Whether one module may serve several repeats: it is not trained, and used as a copy."""
     return isinstance(built, Trained) or (isinstance(built, Encoder) and built.pretrain is None)
+
+
+def _untrainable(built: object) -> bool:
+    """Whether a module has neither parameters nor a training of its own."""
+    module = module_of(built)
+    if isinstance(built, SelfTrained) or not isinstance(module, nn.Module):
+        return False
+    return not hasattr(module, "fit") and next(module.parameters(), None) is None
 
 
 def _copy(victim: Victim) -> Victim | None:

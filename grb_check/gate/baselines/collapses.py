@@ -14,6 +14,7 @@ from typing import Final
 
 FAR: Final = 10.0  # points below the median, at least
 DEVIATIONS: Final = 6.0  # robust standard deviations below the median, at least
+FAR_STEPS: Final = 3.0  # targets below the median, at least
 MIN_REPEATS: Final = 8  # for a median and a spread that one repeat does not decide
 NORMAL: Final = 1.4826  # standard deviations in a median absolute deviation, of normal values
 
@@ -35,17 +36,21 @@ class Collapses:
     p: float | None = None
 
 
-def collapsed(accuracies: Sequence[float]) -> frozenset[int]:
-    """Return the repeats whose accuracy, in points, is far below the median.
+def collapsed(accuracies: Sequence[float], step: float) -> frozenset[int]:
+    """Return the repeats whose accuracy is far below the median.
 
-    That is by `FAR` points and by `DEVIATIONS` standard deviations, estimated from the median
-    absolute deviation. With fewer than `MIN_REPEATS` repeats none is.
+    That is by `FAR` points, by `DEVIATIONS` standard deviations, estimated from the median absolute
+    deviation, and by `FAR_STEPS` targets. With fewer than `MIN_REPEATS` repeats none is.
+
+    Args:
+        accuracies: of the repeats, in points.
+        step: the accuracy of one target, in points.
     """
     if len(accuracies) < MIN_REPEATS:
         return frozenset()
     middle = statistics.median(accuracies)
     spread = NORMAL * statistics.median(abs(each - middle) for each in accuracies)
-    least = round(middle - max(FAR, DEVIATIONS * spread), 9)
+    least = round(middle - max(FAR, DEVIATIONS * spread, FAR_STEPS * step), 9)
     return frozenset(repeat for repeat, each in enumerate(accuracies) if round(each, 9) < least)
 
 

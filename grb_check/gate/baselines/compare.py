@@ -54,7 +54,7 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
     repeats = pair.trainings
     if len(repeats) < 2:
         return judge.one_training(pair.means(repeats), pair.repeats)
-    kept, collapses = _without_collapsed(repeats, *pair.accuracies(repeats))
+    kept, collapses = _without_collapsed(repeats, *pair.accuracies(repeats), pair.step)
     floor = pair.step / math.sqrt(6.0)
     return judge.repeats(pair.means(kept), pair.losses(kept), floor, collapses)
 
@@ -82,12 +82,23 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
         if all(each.equal for each in pairs):
             return judge.equal(means, n)
         return judge.targets(means, _joint_target_losses(chosen), n)
+    equal, every = all(each.equal for each in pairs), len(pairs)
+    pairs = _of_most_trainings(pairs)
     common = set.intersection(*(set(each.trainings) for each in pairs))
-    equal = all(each.equal for each in pairs)
     if equal or len(common) < 2:
         means = _means(pairs, range(n), [1.0] * len(pairs))
         return judge.equal(means, n) if equal else judge.one_training(means, n)
-    return _on_repeats(pairs, sorted(common), judge)
+    found = _on_repeats(pairs, sorted(common), judge)
+    if len(pairs) < every:
+        told = f"without {every - len(pairs)} of {every} cases, which have fewer trainings"
+        found = replace(found, text=f"{found.text}; {told}")
+    return found
+
+
+def _of_most_trainings(pairs: Sequence[Pair]) -> list[Pair]:
+    """The cases with at least half of the most trainings, which alone do not void the others."""
+    most = max(len(each.trainings) for each in pairs)
+    return [each for each in pairs if 2 * len(each.trainings) >= most]
 
 
 def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> Comparison:
@@ -95,21 +106,20 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
     by_case = [each.accuracies(repeats) for each in pairs]
     sides = zip(*by_case, strict=True)
     before, after = ([statistics.fmean(each) for each in zip(*side, strict=True)] for side in sides)
-    kept, collapses = _without_collapsed(repeats, before, after)
+    step = max(each.step for each in pairs) / len(pairs)
+    kept, collapses = _without_collapsed(repeats, before, after, step)
     losses = [each.losses(kept) for each in pairs]
     weights = case_weights(losses)
     means = _means(pairs, kept, weights)
     floor = min(each.step for each in pairs) / len(pairs) / math.sqrt(6.0)
     joint = [_weighted(each, weights) for each in zip(*losses, strict=True)]
-    several = len(repeats) >= MIN_REPEATS
-    rest = 1.0
+    of_cases, of_collapses = judge.alpha * CASES_SHARE, judge.alpha * COLLAPSES_SHARE
+    several = len(kept) >= MIN_REPEATS and 2.0 ** -len(kept) <= of_cases  # the least p is that
+    rest = judge.alpha - (of_cases if several else 0.0) - (of_collapses if collapses else 0.0)
+    found = replace(judge, alpha=rest).repeats(means, joint, floor, collapses)
     if several:
-        rest -= CASES_SHARE + (COLLAPSES_SHARE if collapses is not None else 0.0)
-    found = replace(judge, alpha=judge.alpha * rest).repeats(means, joint, floor, collapses)
-    if not several:
-        return found
-    found = _with_cases(found, pairs, losses, judge.alpha * CASES_SHARE)
-    return _with_collapses(found, judge.alpha * COLLAPSES_SHARE)
+        found = _with_cases(found, pairs, losses, of_cases)
+    return _with_collapses(found, of_collapses)
 
 
 def _with_cases(
@@ -145,13 +155,13 @@ def _with_collapses(found: Comparison, alpha: float) -> Comparison:
 
 
 def _without_collapsed(
-    repeats: Sequence[int], before: Sequence[float], after: Sequence[float]
+    repeats: Sequence[int], before: Sequence[float], after: Sequence[float], step: float
 ) -> tuple[list[int], Collapses | None]:
     """The repeats in which no side collapsed, and the collapses; None without any.
 
     If fewer than half of the repeats are left, all are kept: then it is no exception.
     """
-    was, now = collapsed(before), collapsed(after)
+    was, now = collapsed(before, step), collapsed(after, step)
     if not was | now:
         return list(repeats), None
     kept = [repeat for place, repeat in enumerate(repeats) if place not in was | now]
@@ -176,12 +186,18 @@ def case_weights(losses: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _each_target_once(pairs: Sequence[Pair]) -> list[Pair]:
-    """The cases whose difficulties share no target: `full`, or the others if all are there."""
+    """The cases whose difficulties share no target: `full`, or the others if all are there.
+
+    An attack that `full` lacks stays, though its targets then count twice.
+    """
     found = {each.case.difficulty for each in pairs}
     levels = [each for each in DIFFICULTIES if each in found]
     if WHOLE in found:
         levels = levels[:-1] if len(found) == len(DIFFICULTIES) else [WHOLE]
-    return [each for each in pairs if each.case.difficulty in levels]
+    there = {each.case.attack for each in pairs if each.case.difficulty in levels}
+    return [
+        each for each in pairs if each.case.difficulty in levels or each.case.attack not in there
+    ]
 
 
 def _joint_target_losses(pairs: Sequence[Pair]) -> Numbers:

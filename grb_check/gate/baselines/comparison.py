@@ -48,7 +48,8 @@ class Comparison:
         statistic: of the test.
         p: p-value; the null hypothesis is no loss beyond the margin.
         alpha: significance level of the test, its share of the family-wise error rate.
-        detectable: the smallest true loss that such a run detects with 80 % probability, in points.
+        detectable: the smallest true loss that such a run detects with 80 % probability, in points;
+            None if it detects none.
         repeats_needed: if inconclusive, the number of repeats that would decide with 80 %
             probability; None if that is unknown or above `mean_test.MAX_REPEATS`.
         collapses: trainings that collapsed; None without any.

@@ -57,12 +57,15 @@ def environment_notes(
 ) -> list[str]:
     """Return the differences between the environments; see `environment_checks`."""
     saved, notes = baseline.saved, []
-    references = {"baseline": saved.versions} if saved.versions else {}
-    if saved.repinned:
-        references["pin"] = saved.pin.versions
-    for what, versions in references.items():
-        notes += _other_versions(what, versions, environment)
+    if saved.versions:
+        notes += _other_versions("baseline", saved.versions, environment)
     return notes + _other_perturbations(baseline, rows)
+
+
+def pin_notes(baseline: Baseline, environment: Mapping[str, str]) -> list[str]:
+    """Return the differences to the environment of the pin, which no run has to be in."""
+    saved = baseline.saved
+    return _other_versions("pin", saved.pin.versions, environment) if saved.repinned else []
 
 
 def _other_versions(what: str, was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

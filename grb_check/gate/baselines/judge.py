@@ -22,10 +22,11 @@ ONE_REPEAT: Final = (
     "sides"
 )
 ONE_TRAINING: Final = (
-    "all repeats have the same weights, so they are one training; seed it with the `seed` that "
-    "the factory can take, or leave torch's global seed as it is set for each repeat, or return "
-    "grb_check.Trained(module) if nothing is trained"
+    "only one training can be compared, since a repeat with the weights of an earlier one is the "
+    "same training; seed it with the `seed` that the factory can take, or leave torch's global "
+    "seed as it is set for each repeat, or return grb_check.Trained(module) if nothing is trained"
 )
+ONE_TARGET: Final = "one target shows nothing about others"
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,14 @@ class Judge:
 
     def one_training(self, means: tuple[float, float], repeats: int) -> Comparison:
         """Return the comparison with one training, which shows nothing about another."""
+        return self._untested(means, "repeats", ONE_REPEAT if repeats == 1 else ONE_TRAINING)
+
+    def _untested(self, means: tuple[float, float], unit: str, why: str) -> Comparison:
         loss = 100.0 * (means[0] - means[1])
-        why = ONE_REPEAT if repeats == 1 else ONE_TRAINING
         return Comparison(
             result="inconclusive",
             text=f"{_against(means)}: loss {loss:.1f} points; {why}",
-            unit="repeats",
+            unit=unit,
             n=1,
             before=means[0],
             after=means[1],
@@ -65,6 +68,8 @@ class Judge:
 
     def targets(self, means: tuple[float, float], losses: Numbers, repeats: int) -> Comparison:
         """Return the comparison of a pretrained model; `losses` of targets are in points."""
+        if len(losses) < 2:
+            return self._untested(means, "targets", ONE_TARGET)
         floor = 100.0 / repeats / math.sqrt(len(losses))  # of one target that is lost once
         test = mean_test(losses.tolist(), self.margin, floor)
         changes = f"{int((losses > 0).sum())} of {len(losses)} targets lost and "
@@ -81,14 +86,18 @@ class Judge:
         """Return the comparison of a trained model; `losses` of repeats are in points."""
         test = mean_test(losses, self.margin, floor)
         found = self._tested(means, test, ON_REPEATS, "repeats", "")
-        needed = None
-        if found.result == "inconclusive":
-            needed = test.repeats_needed(1.0 - self.alpha, CONFIDENCE)
-            found = replace(found, text=f"{found.text}; {_needed(test.n, needed)}")
         if collapses is not None:
             text = f"{found.text}; {_collapses(collapses, test.n)}"
             found = replace(found, text=text, collapses=collapses)
-        return replace(found, repeats_needed=needed)
+            if found.result == "pass" and collapses.after > collapses.before:
+                return replace(found, result="inconclusive")  # the collapses are a loss as well
+        if found.result != "inconclusive":
+            return found
+        needed = test.repeats_needed(1.0 - self.alpha, CONFIDENCE)
+        if needed is not None and collapses is not None:  # of further repeats some collapse too
+            needed = math.ceil(needed * collapses.n / test.n)
+        text = f"{found.text}; {_needed(collapses.n if collapses else test.n, needed)}"
+        return replace(found, text=text, repeats_needed=needed)
 
     def _tested(
         self, means: tuple[float, float], test: MeanTest, method: str, unit: str, changes: str
@@ -101,6 +110,7 @@ class Judge:
         details = f"{method}: t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
         details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"
         told = ", ".join(filter(None, (figures, changes)))
+        detectable = test.detectable(1.0 - self.alpha)
         return Comparison(
             result=result,
             text=f"{_against(means)}: {told} ({details}; margin {self.margin:g} points)",
@@ -116,7 +126,7 @@ class Judge:
             statistic=test.statistic,
             p=test.p,
             alpha=self.alpha,
-            detectable=test.detectable(1.0 - self.alpha),
+            detectable=detectable if detectable <= 100.0 else None,
         )
 
 
@@ -131,7 +141,7 @@ def _repeats(number: int) -> str:
 def _needed(n: int, repeats: int | None) -> str:
     if repeats is None:
         return f"not decided by {_repeats(n)}, nor by {MAX_REPEATS:,}"
-    return f"not decided by {_repeats(n)}; about {max(repeats, n + 1)} would with 80 % probability"
+    return f"not decided by {_repeats(n)}; about {repeats} would with 80 % probability"
 
 
 def _collapses(found: Collapses, tested: int) -> str:

@@ -38,7 +38,7 @@ class Pair:
         """The repeats that are independent: no earlier one has the same weights on either side.
 
         A training that fixes its own seed gives equal weights in every repeat, which are one
-        training. A pretrained side has them on purpose.
+        training. One pretrained model has them on purpose.
         """
         n = self.repeats
         repeated = _seen_before(self.before, n) | _seen_before(self.after, n)
@@ -52,8 +52,7 @@ class Pair:
     @property
     def on_targets(self) -> bool:
         """Whether nothing was trained on either side, so that the test is on targets."""
-        sides = (self.before, self.after)
-        return all(each.pretrained and len(set(each.weights)) == 1 for each in sides)
+        return _one_finished(self.before) and _one_finished(self.after)
 
     @property
     def step(self) -> float:
@@ -96,9 +95,14 @@ def why_incomparable(before: Entry, after: Entry) -> str:
     return ""
 
 
+def _one_finished(side: Entry) -> bool:
+    """Whether a side is one model that was not trained."""
+    return side.pretrained and len(set(side.weights)) == 1
+
+
 def _seen_before(side: Entry, repeats: int) -> set[int]:
-    """The repeats whose weights an earlier one has; of a side that was trained."""
-    if side.pretrained:
+    """The repeats whose weights an earlier one has, unless the side is one finished model."""
+    if _one_finished(side):
         return set()
     weights: Sequence[str] = side.weights[:repeats]
     return {r for r, each in enumerate(weights) if each and each in weights[:r]}

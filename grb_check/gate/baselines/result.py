@@ -16,6 +16,7 @@ from grb_check.gate.baselines.environment import (
     EnvironmentCheck,
     environment_checks,
     environment_notes,
+    pin_notes,
 )
 from grb_check.gate.baselines.files import Entry, entry_of
 from grb_check.gate.baselines.joint import JointComparison
@@ -89,6 +90,7 @@ def baseline_result(
         checks = environment_checks(baseline, rows, environment)
     else:
         notes += environment_notes(baseline, rows, environment)
+    notes += pin_notes(baseline, environment)
     if unused:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
         notes.append(

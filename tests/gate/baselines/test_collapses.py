@@ -19,18 +19,25 @@ STEADY = [60.0, 61.0, 59.5, 60.5, 62.0, 58.0, 60.0, 61.5, 60.0, 59.0]
 
 def test_a_repeat_at_half_the_accuracy_has_collapsed() -> None:
     """Its place is given; the others vary as trainings do."""
-    assert collapsed([*STEADY, 30.0]) == {10}
-    assert collapsed(STEADY) == set()
+    assert collapsed([*STEADY, 30.0], 0.1) == {10}
+    assert collapsed(STEADY, 0.1) == set()
 
 
 def test_repeats_that_all_vary_widely_have_not_collapsed() -> None:
     """The distance is measured in their own spread."""
-    assert collapsed([20.0, 70.0, 40.0, 55.0, 30.0, 65.0, 25.0, 60.0]) == set()
+    assert collapsed([20.0, 70.0, 40.0, 55.0, 30.0, 65.0, 25.0, 60.0], 0.1) == set()
+
+
+def test_a_single_target_of_a_few_is_no_collapse() -> None:
+    """The step of the accuracy counts."""
+    accuracies = [100.0] * 15 + [80.0] * 5
+    assert collapsed(accuracies, 20.0) == set()
+    assert len(collapsed(accuracies, 1.0)) == 5
 
 
 def test_a_few_repeats_show_no_collapse() -> None:
     """One of them would decide the spread."""
-    assert collapsed([60.0, 60.0, 60.0, 60.0, 60.0, 60.0, 0.0]) == set()
+    assert collapsed([60.0, 60.0, 60.0, 60.0, 60.0, 60.0, 0.0], 0.1) == set()
     assert MIN_REPEATS == 8
 
 
@@ -39,10 +46,10 @@ def test_fewer_than_half_collapse_and_a_shift_changes_nothing(
     accuracies: list[float], shift: float
 ) -> None:
     """The median itself is never far below the median."""
-    found = collapsed(accuracies)
+    found = collapsed(accuracies, 0.1)
     assert 2 * len(found) < len(accuracies)
     whole = [float(round(each)) for each in accuracies]
-    assert collapsed(whole) == collapsed([each + round(shift) for each in whole])
+    assert collapsed(whole, 0.1) == collapsed([each + round(shift) for each in whole], 0.1)
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_a_training_that_fixes_its_own_seed_is_one_training() -> None:
     ):
         assert found is not None
         assert (found.result, found.n, found.judges) == ("inconclusive", 1, False)
-        assert "they are one training" in found.text
+        assert "only one training can be compared" in found.text
         assert "`seed`" in found.text
 
 
@@ -319,3 +319,69 @@ def test_a_single_case_is_found_among_sixty() -> None:
     assert [each.case for each in found.cases] == ["cora/easy/injection/a42"]
     assert "cora/easy/injection/a42" in found.text
     assert found == compare_jointly(pairs[::-1], 2.0, 0.045)
+
+
+def test_collapses_of_a_minority_are_no_pass() -> None:
+    """The others lose nothing; too few trainings show that more collapse."""
+    steady = [0.80, 0.81, 0.79, 0.80, 0.82, 0.80, 0.81, 0.79]
+    gone = [value / 4 if number < 3 else value for number, value in enumerate(steady)]
+    both = pair(accuracies(steady, 1000), accuracies(gone[::-1], 1000, name="v"))
+    for found in (compare(both, 2.0, 0.001), compare_jointly([both], 2.0, 0.045)):
+        assert found is not None
+        assert found.result == "inconclusive"
+        assert "3 of 8 trainings collapsed, 0 in the baseline" in found.text
+
+
+def test_one_target_of_a_pretrained_model_shows_nothing() -> None:
+    """It has no spread."""
+    before = entry([[True]], weights=["a"], pretrained=True)
+    after = entry([[False]], weights=["b"], pretrained=True)
+    for found in (
+        compare(pair(before, after), 2.0, 0.01),
+        compare_jointly([pair(before, after)], 2.0, 0.01),
+    ):
+        assert found is not None
+        assert (found.result, found.unit, found.judges) == ("inconclusive", "targets", False)
+
+
+def test_checkpoints_that_repeat_are_no_trainings() -> None:
+    """A pretrained side with several models counts each of them once."""
+    weights = ("a",) * 19 + ("b",)
+    values = [0.5 + number / 1000 for number in range(20)]
+    sides = [
+        replace(accuracies(values if name == "w" else values[::-1]), pretrained=True)
+        for name in ("w", "v")
+    ]
+    before, after = (replace(each, weights=weights) for each in sides)
+    found = compare(pair(before, after), 2.0, 0.01)
+    assert found.n <= 2
+
+
+def test_a_case_of_few_repeats_does_not_void_the_others() -> None:
+    """It is left out of the joint test, which says so."""
+    values = [0.6 + number / 1000 for number in range(20)]
+    worse = accuracies([value - 0.2 for value in values[::-1]], name="v")
+    many = pair(accuracies(values), worse)
+    few = pair(accuracies([0.6]), accuracies([0.6], name="v"), attack="rnd")
+    found = compare_jointly([many, few], 2.0, 0.045)
+    assert found is not None
+    assert (found.result, found.n) == ("fail", 20)
+    assert "without 1 of 2 cases, which have fewer trainings" in found.text
+
+
+def test_an_attack_that_full_lacks_is_part_of_the_joint_test() -> None:
+    """A loss in it alone is seen."""
+    same = pair(*lost(500, 300, 0), level="full")
+    gone = pair(*lost(500, 300, 150), level="easy", attack="tdgia")
+    found = compare_jointly([same, gone], 2.0, 0.045)
+    assert found is not None
+    assert found.result == "fail"
+
+
+def test_many_groups_leave_eight_repeats_no_test_of_single_cases() -> None:
+    """Its least p would be above its level: the mean has the share then."""
+    values = [0.6 + number / 1000 for number in range(8)]
+    worse = accuracies([value - 0.2 for value in values[::-1]], name="v")
+    found = compare_jointly([pair(accuracies(values), worse)], 2.0, 0.045 / 5)
+    assert found is not None
+    assert (found.result, found.alpha) == ("fail", 0.045 / 5)

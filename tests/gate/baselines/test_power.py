@@ -27,7 +27,7 @@ def measured(spreads: list[float]) -> list[Outcome]:
 
 def test_all_cases_together_need_fewer_repeats_than_any_one() -> None:
     """The first line is that of the joint test, then there is one for each case."""
-    joint, *single = needed(measured([2.0] * 6), 3.0, 2.0, 1)
+    joint, *single = needed(measured([2.0] * 6), 3.0, 2.0, 1, 6)
     assert joint.name == ALL_CASES
     assert [each.name for each in single] == [f"cora/easy/injection/a{n}" for n in range(6)]
     assert joint.repeats is not None
@@ -36,11 +36,11 @@ def test_all_cases_together_need_fewer_repeats_than_any_one() -> None:
 
 def test_more_spread_needs_more_repeats_and_a_larger_loss_fewer() -> None:
     """The deviation is that of the difference of two runs."""
-    few, many = needed(measured([1.0, 4.0]), 5.0, 2.0, 1)[1:]
+    few, many = needed(measured([1.0, 4.0]), 5.0, 2.0, 1, 2)[1:]
     assert few.deviation == pytest.approx(np.sqrt(2.0), rel=0.4)
     assert few.repeats is not None
     assert many.repeats is not None
     assert few.repeats < many.repeats
-    larger = needed(measured([1.0, 4.0]), 8.0, 2.0, 1)[2]
+    larger = needed(measured([1.0, 4.0]), 8.0, 2.0, 1, 2)[2]
     assert larger.repeats is not None
     assert larger.repeats < many.repeats
