@@ -99,7 +99,7 @@ def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) ->
     assert record["baseline"]["together"][0]["dataset"] == "tiny"
     compared = record["cases"][0]["verdict"]["comparison"]
     assert compared["unit"] == "repeats"
-    assert compared["alpha"] == pytest.approx(0.05 * 0.1 / 2)
+    assert compared["alpha"] == pytest.approx(0.05 * 0.2 / 2)
 
 
 SELF_SEEDED = """

@@ -21,7 +21,7 @@ from grb_check.gate.baselines.pin import UpdateLoss, update_losses, updated
 
 LOSS_MARGIN: Final = 2.0  # default of the tolerated loss of accuracy, in percentage points
 ALPHA: Final = 0.05  # family-wise error rate of all tests of a run
-JOINT_SHARE: Final = 0.9  # share of ALPHA for the tests at the end of a run
+JOINT_SHARE: Final = 0.8  # share of ALPHA for the tests at the end of a run
 REPEATS: Final = 20  # of a new baseline; with fewer, a loss of 3 points is often not detected
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 SPREAD_FLOOR: Final = 0.5  # points; limits the weight of a case that hardly varies
 OWN_SPREAD: Final = 2.0  # weight of the median variance of all cases beside n - 1 of a case's own
 # Shares of the error rate of the tests at the end of a run.
-CASES_SHARE: Final = 1 / 6
-COLLAPSES_SHARE: Final = 5 / 18
+CASES_SHARE: Final = 1 / 8
+COLLAPSES_SHARE: Final = 1 / 4
 
 
 def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
