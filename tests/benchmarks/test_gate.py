@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 from tiny import write_dataset
 
-from benchmarks.gate import pool, simulation
+from benchmarks.gate import drift, pool, pretrained, settle, simulation
+from benchmarks.gate.planted import PLANTS, Plant, Pool, compared, draw, mean_loss, worse
 
 
-def made_pool(losses: dict[str, float]) -> simulation.Pool:
+def made_pool(losses: dict[str, float]) -> Pool:
     """Return models with 60 % accuracy less their loss; 100 targets, two attacks, two cases."""
     rng = np.random.default_rng(0)
     rate = {name: 0.6 - loss / 100 for name, loss in losses.items()}
     after = {
         name: (rng.random((24, 2, 2, 100)) < value).astype(np.int8) for name, value in rate.items()
     }
-    return simulation.Pool(("x/easy/injection/a", "x/hard/injection/b"), after)
+    return Pool(("x/easy/injection/a", "x/hard/injection/b"), after)
 
 
 def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
@@ -27,15 +28,50 @@ def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
     pool = made_pool({"gcn": 0, "gcn_ln": -30})
     assert simulation.alarms(pool, "nothing", 10, 20) == 0
     assert simulation.alarms(pool, "layer norm removed", 10, 20) == 20
-    assert simulation.mean_loss(pool, "layer norm removed") == pytest.approx(30, abs=2)
+    assert mean_loss(pool, PLANTS["layer norm removed"]) == pytest.approx(30, abs=2)
 
 
-def test_a_planted_loss_is_of_its_size() -> None:
-    """The right number of targets becomes wrong, and none becomes right."""
-    right = (np.random.default_rng(1).random((3, 200)) < 0.5).astype(np.int8)
-    worse = simulation._worse(right, 3.0, np.random.default_rng(2))
-    assert (right - worse).sum(axis=1).tolist() == [6, 6, 6]
-    assert (right - worse).min() == 0
+@pytest.mark.parametrize(("points", "gone"), [(3.0, {6}), (1.25, {2, 3})])
+def test_a_planted_loss_is_of_its_size(points: float, gone: set[int]) -> None:
+    """It is exact on average, and no target becomes right."""
+    rng = np.random.default_rng(2)
+    right = (rng.random((200, 200)) < 0.5).astype(np.int8)
+    lost = right - worse(right, points, rng)
+    assert set(lost.sum(axis=1).tolist()) == gone
+    assert lost.sum(axis=1).mean() == pytest.approx(2 * points, abs=0.15)
+    assert lost.min() == 0
+
+
+def test_collapses_and_fixed_seeds_are_planted() -> None:
+    """The gate names them."""
+    pool, rng = made_pool({"gcn": 0}), np.random.default_rng(0)
+    found = compared(draw(pool, Plant(collapse=(0.2, 0.2)), 12, rng)).joint
+    assert found.collapses is not None
+    assert found.collapses.n == 12
+    one = compared(draw(pool, Plant(same_seed=0), 12, rng)).joint
+    assert (one.result, one.n) == ("inconclusive", 1)
+    assert compared(draw(pool, Plant(same_seed=2), 12, rng)).joint.n == 6
+
+
+def test_a_drift_is_red_through_the_pin() -> None:
+    """A large one at once, and none without a loss."""
+    pool, rng = made_pool({"gcn": 0}), np.random.default_rng(0)
+    assert drift.first_red(pool, 8.0, 3, 8, rng)["pin"] in (1, 2)
+    assert drift.first_red(pool, 0.0, 3, 8, rng) == {"baseline": None, "pin": None}
+
+
+def test_pretrained_models_and_suggested_repeats(tmp_path: Path) -> None:
+    """A row for each loss."""
+    path = tmp_path / "pool.npz"
+    made = made_pool({"gcn": 0})
+    np.savez(path, cases=np.array(made.cases), **{"after/gcn": made.after["gcn"]})
+    options = argparse.Namespace(pool=path, losses=[0.0, 30.0], repeats=[1], runs=5)
+    none, all_lost = pretrained.rows(options)
+    assert none["1 repeat, all cases together"] == "0.0%"
+    assert all_lost["1 repeat, all cases together"] == "100.0%"
+    options = argparse.Namespace(pool=path, points=[3.0], repeats=[5], runs=3)
+    (row,) = settle.rows(options)
+    assert row["suggestions"] <= 3
 
 
 def test_the_pool_holds_every_model_under_every_attack(tmp_path: Path) -> None:
@@ -44,6 +80,8 @@ def test_the_pool_holds_every_model_under_every_attack(tmp_path: Path) -> None:
         data=str(write_dataset(tmp_path / "tiny")),
         folder=[],
         variants=["gcn"],
+        attacks=["injection/rnd", "modification/dice+budget=0.1"],
+        difficulties=["easy"],
         seeds=1,
         attack_seeds=1,
         store=None,
@@ -51,7 +89,7 @@ def test_the_pool_holds_every_model_under_every_attack(tmp_path: Path) -> None:
     )
     assert len(list(pool.rows(options))) == 1
     kept = dict(np.load(options.out))
-    assert kept["after/gcn"].shape[:3] == (1, 1, 15)
-    assert kept["before/gcn"].shape[:2] == (1, 15)
+    assert kept["after/gcn"].shape[:3] == (1, 1, 2)
+    assert kept["before/gcn"].shape[:2] == (1, 2)
     assert set(np.unique(kept["after/gcn"])) <= {-1, 0, 1}
     assert list(pool.rows(options)) == []

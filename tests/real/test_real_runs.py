@@ -49,9 +49,10 @@ def test_every_case_is_measured(record: dict[str, Any]) -> None:
     for case in record["cases"]:
         assert case["result"] in ("pass", "fail"), case["message"]
         outcome = case["outcome"]
-        for side in ("victim", "reference"):
+        first = outcome["repeats"][0]
+        for side in (first["victim"], *first["references"].values()):
             for figure in ("clean", "attacked"):
-                count = outcome["repeats"][0][side][figure] * outcome["targets"]
+                count = side[figure] * outcome["targets"]
                 assert count == pytest.approx(round(count))
 
 

@@ -79,8 +79,8 @@ def check_spec(spec: str) -> PygSpec:
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise UsageError(
-            f"dataset pyg:{spec}: give a class of torch_geometric.datasets, and its name= after a "
-            f"slash if it takes one: pyg:WikiCS, pyg:Planetoid/PubMed"
+            f"dataset {f'pyg:{spec}'!r}: give a class of torch_geometric.datasets, and its name= "
+            f"after a slash if it takes one: pyg:WikiCS, pyg:Planetoid/PubMed"
         )
     return PygSpec(match[1], match[2])
 
