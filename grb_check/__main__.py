@@ -1,4 +1,9 @@
-"""`python -m grb_check`: datasets, leaderboards and reports, outside pytest."""
+"""`python -m grb_check`: datasets, leaderboards and reports, outside pytest.
+
+Exit codes: 0; 1 if what was asked for failed, as a case of `merge`; 4 if the command or a file that
+it names is wrong, as pytest's; 130 after Ctrl-C and 141 if the reader of a pipe is gone, as in
+shells. `replay` and `merge` have more, see there.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,14 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NoReturn
 
 from grb_check import __version__
 from grb_check.cli import datasets, fetch, info, leaderboard, lock, merge, power, replay, report
-from grb_check.cli.places import FAILED, complain, in_own_words
+from grb_check.cli.console import complain, note
+from grb_check.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, WRONG_INPUT
 from grb_check.datasets import DataNotice
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.store import StoreWarning
@@ -27,55 +33,71 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: of the command line; None for those of this process.
 
     Returns:
-        The exit code of the command; 1 if it raised an error of ours. argparse ends the process
-        with 2 if it refuses the arguments.
+        The exit code, see the top of this module. With wrong arguments argparse ends the process.
     """
-    options = _parser().parse_args(arguments)
-    with _plain_warnings():
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    with _plain_warnings(options.words):
         try:
             code: int = options.run(options)
         except GrbCheckError as error:
-            complain(error)
-            return FAILED
+            complain(options.words(error))
+            code = options.wrong_input
         except BrokenPipeError:  # the reader of the pipe stopped reading
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or the interpreter complains at exit
-            return FAILED
+            code = BROKEN_PIPE
         except KeyboardInterrupt:
-            sys.stderr.write("grb_check: interrupted; what was downloaded is kept\n")
-            return FAILED
+            complain("interrupted; what was downloaded is kept")
+            code = INTERRUPTED
         return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that ends the process with the exit code of its command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Write the usage and the message, and end."""
+        self.print_usage(sys.stderr)
+        complain(message)
+        self.exit(self.get_default("wrong_input"))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m grb_check",
         description="Datasets, leaderboards and reports of grb_check.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"grb_check {__version__}")
+    parser.set_defaults(wrong_input=WRONG_INPUT)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in COMMANDS:
         about = module.__doc__ or ""
         name = module.__name__.rpartition(".")[2]
         sub = commands.add_parser(name, help=about.partition("\n")[0], description=about)
+        sub.set_defaults(run=module.run, parser=sub, wrong_input=WRONG_INPUT, words=str)
         module.add_options(sub)
-        sub.set_defaults(run=module.run)
     return parser
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Write notices without source lines, and none of the warnings of libraries."""
+def _plain_warnings(words: Callable[[object], str]) -> Iterator[None]:
+    """Write notices without source lines, and none of the warnings of libraries.
+
+    Args:
+        words: makes them text that names the options of the command.
+    """
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        note(words(message))
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DataNotice)
         warnings.simplefilter("always", StoreWarning)
-        warnings.showwarning = _show
+        warnings.showwarning = show
         yield
-
-
-def _show(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"note: {in_own_words(message)}\n")
 
 
 if __name__ == "__main__":

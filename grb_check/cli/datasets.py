@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from grb_check.cli import places
+from grb_check.cli.console import say
 from grb_check.session.listing import dataset_lines
 
 
@@ -15,5 +16,5 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the list."""
-    places.say(*dataset_lines(places.places_of(options)))
+    say(*dataset_lines(places.places_of(options)))
     return 0

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from grb_check import datasets
 from grb_check.cli import places
+from grb_check.cli.console import complain, say
+from grb_check.cli.exit_codes import FAILED, OK
 from grb_check.datasets import Source
 from grb_check.datasets.catalogue import find_original
 from grb_check.datasets.published import published
@@ -22,13 +24,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Fetch each dataset, and return 1 if one of them failed."""
     searched = replace(places.places_of(options), download=True)
-    result = 0
+    result = OK
     for spec in options.datasets:
         try:
-            places.say(f"{spec}: {_fetched(find_original(spec, searched))}")
+            say(f"{spec}: {_fetched(find_original(spec, searched))}")
         except GrbCheckError as error:
-            places.complain(error)
-            result = places.FAILED
+            complain(options.words(error))
+            result = FAILED
     return result
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from grb_check import datasets
 from grb_check.cli import places
+from grb_check.cli.console import say
 from grb_check.datasets.lock import LOCK_FILE, recorded
 from grb_check.datasets.published import compare, degrees_of
 from grb_check.reports.plain import columns
@@ -34,11 +35,11 @@ def run(options: argparse.Namespace) -> int:
     searched = places.places_of(options)
     source = datasets.find(options.dataset, searched)
     if source.of_graphs:
-        places.say(*graph_set_statistics(datasets.load_graph_set(source)))
+        say(*graph_set_statistics(datasets.load_graph_set(source)))
     else:
-        places.say(*statistics(datasets.load(source)))
+        say(*statistics(datasets.load(source)))
     if source.format.files(source) and recorded(source.lock_key, searched.home):
-        places.say("", f"checksums: as in {searched.home / LOCK_FILE}")
+        say("", f"checksums: as in {searched.home / LOCK_FILE}")
     return 0
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from typing import Any
 
 from grb_check import datasets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cli import places
+from grb_check.cli.console import say, tell
+from grb_check.cli.exit_codes import FAILED, INTERRUPTED, OK
 from grb_check.datasets.places import expanded
 from grb_check.evaluation.store import Store
 from grb_check.ranking.boards.files import FOLDER
@@ -52,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the board and write its files; 1 if a case failed or the user interrupted."""
+    """Measure the board and write its files; 1 if a case failed, 130 after Ctrl-C."""
     searched = places.places_of(options)
     registry = AttackRegistry()
     wanted = plan(
@@ -70,24 +71,17 @@ def run(options: argparse.Namespace) -> int:
     store = prepare("--store", expanded(given or searched.home / "store"))
     from grb_check.ranking.boards.making import Maker  # imports torch, after all checks
 
-    maker = Maker(
-        wanted, store=Store(store), device=options.device, say=_note, attacks=registry.own
-    )
+    maker = Maker(wanted, store=Store(store), device=options.device, say=tell, attacks=registry.own)
     if options.fresh:
         maker.forget()
     try:
         made = maker.make()
     except KeyboardInterrupt:
-        _note(
+        tell(
             f"interrupted; {maker.done} of {maker.total} cases are kept in {store}, and the same "
             f"command goes on from there"
         )
-        return places.FAILED
+        return INTERRUPTED
     for path in save(made.board, folder):
-        places.say(str(path))
-    return places.FAILED if made.failed else 0
-
-
-def _note(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+        say(str(path))
+    return FAILED if made.failed else OK

@@ -6,6 +6,7 @@ import argparse
 
 from grb_check import datasets
 from grb_check.cli import places
+from grb_check.cli.console import say
 from grb_check.datasets.lock import LOCK_FILE
 
 
@@ -21,5 +22,5 @@ def run(options: argparse.Namespace) -> int:
 
     searched = places.places_of(options)
     key = accept(datasets.find(options.dataset, searched))
-    places.say(f"{key}: checksums recorded in {searched.home / LOCK_FILE}")
+    say(f"{key}: checksums recorded in {searched.home / LOCK_FILE}")
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +12,6 @@ from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import HOME_VARIABLE, SPLIT_RULES, expanded
 from grb_check.errors import UsageError
 
-FAILED: Final = 1
 DATASET: Final = "a name of the list, a path, pyg:CLASS/NAME, or pkg.module:function"
 # Messages name pytest's options, which have other names here.
 _OTHER_NAMES: Final = {
@@ -25,7 +23,8 @@ _OTHER_NAMES: Final = {
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say where datasets come from."""
+    """Add the options that say where datasets come from, and their names for messages."""
+    parser.set_defaults(words=in_own_words)
     parser.add_argument(
         "--data", metavar="DIR", action="append", default=[], help="folder to look in; repeatable"
     )
@@ -76,13 +75,3 @@ def in_own_words(message: object) -> str:
     for theirs, ours in _OTHER_NAMES.items():
         text = text.replace(theirs, ours)
     return text
-
-
-def complain(error: Exception) -> None:
-    """Write an error to standard error."""
-    sys.stderr.write(f"grb_check: {in_own_words(error)}\n")
-
-
-def say(*lines: str) -> None:
-    """Write lines to standard output."""
-    sys.stdout.write("\n".join(lines) + "\n")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
-from grb_check.errors import UsageError, one_line
+from grb_check.cli.console import say
+from grb_check.cli.exit_codes import OK
+from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, REPEATS
 from grb_check.gate.baselines.mean_test import MAX_REPEATS
 from grb_check.gate.baselines.power import Needed, needed, trained
-from grb_check.reports.plain import columns, fit
+from grb_check.reports.plain import columns, line
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import read
 
-OK, USAGE_ERROR = 0, 4  # as pytest's
 LEAST: Final = 3  # repeats that show a spread
 NOT_TRAINED: Final = (
     "nothing is trained, or several repeats have the same weights: more repeats show no more about "
@@ -46,14 +46,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the numbers of repeats, and return 0, or 4 if the record or an option is wrong."""
-    try:
-        record = read(Path(options.run_record))
-        lines = _lines(record, options.loss, _margin(record, options))
-    except (UsageError, OSError) as error:
-        sys.stderr.write(f"grb_check: {one_line(error)}\n")
-        return USAGE_ERROR
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    """Write the numbers of repeats."""
+    record = read(Path(options.run_record))
+    say(*_lines(record, options.loss, _margin(record, options)))
     return OK
 
 
@@ -92,7 +87,7 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
         f"{margin:g} with 80 % probability, and the seconds of such a run:"
     ]
     for (model, dataset), outcomes in groups.items():
-        lines += ["", fit(f"{model or outcomes[0].model} on {dataset}, {_made(outcomes)}")]
+        lines += ["", f"{model or outcomes[0].model} on {dataset}, {_made(outcomes)}"]
         if not trained(outcomes):
             lines.append(NOT_TRAINED)
             continue
@@ -111,7 +106,7 @@ def _table(found: Sequence[Needed], outcomes: Sequence[Outcome]) -> list[str]:
     seconds = sum(each.seconds / len(each.repeats) for each in outcomes)
     rows = [
         (
-            fit(each.name),
+            line(each.name),
             f"{each.deviation:.1f}",
             f"more than {MAX_REPEATS:,}" if each.repeats is None else str(each.repeats),
             "-" if each.repeats is None else f"{each.repeats * seconds:.0f}",

@@ -1,9 +1,9 @@
 """Apply the recorded perturbations of a failed case to a model again.
 
-The exit code is 0 if the model keeps the recorded limits, 1 if it still breaks them, 4 if the
-command is wrong or the file is not evidence, and 125 if nothing can be said, because the model
-cannot be built or the data differ from those of the failure. At 125 `git bisect run` skips a
-commit.
+The exit code is 0 if the model keeps the recorded limits, 1 if it still breaks them, 125 if nothing
+can be said, because the model cannot be built or the data differ from those of the failure, and 128
+if the command is wrong or the file is not evidence. At 125 `git bisect run` skips a commit, at 128
+and more it stops.
 
 A file names the model, and the dataset if a function makes it; both are imported and called. Replay
 files only of people whose code you would run.
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grb_check import datasets
+from grb_check.cli.console import complain, say
 from grb_check.datasets import Places, Source
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
 from grb_check.errors import BudgetError, DataError, GrbCheckError, UsageError, choose, one_line
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 PASSES: Final = 0
 FAILS: Final = 1
-WRONG_INPUT: Final = 4
 CANNOT_TELL: Final = 125
+STOP: Final = 128
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class _Measured:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
+    parser.set_defaults(wrong_input=STOP)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "artifact", metavar="ARTIFACT", help="file that the message of a failed case names"
@@ -100,34 +102,34 @@ def run(options: argparse.Namespace) -> int:
     """Replay the file and return the exit code."""
     try:
         return _replay(options)
-    except Exception:  # Python would exit with 1, as for a case that fails
+    except (GrbCheckError, BrokenPipeError):
+        raise
+    except (Exception, SystemExit):  # Python would exit with 1, as for a case that fails
         traceback.print_exc()
         return CANNOT_TELL
 
 
 def _replay(options: argparse.Namespace) -> int:
     path = expanded(options.artifact)
-    try:
-        kept = evidence.read(path)
-        model = _model(options, kept)
-        source = _source(options, kept)
-        evaluator = _evaluator(options.grb_device)
-    except GrbCheckError as error:
-        return _complain(error, WRONG_INPUT)
+    kept = evidence.read(path)
+    model = _model(options, kept)
+    source = _source(options, kept)
+    evaluator = _evaluator(options.grb_device)
     sys.path[:0] = dict.fromkeys([str(Path.cwd()), *_import_folders(kept)])
     try:
         _check_data(evaluator, source, kept)
         subject = _subject(model)
-        _say(*_opening(kept, model, evaluator.device.type))
+        say(*_opening(kept, model, evaluator.device.type))
         measured = []
         for repeat in kept.repeats:
             measured.append(_measure(evaluator, subject, source, kept, repeat))
-            _say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
+            say(_line(f"repeat {repeat.seed + 1}", measured[-1]))
     except BudgetError as error:
         msg = f"evidence {str(path)!r} has a perturbation that its threat forbids: {error}"
-        return _complain(UsageError(msg), WRONG_INPUT)
+        raise UsageError(msg) from None
     except GrbCheckError as error:
-        return _complain(error, CANNOT_TELL)
+        complain(error)
+        return CANNOT_TELL
     wrong = _verdict(kept, measured)
     if wrong and options.grb_shrink:
         now = replace(kept, repeats=tuple(each.now for each in measured))
@@ -283,13 +285,13 @@ def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
     attacked = statistics.fmean(each.attacked for each in measured)
     drop = statistics.fmean(each.now.drop for each in measured)
     if len(measured) > 1:
-        _say(f"mean: clean {clean:.1%} -> attacked {attacked:.1%}, drop {drop:.1%}")
+        say(f"mean: clean {clean:.1%} -> attacked {attacked:.1%}, drop {drop:.1%}")
     others = [str(each.recorded.seed + 1) for each in measured if not each.same_weights]
     if others:
         made_for = [
             each for each in measured if not each.same_weights and _of_victim(each.recorded)
         ]
-        _say(
+        say(
             f"the weights of the model are not the recorded ones in repeat {', '.join(others)}: "
             f"other code, arguments, versions or device, or a training that is not deterministic"
             + ("; the perturbation was made for the recorded ones" if made_for else "")
@@ -297,11 +299,11 @@ def _verdict(kept: Evidence, measured: Sequence[_Measured]) -> str:
     limits = kept.limits
     wrong = limits.broken(clean, attacked, drop)
     if limits.drop is None and limits.attacked is None:
-        _say("no limit was recorded, because the test judges by itself")
+        say("no limit was recorded, because the test judges by itself")
         return ""
     rule = f" ({limits.rule})" if limits.rule else ""
     allowed = "" if limits.drop is None else f": drop {drop:.1%} <= limit {limits.drop:.1%}{rule}"
-    _say(f"fails: {wrong}{rule}" if wrong else f"passes{allowed}")
+    say(f"fails: {wrong}{rule}" if wrong else f"passes{allowed}")
     return wrong
 
 
@@ -318,21 +320,11 @@ def _shrink(
     try:
         small = save_smallest(path, now, evaluator, subject, source)
     except (GrbCheckError, OSError) as error:
-        _say(f"smallest counter-example: not found: {one_line(error)}")
+        say(f"smallest counter-example: not found: {one_line(error)}")
         return
     if small is None:
-        _say(NO_SINGLE_REPEAT)
+        say(NO_SINGLE_REPEAT)
         return
     what = "graph" if source.of_graphs else "node"
-    _say(counter_example_text.summary(small), *counter_example_text.lines(small, what))
-    _say(f"kept as {small_path(path)}")
-
-
-def _complain(error: GrbCheckError, code: int) -> int:
-    sys.stderr.write(f"grb_check: {error}\n")
-    return code
-
-
-def _say(*lines: str) -> None:
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    sys.stdout.flush()
+    say(counter_example_text.summary(small), *counter_example_text.lines(small, what))
+    say(f"kept as {small_path(path)}")

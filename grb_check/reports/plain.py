@@ -9,11 +9,11 @@ from typing import Final
 SHOWN: Final = "\N{REPLACEMENT CHARACTER}"
 DASH: Final = "\N{EN DASH}"
 
-# What XML 1.0 refuses (control characters, surrogates, two non-characters), and the marks that
-# turn the direction of the text that follows, so that a name can pose as another.
+# Control characters but tab and line feed, what else XML 1.0 refuses (surrogates, non-characters),
+# and the marks that turn the direction of what follows, so that a name can pose as another.
 _UNFIT: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufddf\ufffe\uffff"
-    "\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufddf\ufffe\uffff"
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 )
 # Colours of a terminal, which a traceback may hold.
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -22,6 +22,11 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 def fit(text: object) -> str:
     """Return the text with a mark in place of each character that breaks or hides text."""
     return _UNFIT.sub(SHOWN, _COLOURS.sub("", str(text)).replace("\r\n", "\n"))
+
+
+def line(text: object) -> str:
+    """Return the text likewise, and on one line, so that no name can pose as a line of its own."""
+    return fit(text).replace("\n", SHOWN)
 
 
 def clipped(text: str, length: int) -> str:

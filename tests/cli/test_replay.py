@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
@@ -69,6 +71,23 @@ MODELS = """
 
     def broken(num_features, num_classes):
         raise ValueError("the factory's own fault")
+
+
+    def leaves(num_features, num_classes):
+        raise SystemExit(1)
+
+
+    class Leaves(Fixed):
+        def forward(self, x, edge_index):
+            raise SystemExit(1)
+
+
+    def leaves_later(num_features, num_classes):
+        return Leaves(num_features, num_classes, 1.0, 0.0)
+
+
+    def interrupted(num_features, num_classes):
+        raise KeyboardInterrupt
 """
 
 
@@ -286,25 +305,52 @@ def test_shrinking_shows_and_writes_the_smallest_part(home: Path, replay) -> Non
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["none.npz"], 4, "none.npz': No such file"),
-        (["kept.npz", "--grb-model", "replayed_models"], 4, "must have the form"),
-        (["kept.npz", "--grb-model-args", "neighbours"], 4, "must have the form name=value"),
-        (["kept.npz", "--grb-dataset", "no-such"], 4, "no such name"),
-        (["kept.npz", "--grb-data", "no-such"], 4, "is not a directory"),
-        (["kept.npz", "--grb-device", "cuda:99"], 4, "cannot be used here"),
+        (["none.npz"], 128, "none.npz': No such file"),
+        (["kept.npz", "--grb-model", "replayed_models"], 128, "must have the form"),
+        (["kept.npz", "--grb-model-args", "neighbours"], 128, "must have the form name=value"),
+        (["kept.npz", "--grb-dataset", "no-such"], 128, "no such name"),
+        (["kept.npz", "--grb-data", "no-such"], 128, "is not a directory"),
+        (["kept.npz", "--grb-device", "cuda:99"], 128, "cannot be used here"),
         (["kept.npz", "--grb-model", "replayed_models:gone"], 125, "has no attribute 'gone'"),
         (["kept.npz", "--grb-model", "gone:build"], 125, "there is no module gone"),
         (["kept.npz", "--grb-model", "replayed_models:broken"], 125, "the factory's own fault"),
+        (["kept.npz", "--grb-model", "replayed_models:leaves"], 125, "SystemExit"),
+        (["kept.npz", "--grb-model", "replayed_models:leaves_later"], 125, "SystemExit"),
         (["kept.npz", "--grb-dataset", "synthetic-cora"], 125, "2,680 nodes, recorded 160"),
     ],
 )
 def test_what_cannot_be_judged_is_neither_good_nor_bad(
     replay, arguments: list[str], code: int, words: str
 ) -> None:
-    """4 for a wrong command, 125 for a commit that `git bisect run` skips."""
+    """128 for a wrong command, 125 for a commit that `git bisect run` skips."""
     found, lines = replay(*arguments)
     assert found == code
     assert words in "\n".join(lines)
+
+
+@pytest.mark.parametrize("arguments", [[], ["kept.npz", "more.npz"], ["kept.npz", "--gbr-model=x"]])
+def test_wrong_usage_stops_a_bisection(replay, arguments: list[str]) -> None:
+    """argparse would end with 2, which `git bisect run` takes for a bad commit."""
+    with pytest.raises(SystemExit) as raised:
+        replay(*arguments)
+    assert raised.value.code == 128
+
+
+def test_an_interrupt_and_a_closed_pipe_stop_a_bisection(home: Path, replay) -> None:
+    """As in shells; 1 would be a bad commit."""
+    assert replay("kept.npz", "--grb-model", "replayed_models:interrupted")[0] == 130
+    command = f"{sys.executable} -m grb_check replay kept.npz 2>&1 | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=home, capture_output=True, text=True)
+    assert done.stdout.split() == ["141"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"{}"])
+def test_what_is_not_evidence_stops_a_bisection(home: Path, replay, content: bytes) -> None:
+    """An empty file, a part of an archive, another format."""
+    (home / "odd.npz").write_bytes(content)
+    code, lines = replay("odd.npz")
+    assert code == 128
+    assert len(lines) == 1
 
 
 def test_other_data_of_the_same_size_are_refused(home: Path, replay) -> None:
@@ -324,7 +370,7 @@ def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypat
     assert replay("moved.npz")[0] == 1
     monkeypatch.chdir(home / "tiny")
     code, lines = replay(home / "moved.npz")
-    assert code == 4
+    assert code == 128
     assert "there is no directory '" in lines[-1]
     assert replay(home / "moved.npz", "--grb-dataset", home / "tiny")[0] == 1
 
@@ -334,7 +380,7 @@ def test_a_model_from_a_fixture_has_to_be_named(home: Path, replay) -> None:
     kept = read(home / "kept.npz")
     write(home / "fixture.npz", replace(kept, model=replace(kept.model, target="", name="Net")))
     code, lines = replay("fixture.npz")
-    assert code == 4
+    assert code == 128
     assert "name a factory of it with --grb-model" in lines[-1]
     assert replay("fixture.npz", "--grb-model", "replayed_models:build")[0] == 1
 
@@ -346,5 +392,5 @@ def test_a_perturbation_beyond_its_threat_is_refused(home: Path, replay) -> None
     twice = Perturbation(added_edges=torch.tensor([[0, 0], [0, 0]]))
     write(home / "loops.npz", replace(kept, repeats=(replace(first, perturbation=twice),)))
     code, lines = replay("loops.npz")
-    assert code == 4
+    assert code == 128
     assert "self-loops" in lines[-1]

@@ -1,0 +1,30 @@
+"""What commands write to the terminal: text from files has no control characters there."""
+
+from __future__ import annotations
+
+import sys
+
+from grb_check.reports.plain import fit, line
+
+
+def say(*lines: str) -> None:
+    """Write lines to standard output."""
+    sys.stdout.write("".join(f"{line(each)}\n" for each in lines))
+    sys.stdout.flush()
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"{line(text)}\n")
+    sys.stderr.flush()
+
+
+def note(text: str) -> None:
+    """Write a note to standard error."""
+    tell(f"note: {text}")
+
+
+def complain(error: object) -> None:
+    """Write an error to standard error; that of a user's code has several lines."""
+    sys.stderr.write(f"grb_check: {fit(error)}\n")
+    sys.stderr.flush()
