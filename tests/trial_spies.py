@@ -18,6 +18,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict
 from grb_check.evaluation.store import Store
+from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import PLAIN, Adapter
@@ -105,7 +106,8 @@ def ready(noise: float = 0.0) -> TrainedModel:
 
 
 def trial(attack: object, folder: Path | None = None, dataset: Dataset = DATASET) -> Trial:
-    own = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU)
+    references = references_on(dataset)
+    own = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU, references)
     return Trial(own, attack, THREAT, CASE, 0)  # type: ignore[arg-type]
 
 

@@ -10,13 +10,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.cases.outcomes import MAIN_REFERENCE
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import (
     from_arrays,
     recipe,
-    references_on,
     surrogate,
     to_arrays,
 )
@@ -73,25 +73,27 @@ class OwnModels:
         fingerprint: of the dataset.
         store: where trained models are kept between runs.
         device: where they are trained.
+        references: kinds of models that are measured beside each victim, "gcn" first.
     """
 
     def __init__(
-        self, dataset: AnyDataset, fingerprint: str, store: Store, device: torch.device
+        self,
+        dataset: AnyDataset,
+        fingerprint: str,
+        store: Store,
+        device: torch.device,
+        references: tuple[str, ...] = (MAIN_REFERENCE,),
     ) -> None:
         self.dataset = dataset
         self.fingerprint = fingerprint
         self.store = store
         self.device = device
+        self.references = references
         self._trained: dict[tuple[str, int], TrainedModel] = {}
 
     def surrogate(self, kind: str) -> TrainedModel:
         """The surrogate of a kind: one for all repeats, as in GRB."""
         return self._get(kind, surrogate_seed())
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        """Kinds of the references, "gcn" first."""
-        return references_on(self.dataset)
 
     def reference(self, kind: str, repeat: int) -> TrainedModel:
         """A model that the gate compares with in this repeat; never the surrogate.

@@ -81,6 +81,7 @@ class CaseRunner:
             progress=self._ticker,
             attacks=self._plan.registry.own,
             shared=shared,
+            default_limit=settings.gate.max_drop is None,
         )
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
