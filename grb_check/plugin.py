@@ -118,6 +118,15 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
         run.expected_cases.expect(ids)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    node = getattr(report, "node", None)  # the worker, for pytest-xdist
+    if node is not None and hasattr(report, "grb") and RUN not in node.config.stash:
+        # Only a fixture names the model, which the main process never calls. Hooks that are
+        # registered during a call miss that call.
+        _run(node.config).book(report)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
@@ -292,19 +301,21 @@ def _run(config: pytest.Config) -> Run:
 def _usage_errors() -> Iterator[None]:
     """Make our errors before the run usage errors of pytest: one line, exit code 4."""
     from grb_check.errors import GrbCheckError
+    from grb_check.files.control_characters import fit
 
     try:
         yield
     except GrbCheckError as error:
-        raise pytest.UsageError(str(error)) from None
+        raise pytest.UsageError(fit(error)) from None
 
 
 @contextmanager
 def _short_errors() -> Iterator[None]:
     """Make our errors inside a fixture errors of the test, without a traceback."""
     from grb_check.errors import GrbCheckError
+    from grb_check.files.control_characters import fit
 
     try:
         yield
     except GrbCheckError as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
+        raise pytest.fail.Exception(fit(error), pytrace=False) from None

@@ -21,7 +21,7 @@ from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import CaseRecord, OutcomeRecord, RunRecord, RunSettings, rows_of
 from grb_check.reports.record_file import check, encode
-from grb_check.reports.recording import _encodable, record_of
+from grb_check.reports.recording import record_of
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\x00\ud800 | `x` *y* @someone #12 ]]> & \u202e"
 ATTACKS = (
@@ -168,6 +168,17 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
     )
     fields: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(made)))
     return {**fields, "cases": list(cases), **changes}
+
+
+def _encodable(value: Any) -> Any:
+    """The same builtin types, without the lone surrogates that UTF-8 cannot hold."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encodable(each) for each in value]
+    return value
 
 
 def typed(fields: Mapping[str, Any]) -> RunRecord:

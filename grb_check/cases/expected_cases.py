@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from grb_check.cases.case import Case
-from grb_check.cases.node_ids import NODE_PREFIX
+from grb_check.cases.node_ids import NODE_PREFIX, is_node_id
 from grb_check.cases.outcomes import Outcome
 
 Result = Literal["pass", "fail", "error", "skip", "xfail", "xpass"]
@@ -88,6 +88,19 @@ class ExpectedCases:
             message=message,
             evidence=record.get("evidence"),
         )
+
+
+def each_once(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows in order, with one of each model and case, for summaries.
+
+    That of the built-in test if there is one, else the first of the users' own tests.
+    """
+    chosen: dict[tuple[str, Case], Row] = {}
+    for row in sorted(rows, key=lambda row: not is_node_id(row.node_id)):
+        model = row.case.model if row.outcome is None else row.outcome.model
+        chosen.setdefault((model, replace(row.case, model="")), row)
+    kept = {row.node_id for row in chosen.values()}
+    return [row for row in rows if row.node_id in kept]
 
 
 def inconsistent(graphs: Iterable[tuple[str, str]]) -> list[str]:

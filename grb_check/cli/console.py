@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from grb_check.reports.plain import fit, line
+from grb_check.files.control_characters import fit, fit_line
 
 
 def say(*lines: str) -> None:
     """Write lines to standard output."""
-    sys.stdout.write("".join(f"{line(each)}\n" for each in lines))
+    sys.stdout.write("".join(f"{fit_line(each)}\n" for each in lines))
     sys.stdout.flush()
 
 
 def tell(text: str) -> None:
     """Write a line to standard error."""
-    sys.stderr.write(f"{line(text)}\n")
+    sys.stderr.write(f"{fit_line(text)}\n")
     sys.stderr.flush()
 
 

@@ -12,10 +12,11 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.cli.console import say
 from grb_check.cli.exit_codes import OK
 from grb_check.errors import UsageError
+from grb_check.files.control_characters import fit_line
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, REPEATS
 from grb_check.gate.baselines.mean_test import MAX_REPEATS
 from grb_check.gate.baselines.power import Needed, needed, trained
-from grb_check.reports.plain import columns, line
+from grb_check.reports.plain import columns
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import read
 
@@ -106,7 +107,7 @@ def _table(found: Sequence[Needed], outcomes: Sequence[Outcome]) -> list[str]:
     seconds = sum(each.seconds / len(each.repeats) for each in outcomes)
     rows = [
         (
-            line(each.name),
+            fit_line(each.name),
             f"{each.deviation:.1f}",
             f"more than {MAX_REPEATS:,}" if each.repeats is None else str(each.repeats),
             "-" if each.repeats is None else f"{each.repeats * seconds:.0f}",

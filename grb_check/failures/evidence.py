@@ -18,6 +18,7 @@ from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.errors import UsageError, one_line
+from grb_check.files.control_characters import fit_all
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.versions import versions
 from grb_check.files.whole import write_whole
@@ -241,7 +242,7 @@ def read(path: Path) -> Evidence:
         if head.get("format") != FORMAT or head.get("kind") != KIND:
             found = f"{head.get('kind')!r} of format {head.get('format')!r}"
             raise Unreadable(f"holds {found}, expected {KIND!r} of format {FORMAT}; {_AGAIN}")
-        return _decoded(head, arrays)
+        return _decoded(fit_all(head), arrays)
     except OSError as error:
         raise UsageError(f"evidence {str(path)!r}: {error.strerror}") from None
     except Unreadable as error:

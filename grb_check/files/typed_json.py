@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from grb_check.errors import UsageError, one_line
+from grb_check.files.control_characters import fit_all
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 
@@ -90,6 +91,8 @@ def read(kind: FileKind[Content], path: Path) -> Content:
 def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
     """Return the content of the bytes of a file; a byte order mark is skipped.
 
+    Texts are returned without control characters, see `control_characters.fit_all`.
+
     Args:
         kind: that the file has to be.
         raw: the bytes.
@@ -104,13 +107,14 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
     try:
         content = msgspec.convert(fields, kind.type)
         digest = digest_of(content)
+        plain = fit_all(fields)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise UsageError(f"{name} is damaged: {one_line(error)}; {kind.wanted}") from None
     if head["digest"] != digest:
         raise UsageError(
             f"{name} was edited or damaged: its content does not match its digest; {kind.wanted}"
         )
-    return content
+    return content if plain == fields else msgspec.convert(plain, kind.type)
 
 
 def schema(kind: FileKind[Content]) -> dict[str, Any]:

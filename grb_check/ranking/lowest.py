@@ -163,10 +163,7 @@ def _incomplete(rows: Sequence[Row]) -> set[str]:
 
 
 def _by_model(rows: Sequence[Row]) -> dict[str, dict[Where, dict[str, Outcome]]]:
-    """Return model -> comparable cases -> attack -> outcome.
-
-    If several tests have the same case, the one with the lowest accuracy counts.
-    """
+    """Return model -> comparable cases -> attack -> outcome."""
     found: dict[str, dict[Where, dict[str, Outcome]]] = {}
     for row in rows:
         outcome = row.outcome
@@ -175,8 +172,7 @@ def _by_model(rows: Sequence[Row]) -> dict[str, dict[Where, dict[str, Outcome]]]
         case = outcome.case
         where = Where(case.dataset, case.difficulty, outcome.budget)
         attacks = found.setdefault(outcome.model, {}).setdefault(where, {})
-        name = f"{case.scenario}/{case.attack}"
-        attacks[name] = min(attacks.get(name, outcome), outcome, key=lambda each: each.attacked)
+        attacks[f"{case.scenario}/{case.attack}"] = outcome
     return found
 
 

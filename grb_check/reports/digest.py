@@ -11,9 +11,10 @@ from typing import Final, Literal, TypeAlias, get_args
 from grb_check.cases.expected_cases import inconsistent
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.failures.counter_example_text import CounterExample
+from grb_check.files.control_characters import fit
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
-from grb_check.reports.plain import count, fit
+from grb_check.reports.plain import count
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 
 Status: TypeAlias = Literal[
@@ -83,6 +84,12 @@ class Line:
     def attack(self) -> str:
         """`scenario/attack`."""
         return f"{self.row.case.scenario}/{self.row.case.attack}"
+
+    @property
+    def test(self) -> str:
+        """Node id of a user's own test, without parameters; empty for a built-in case."""
+        found = self.row.node_id
+        return "" if is_node_id(found) else fit(found.partition("[")[0])
 
     @property
     def limit(self) -> float | None:
@@ -253,9 +260,10 @@ class Digest:
         ]
 
     def name_of(self, line: Line) -> str:
-        """Return the id of a case, with the model in a run of several."""
+        """Return the id of a case, with the model in a run of several, and a user's own test."""
         case = line.row.case
-        return case.id if case.model or not self.several_models else f"{line.model}@{case.id}"
+        name = case.id if case.model or not self.several_models else f"{line.model}@{case.id}"
+        return f"{name} ({line.test})" if line.test else name
 
     def title_of(self, group: tuple[str, str]) -> str:
         """Return `dataset`, or `model on dataset` in a run of several models."""

@@ -17,11 +17,12 @@ from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE
+from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
 from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, gate_lines
 from grb_check.reports.junit import curve_points, ranked
 from grb_check.reports.lowest_words import suite_properties
-from grb_check.reports.plain import columns, fit
+from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import rank_of, sentence
 from grb_check.reports.record import OutcomeRecord
 

@@ -1,32 +1,11 @@
-"""Plain text: made fit for a file, clipped, and in columns."""
+"""Plain text: clipped, counted, and in columns."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
-SHOWN: Final = "\N{REPLACEMENT CHARACTER}"
 DASH: Final = "\N{EN DASH}"
-
-# Control characters but tab and line feed, what else XML 1.0 refuses (surrogates, non-characters),
-# and the marks that turn the direction of what follows, so that a name can pose as another.
-_UNFIT: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufddf\ufffe\uffff"
-    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
-# Colours of a terminal, which a traceback may hold.
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def fit(text: object) -> str:
-    """Return the text with a mark in place of each character that breaks or hides text."""
-    return _UNFIT.sub(SHOWN, _COLOURS.sub("", str(text)).replace("\r\n", "\n"))
-
-
-def line(text: object) -> str:
-    """Return the text likewise, and on one line, so that no name can pose as a line of its own."""
-    return fit(text).replace("\n", SHOWN)
 
 
 def clipped(text: str, length: int) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from grb_check.files.control_characters import fit
 from grb_check.ranking.boards.published import PUBLISHED
 from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.ranking.standing import Neighbour, Standing
-from grb_check.reports.plain import count, fit
+from grb_check.reports.plain import count
 from grb_check.reports.record import ModelComparison, PlaceRecord, RanksRecord
 
 Property = tuple[str, float | int | str]

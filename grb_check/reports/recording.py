@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
 
 import msgspec
 
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.expected_cases import Row, each_once
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
+from grb_check.files.control_characters import fit_all
 from grb_check.files.versions import PROCESSOR, processor, versions
 from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.pin import PIN_ALPHA
@@ -68,6 +68,7 @@ def record_of(
         environment: versions, see `environment_here`.
     """
     to = "" if settings.delta_to == REFERENCE else settings.delta_to
+    counted = each_once(rows)
     record = RunRecord(
         environment=dict(environment),
         settings=settings,
@@ -77,13 +78,13 @@ def record_of(
         planned=tuple(PlannedCase(id=each.id, node_id=node_id_of(each)) for each in plan.cases),
         deselected=plan.deselected,
         shard=_shard(plan),
-        lowest=tuple(lowest(rows)),
-        delta=tuple(deltas(rows, to)),
-        averages=tuple(averages([*rows, *_lost(missing, rows)])),
-        curves=tuple(curves(rows)),
-        ranks=ranks_record(rows, ranks, verdicts),
+        lowest=tuple(lowest(counted)),
+        delta=tuple(deltas(counted, to)),
+        averages=tuple(averages([*counted, *_lost(missing, rows)])),
+        curves=tuple(curves(counted)),
+        ranks=ranks_record(counted, ranks, verdicts),
     )
-    return msgspec.convert(_encodable(msgspec.to_builtins(record)), RunRecord)
+    return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
 
 
 def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdict]) -> RanksRecord:
@@ -121,17 +122,6 @@ def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:
         for node_id, case in cases
         if case is not None
     ]
-
-
-def _encodable(value: Any) -> Any:
-    """The same builtin types, without the lone surrogates that UTF-8 cannot hold."""
-    if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, dict):
-        return {_encodable(name): _encodable(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_encodable(each) for each in value]
-    return value
 
 
 def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:

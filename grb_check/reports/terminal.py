@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from grb_check.files.control_characters import fit, fit_line
 from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.reports.digest import STATUSES, Digest, Line
 from grb_check.reports.lowest_words import delta_lines, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
-from grb_check.reports.plain import columns, count, fit
+from grb_check.reports.plain import columns, count
 from grb_check.reports.rank_words import comparison_line, place_line, rank_of
 from grb_check.reports.record import CaseRecord, RunRecord
 from grb_check.settings.table_layout import COLUMNS, Sort, TableLayout
@@ -33,13 +34,29 @@ COMPARED: Final[Mapping[Result, str]] = {
 
 
 class Lines(Protocol):
-    """A writer of lines: pytest's reporter, or standard output."""
+    """A writer of lines: pytest's reporter, or standard output.
+
+    It writes what it is given, which `_Plain` has freed of control characters.
+    """
 
     def section(self, title: str, sep: str = "=", **markup: bool) -> None:
         """Write a title across the screen."""
 
     def write_line(self, line: str, **markup: Any) -> None:
         """Write a line, with markup as for pytest's terminal."""
+
+
+class _Plain:
+    """A writer that passes on each line as one line without control characters."""
+
+    def __init__(self, out: Lines) -> None:
+        self._out = out
+
+    def section(self, title: str, sep: str = "=", **markup: bool) -> None:
+        self._out.section(fit_line(title), sep, **markup)
+
+    def write_line(self, line: str, **markup: Any) -> None:
+        self._out.write_line(fit_line(line), **markup)
 
 
 def write_run(
@@ -54,7 +71,7 @@ def write_run(
             stopped on purpose.
         layout: of the tables.
     """
-    record = digest.record
+    record, out = digest.record, _Plain(out)
     if record.cases:
         _write_tables(out, digest, layout)
     if record.baseline is not None:
@@ -73,6 +90,7 @@ def write_run(
 
 def write_missing(out: Lines, missing: Sequence[str], why: str = LOST) -> None:
     """Write the cases that were to run and got no verdict."""
+    out = _Plain(out)
     out.section("grb cases without a verdict", red=True)
     for node_id in missing:
         out.write_line(node_id, red=True)
@@ -143,7 +161,8 @@ def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
 
 def _write_table(out: Lines, lines: Sequence[Line], layout: TableLayout) -> None:
     """The table of a model and dataset; ranks are those on the first leaderboard."""
-    rows = [line.row for line in sorted(lines, key=_ORDERS[layout.sort])]
+    lines = sorted(lines, key=_ORDERS[layout.sort])
+    rows = [line.row for line in lines]
     board = next((row.standings[0].board for row in rows if row.standings), "")
     compared = any(row.comparison is not None for row in rows)
     unasked = {"reference", "seconds", "" if compared else "loss", "" if board else "rank"}
@@ -155,7 +174,10 @@ def _write_table(out: Lines, lines: Sequence[Line], layout: TableLayout) -> None
         "loss": "loss (baseline)",
         "rank": f"rank ({board})" if board else "rank",
     }
-    cells = [{name: heads.get(name, name) for name in shown}, *(_cells(row, board) for row in rows)]
+    cells = [
+        {name: heads.get(name, name) for name in shown},
+        *(_cells(each, board) for each in lines),
+    ]
     right = [place for place, name in enumerate(shown) if name not in LEFT]
     table = columns([[each[name] for name in shown] for each in cells], right)
     for text, row in zip(table, [None, *rows], strict=True):
@@ -170,13 +192,13 @@ def _colour(row: CaseRecord) -> str:
     return COLOURS.get(row.result, "red")
 
 
-def _cells(row: CaseRecord, board: str) -> dict[str, str]:
+def _cells(of: Line, board: str) -> dict[str, str]:
     """The cells of a case by the names of their columns."""
-    case, outcome = row.case, row.outcome
+    row, outcome = of.row, of.row.outcome
     cells: dict[str, str] = {
         **dict.fromkeys(COLUMNS, "-"),
-        "difficulty": case.difficulty,
-        "attack": f"{case.scenario}/{case.attack}",
+        "difficulty": row.case.difficulty,
+        "attack": f"{of.attack} ({of.test})" if of.test else of.attack,
         "spread": "",
         "loss": loss(row.comparison),
         "rank": _rank(row, board),

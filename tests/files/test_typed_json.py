@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import UsageError
+from grb_check.files.control_characters import fit_line
 from grb_check.files.typed_json import FileKind, decode, digest_of, encode, read, schema
 
 
@@ -30,11 +31,11 @@ CONTENT = Figures(name="gcn", drop=0.25, repeats=3, notes=("first", "second"))
 
 figures = st.builds(
     Figures,
-    name=st.text(),
+    name=st.text().map(fit_line),
     drop=st.floats(allow_nan=False, allow_infinity=False),
     repeats=st.integers(min_value=-(2**53), max_value=2**53),
     limit=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    notes=st.lists(st.text(), max_size=3).map(tuple),
+    notes=st.lists(st.text().map(fit_line), max_size=3).map(tuple),
 )
 
 

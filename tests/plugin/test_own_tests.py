@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 
 import pytest
@@ -35,7 +36,8 @@ def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> No
     )
 
 
-def test_an_overridden_model_needs_no_option(project: pytest.Pytester) -> None:
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n", "2"], marks=pytest.mark.slow)])
+def test_an_overridden_model_needs_no_option(project: pytest.Pytester, workers: list[str]) -> None:
     """`grb_model` in a conftest.py may return a factory or a trained module."""
     project.makeconftest(
         """
@@ -56,7 +58,9 @@ def test_an_overridden_model_needs_no_option(project: pytest.Pytester) -> None:
             assert grb_outcome.model == "Net"
         """
     )
-    project.runpytest().assert_outcomes(passed=1)
+    result = project.runpytest(*workers)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["Net on tiny*"])
 
 
 def test_an_overridden_model_reaches_the_built_in_cases(project: pytest.Pytester) -> None:
@@ -231,3 +235,35 @@ def test_help_lists_every_option_with_its_twin(project: pytest.Pytester) -> None
     assert "--grb-only" in text
     assert "--grb-list" in text
     assert TINY[0].split("=")[0] in text
+
+
+def test_own_tests_of_a_built_in_case_are_named_and_counted_once(
+    project: pytest.Pytester,
+) -> None:
+    """In the table and in the reports; summaries are over cases, not over tests."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=2)
+        def test_mine(grb_outcome):
+            pass
+        """
+    )
+    files = ("--grb-json=run.json", "--grb-html=run.html")
+    attacks = ("--grb-attack=injection/rnd,injection/fgsm", "--grb-difficulty=easy")
+    limits = ("--grb-max-drop=1", "--grb-min-clean=0", "--grb-repeats=1", "--grb-dataset=./tiny")
+    result = project.runpytest("--grb-model=models:build", *attacks, *limits, *files)
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(
+        ["*easy *injection/rnd  *", "*easy *injection/rnd (test_own.py::test_mine) *"]
+    )
+    assert "test_own.py::test_mine" in (project.path / "run.html").read_text()
+    record = json.loads((project.path / "run.json").read_text())
+    own, built_in = (
+        next(each for each in record["cases"] if each["node_id"].startswith(start))
+        for start in ("test_own", "grb::tiny::test_attack[easy/injection/rnd]")
+    )
+    assert own["outcome"]["drop"] != built_in["outcome"]["drop"]  # another number of repeats
+    drops = {each["name"]: each["drop"] for each in record["ranks"]["mean_attacks"]}
+    assert drops["injection/rnd"] == built_in["outcome"]["drop"]

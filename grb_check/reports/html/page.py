@@ -14,9 +14,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from grb_check.failures import counter_example_text
+from grb_check.files.control_characters import fit
 from grb_check.reports.digest import WORDS, Digest
 from grb_check.reports.html.view import Run, says_more, sections
-from grb_check.reports.plain import clipped, count, fit, percent, points
+from grb_check.reports.plain import clipped, count, percent, points
 
 
 def page_text(digests: Sequence[Digest]) -> str:

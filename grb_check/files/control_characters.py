@@ -1,0 +1,46 @@
+"""Text without what breaks or hides other text on a terminal, in a file or on a page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+SHOWN: Final = "\N{REPLACEMENT CHARACTER}"
+
+# Control characters but tab and line feed, what else XML 1.0 refuses (surrogates, non-characters),
+# and the marks that turn the direction of what follows, so that a name can pose as another.
+_UNFIT: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufddf\ufffe\uffff"
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+# Colours of a terminal, which a traceback may hold.
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+_SEVERAL_LINES: Final = "message"  # the field of texts that may hold a traceback
+
+
+def fit(text: object) -> str:
+    """Return the text with a mark in place of each character that breaks or hides text."""
+    return _UNFIT.sub(SHOWN, _COLOURS.sub("", str(text)).replace("\r\n", "\n"))
+
+
+def fit_line(text: object) -> str:
+    """Return the text likewise, and on one line, so that no name can pose as a line of its own."""
+    return fit(text).replace("\n", SHOWN)
+
+
+def fit_all(value: Any, name: str = "") -> Any:
+    """Return builtin types with all their texts on one line, but for fields named `message`.
+
+    Raises:
+        ValueError: two names of fields become the same.
+    """
+    if isinstance(value, str):
+        return fit(value) if name == _SEVERAL_LINES else fit_line(value)
+    if isinstance(value, dict):
+        found = {fit_line(key): fit_all(each, key) for key, each in value.items()}
+        if len(found) < len(value):
+            raise ValueError("two of its names differ in control characters alone")
+        return found
+    if isinstance(value, (list, tuple)):
+        return [fit_all(each, name) for each in value]
+    return value
