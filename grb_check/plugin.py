@@ -229,14 +229,13 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
     """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
     from grb_check.gate.expected_failures import unexpected_pass
-    from grb_check.gate.limits import judge
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
-    comparison = run.runner.compared(request.node.nodeid, grb_outcome)
-    verdict = judge(grb_outcome, run.plan.settings.gate, comparison, cases=run.cases)
+    verdict, result = run.runner.judged(request.node.nodeid, request.node.stash[RESULT], run.cases)
+    request.node.stash[RESULT], comparison = result, verdict.comparison
     record = request.node.stash[RECORD]
-    record["verdict"] = asdict(verdict)
+    record |= {"outcome": result.outcome.to_dict(), "verdict": asdict(verdict)}
     if comparison is not None and comparison.detectable is not None:
         record["shown"] += f", loss {comparison.loss:+.1f}, detects {comparison.detectable:.1f}"
     if verdict.below_floor:

@@ -18,7 +18,6 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict
 from grb_check.evaluation.store import Store
-from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import PLAIN, Adapter
@@ -106,8 +105,7 @@ def ready(noise: float = 0.0) -> TrainedModel:
 
 
 def trial(attack: object, folder: Path | None = None, dataset: Dataset = DATASET) -> Trial:
-    references = references_on(dataset)
-    own = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU, references)
+    own = OwnModels(dataset, dataset.fingerprint(), Store(folder), CPU)
     return Trial(own, attack, THREAT, CASE, 0)  # type: ignore[arg-type]
 
 

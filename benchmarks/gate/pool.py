@@ -30,7 +30,6 @@ from grb_check.datasets import Places
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.store import Store
-from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trained_victims import TrainedVictims
 from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
 from grb_check.user_code.randomness import isolated_randomness
@@ -147,6 +146,4 @@ class _Attacked:
 def _own_models(options: argparse.Namespace, store: Store) -> OwnModels:
     places = Places(folders=tuple(map(Path, options.folder)))
     dataset = datasets.load(datasets.find(options.data, places))
-    return OwnModels(
-        dataset, dataset.fingerprint(), store, resolve_device("cpu"), references_on(dataset)
-    )
+    return OwnModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))

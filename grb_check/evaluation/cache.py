@@ -14,10 +14,8 @@ import torch
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import MAIN_REFERENCE
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.store import Store
-from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
 from grb_check.evaluation.trials import Measured
 
@@ -75,21 +73,9 @@ class DatasetCache:
 
 
 def load_cache(
-    source: datasets.Source,
-    store: Store,
-    device: torch.device,
-    shared: SharedVictims | None,
-    *,
-    default_limit: bool,
+    source: datasets.Source, store: Store, device: torch.device, shared: SharedVictims | None
 ) -> DatasetCache:
     """Load a dataset onto the device, with an empty cache.
-
-    Args:
-        source: of the dataset.
-        store: of perturbations and of the harness's own models.
-        device: for dataset and models.
-        shared: trainings shared with other processes.
-        default_limit: whether to measure all references that the default limit is made of.
 
     Raises:
         DataError, UsageError: see `datasets.load`.
@@ -98,8 +84,7 @@ def load_cache(
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
     on_device = replace(dataset, graph=dataset.graph.to(device))
-    references = references_on(dataset) if default_limit else (MAIN_REFERENCE,)
-    own = OwnModels(on_device, dataset.fingerprint(), store, device, references)
+    own = OwnModels(on_device, dataset.fingerprint(), store, device)
     return DatasetCache(own, our_warnings(caught), shared)
 
 

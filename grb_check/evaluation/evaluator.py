@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +24,8 @@ from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.repeats import Progress, measure_repeat, plan
 from grb_check.evaluation.store import Store
-from grb_check.evaluation.trials import Trial, describe_threat
+from grb_check.evaluation.surrogates import references_on
+from grb_check.evaluation.trials import Measured, Trial, describe_threat
 from grb_check.victims.subject import Model, Subject, as_subject
 
 if TYPE_CHECKING:
@@ -90,18 +92,24 @@ def evaluate(
     )
     source = datasets.find(str(dataset), places)
     folder = None if store is None else Path(store)
-    evaluator = Evaluator(
-        store=Store(folder), device=device, attacks=registry.own, default_limit=True
-    )
+    evaluator = Evaluator(store=Store(folder), device=device, attacks=registry.own)
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 
 
 class CaseResult(NamedTuple):
-    """The outcome of a case, and the perturbation applied to the victim in each repeat."""
+    """The result of a case.
+
+    Attributes:
+        outcome: with the main reference.
+        perturbations: applied to the victim in each repeat.
+        all_references: returns the outcome with all references of the default limit, which are
+            trained and attacked for it.
+    """
 
     outcome: Outcome
     perturbations: tuple[Perturbation, ...]
+    all_references: Callable[[], Outcome]
 
 
 class Evaluator:
@@ -117,8 +125,6 @@ class Evaluator:
         progress: called with each step; the context that it returns ends with the step.
         attacks: users' attacks by scenario and name, besides the built-in ones.
         shared: trainings shared with other processes; None if this process trains all its victims.
-        default_limit: whether outcomes need all references of the default limit. Without it they
-            have the GCN alone, which takes a third of the time.
     """
 
     def __init__(
@@ -129,12 +135,10 @@ class Evaluator:
         progress: Progress | None = None,
         attacks: Mapping[Pair, Attack] | None = None,
         shared: SharedVictims | None = None,
-        default_limit: bool = False,
     ) -> None:
         self.store = store
         self.device = resolve_device(device)
         self._shared = shared
-        self._default_limit = default_limit
         self._progress = progress or _silent
         self._attacks = {} if attacks is None else attacks
         self._caches: dict[datasets.Source, DatasetCache] = {}  # the last one was used last
@@ -161,8 +165,8 @@ class Evaluator:
         repeats: int,
         selected: Sequence[Pair] = (),
     ) -> Outcome:
-        """Run one case; see `case_result`."""
-        return self.case_result(subject, source, case, repeats, selected).outcome
+        """Run one case, with all references; see `case_result`."""
+        return self.case_result(subject, source, case, repeats, selected).all_references()
 
     def case_result(
         self,
@@ -210,7 +214,26 @@ class Evaluator:
             attack=_described(trials),
             threat=describe_threat(trials[0].threat),
         )
-        return CaseResult(outcome, tuple(each.perturbation for each in measured))
+        perturbations = tuple(each.perturbation for each in measured)
+        return CaseResult(outcome, perturbations, lambda: self._compared(cache, outcome, measured))
+
+    def _compared(
+        self, cache: DatasetCache, outcome: Outcome, measured: Sequence[Measured]
+    ) -> Outcome:
+        """Return the outcome with the scores of all references."""
+        dataset = cache.own.dataset
+        repeats = []
+        with (
+            threads_for(dataset.num_nodes),
+            self._progress(f"{outcome.case.id}: references of the default limit"),
+        ):
+            for each in measured:
+                known = each.measurement.references
+                scores = {
+                    kind: known.get(kind) or each.reference(kind) for kind in references_on(dataset)
+                }
+                repeats.append(replace(each.measurement, references=scores))
+        return replace(outcome, repeats=tuple(repeats))
 
     def victim(self, subject: Subject, source: datasets.Source, seed: int) -> TrainedModel:
         """Return the victim of a repeat, trained at its first use.
@@ -234,13 +257,7 @@ class Evaluator:
         cache = self._caches.pop(source, None)
         if cache is None:
             with self._progress(f"loading {source.name}"):
-                cache = load_cache(
-                    source,
-                    self.store,
-                    self.device,
-                    self._shared,
-                    default_limit=self._default_limit,
-                )
+                cache = load_cache(source, self.store, self.device, self._shared)
         while len(self._caches) >= DATASETS_KEPT:
             self._caches.pop(next(iter(self._caches)))
         self._caches[source] = cache

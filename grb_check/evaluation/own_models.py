@@ -10,7 +10,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.cases.outcomes import MAIN_REFERENCE
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
 from grb_check.evaluation.store import Store
@@ -73,22 +72,15 @@ class OwnModels:
         fingerprint: of the dataset.
         store: where trained models are kept between runs.
         device: where they are trained.
-        references: kinds of models that are measured beside each victim, "gcn" first.
     """
 
     def __init__(
-        self,
-        dataset: AnyDataset,
-        fingerprint: str,
-        store: Store,
-        device: torch.device,
-        references: tuple[str, ...] = (MAIN_REFERENCE,),
+        self, dataset: AnyDataset, fingerprint: str, store: Store, device: torch.device
     ) -> None:
         self.dataset = dataset
         self.fingerprint = fingerprint
         self.store = store
         self.device = device
-        self.references = references
         self._trained: dict[tuple[str, int], TrainedModel] = {}
 
     def surrogate(self, kind: str) -> TrainedModel:

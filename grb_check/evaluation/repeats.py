@@ -18,6 +18,7 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, load_attack
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.cases.case import Case, check_on_graphs
+from grb_check.cases.outcomes import Scores
 from grb_check.cases.suites import worst_members
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.cache import DatasetCache
@@ -125,4 +126,8 @@ def _worst(trials: Sequence[Trial], measured: Sequence[Measured]) -> Measured:
     strongest = next(
         each for each in measured if each.measurement.perturbation == worst.perturbation
     )
-    return strongest._replace(measurement=worst)
+
+    def reference(kind: str) -> Scores:
+        return min((each.reference(kind) for each in measured), key=lambda each: each.attacked)
+
+    return strongest._replace(measurement=worst, reference=reference)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Finding, Measurement, Method, Scores
+from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Scores
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.diagnostics import budget_unused
@@ -56,18 +57,20 @@ class Measured(NamedTuple):
     """A measurement with what does not belong into a report.
 
     Attributes:
-        measurement: of one case in one repeat.
+        measurement: of one case in one repeat, with the main reference.
         perturbation: that was applied to the victim.
         warnings: given while the victim was built and trained.
+        reference: returns the scores of a reference of that kind, attacked as the victim was.
     """
 
     measurement: Measurement
     perturbation: Perturbation
     warnings: tuple[str, ...]
+    reference: Callable[[str], Scores]
 
 
 def black_box(trial: Trial, victim: TrainedModel) -> Measured:
-    """Attack the surrogates, and apply the perturbation to victim and references.
+    """Attack the surrogates, and apply the perturbation to the victim.
 
     The attack sees true labels of training and validation nodes only. Its perturbation does not
     depend on the victim, and is stored.
@@ -76,13 +79,9 @@ def black_box(trial: Trial, victim: TrainedModel) -> Measured:
         BudgetError: the attack did more than its threat allows.
     """
     perturbation, from_store = on_surrogates(trial)
-    attacked = apply(trial.own.dataset.graph, perturbation)
-    after = right_after(trial, victim, attacked)
-    references = {
-        kind: _reference_scores(trial, kind, perturbation, attacked)
-        for kind in trial.own.references
-    }
-    return measured(trial, victim, perturbation, from_store, after, references)
+    after = right_after(trial, victim, apply(trial.own.dataset.graph, perturbation))
+    reference = partial(_reference_scores, trial, perturbation)
+    return measured(trial, victim, perturbation, from_store, after, reference)
 
 
 def measured(
@@ -91,7 +90,7 @@ def measured(
     perturbation: Perturbation,
     from_store: bool,
     after: Right,
-    references: Mapping[str, Scores],
+    reference: Callable[[str], Scores],
     *,
     method: Method = "black-box",
     notes: tuple[str, ...] = (),
@@ -105,7 +104,7 @@ def measured(
         perturbation: applied to it.
         from_store: whether the store had the perturbation.
         after: targets that the victim classifies correctly on the attacked graph, bool [t].
-        references: scores of each reference.
+        reference: returns the scores of a reference.
         method: source of the perturbation, see `Measurement`.
         notes: remarks beside those of the perturbation.
         diagnostics: findings beside that on the budget.
@@ -116,7 +115,7 @@ def measured(
     measurement = Measurement(
         seed=trial.seed,
         victim=scores(right_before(trial, victim), after),
-        references=references,
+        references={MAIN_REFERENCE: reference(MAIN_REFERENCE)},
         spent=spent(perturbation),
         from_store=from_store,
         seconds=0.0,
@@ -128,7 +127,7 @@ def measured(
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
     )
-    return Measured(measurement, perturbation, victim.warnings)
+    return Measured(measurement, perturbation, victim.warnings, reference)
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
@@ -242,9 +241,7 @@ def _copied(threat: Threat, device: torch.device) -> Threat:
     )
 
 
-def _reference_scores(
-    trial: Trial, kind: str, perturbation: Perturbation, attacked: Data
-) -> Scores:
+def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Scores:
     """Scores of a reference of this repeat under the perturbation; stored."""
     own = trial.own
     key = own.store.key(
@@ -259,9 +256,8 @@ def _reference_scores(
     if stored is not None:
         return stored
     reference = own.reference(kind, trial.seed)
-    return save_scores(
-        trial, key, right_before(trial, reference), right_after(trial, reference, attacked)
-    )
+    after = right_after(trial, reference, apply(own.dataset.graph, perturbation))
+    return save_scores(trial, key, right_before(trial, reference), after)
 
 
 def stored_scores(trial: Trial, key: str) -> Scores | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from torch_geometric.data import Data
@@ -54,7 +55,7 @@ _Attempts: TypeAlias = Mapping[Method, _Attempt]
 
 
 def white_box(trial: Trial, victim: TrainedModel) -> Measured:
-    """Attack the victim itself, and each reference with an attack of its own.
+    """Attack the victim itself, and references with an attack of their own.
 
     If the victim gives no gradient, a search by queries takes the place of the attack; if its
     gradients are zero, the search is made besides. The strongest perturbation counts, including the
@@ -72,16 +73,14 @@ def white_box(trial: Trial, victim: TrainedModel) -> Measured:
     attempts = _attempts(trial, victim, adaptive, transferred, search=search)
     method = _strongest(attempts)
     chosen = attempts[method]
+    methods = [each for each in attempts if each != "transferred"]
     return measured(
         trial,
         victim,
         chosen.perturbation,
         chosen.from_store,
         chosen.right,
-        {
-            kind: _reference_scores(trial, kind, transferred, attempts)
-            for kind in trial.own.references
-        },
+        partial(_reference_scores, trial, transferred, methods),
         method=method,
         notes=_notes(trial, attempts, method, reason),
         diagnostics=_findings(trial, victim, attempts, no_gradient),
@@ -222,18 +221,17 @@ def _only_features(perturbation: Perturbation) -> bool:
 
 
 def _reference_scores(
-    trial: Trial, kind: str, transferred: Stored | None, attempts: _Attempts
+    trial: Trial, transferred: Stored | None, methods: Sequence[Method], kind: str
 ) -> Scores:
     """Scores of a reference of this repeat, attacked as the victim was; stored.
 
     Args:
         trial: of the victim.
-        kind: of the reference.
         transferred: the perturbation of the same attack on a surrogate.
-        attempts: on the victim.
+        methods: tried on the victim besides.
+        kind: of the reference.
     """
     own = trial.own
-    methods = [method for method in attempts if method != "transferred"]
     description = describe(trial.attack)
     if description is None:
         return scores(*_attack_reference(trial, kind, transferred, methods))

@@ -12,10 +12,10 @@ import pytest
 from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Outcome
 from grb_check.datasets import Source
 from grb_check.errors import UsageError
 from grb_check.gate.baselines.baseline import key_of
+from grb_check.gate.limits import judge
 from grb_check.session import workers
 from grb_check.session.collection import MARK, cases_of_marker
 from grb_check.session.planning import SessionPlan, quiet_imports
@@ -25,7 +25,6 @@ from grb_check.session.pytest_private import is_controller, is_worker
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import CaseResult, Evaluator
     from grb_check.failures.record_failure import Kept
-    from grb_check.gate.baselines.comparison import Comparison
     from grb_check.gate.limits import Verdict
     from grb_check.victims.subject import Subject
 
@@ -81,7 +80,6 @@ class CaseRunner:
             progress=self._ticker,
             attacks=self._plan.registry.own,
             shared=shared,
-            default_limit=settings.gate.max_drop is None,
         )
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
@@ -136,12 +134,27 @@ class CaseRunner:
             _subject(model), self._source(case.dataset), case, repeats, self._plan.selected
         )
 
-    def compared(self, node_id: str, outcome: Outcome) -> Comparison | None:
-        """Return the comparison of an outcome with the baseline; None without a baseline."""
-        baseline = self._plan.settings.baseline
-        if baseline is None:
-            return None
-        return baseline.compare(key_of(node_id, outcome.case), outcome)
+    def judged(self, node_id: str, result: CaseResult, cases: int) -> tuple[Verdict, CaseResult]:
+        """Judge a case; the result is returned with all references if they were needed.
+
+        The default limit fails a case that is less robust than every reference. One that passes
+        beside the main reference needs no other.
+
+        Args:
+            node_id: of the test.
+            result: of the case.
+            cases: of the run, which share the level of the default limit.
+        """
+        settings, outcome = self._plan.settings, result.outcome
+        comparison = None
+        if settings.baseline is not None:
+            comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
+        verdict = judge(outcome, settings.gate, comparison, cases=cases)
+        by_default_limit = verdict.alpha is not None
+        if not by_default_limit or verdict.result == "pass":
+            return verdict, result
+        result = result._replace(outcome=result.all_references())
+        return judge(result.outcome, settings.gate, comparison, cases=cases), result
 
     def expected_failure(self, node: pytest.Item, case: Case) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.

@@ -6,14 +6,19 @@ import torch
 from outcome_factory import CASE, outcome
 
 from grb_check.attacks.threat import Perturbation
+from grb_check.cases.outcomes import Scores
 from grb_check.evaluation.cache import KnownMeasurements
 from grb_check.evaluation.trials import Measured
+
+
+def none(kind: str) -> Scores:
+    raise AssertionError(kind)
 
 
 def measured(nodes: int) -> Measured:
     """A measurement whose perturbation takes 8 bytes for each node."""
     measurement = outcome([(0.8, 0.4)], [(0.8, 0.7)]).repeats[0]
-    return Measured(measurement, Perturbation(modified_nodes=torch.arange(nodes)), ())
+    return Measured(measurement, Perturbation(modified_nodes=torch.arange(nodes)), (), none)
 
 
 def test_the_oldest_measurements_are_dropped_when_memory_is_used_up() -> None:

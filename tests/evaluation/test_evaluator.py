@@ -473,10 +473,10 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
     def run(*cases: Case) -> list[grb_check.Outcome]:
         evaluator = Evaluator(store=Store(None), device="cpu")
         results = [evaluator.case_result(subject, source, case, 2, MEMBERS) for case in cases]
-        for outcome, perturbations in results:
+        for outcome, perturbations, _ in results:
             applied = [digest(each.tensors())[:16] for each in perturbations]
             assert [each.perturbation for each in outcome.repeats] == applied
-        return [outcome for outcome, _ in results]
+        return [each.all_references() for each in results]
 
     rnd, dice, last = run(*members, worst)
     assert made == ["rnd", "rnd", "dice", "dice"]

@@ -152,13 +152,16 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
     assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3}
 
 
-def test_an_explicit_limit_needs_no_references_but_the_gcn(project: pytest.Pytester) -> None:
-    """The others are trained for the default limit alone."""
+def test_a_case_that_passes_beside_the_gcn_needs_no_other_reference(
+    project: pytest.Pytester,
+) -> None:
+    """The others are trained and attacked where the case might fail, or shows nothing."""
 
     def references(*limit: str) -> list[list[str]]:
         project.runpytest(*BASE, *RND, *limit, "--grb-json=run.json").assert_outcomes(passed=1)
         cases = json.loads((project.path / "run.json").read_text())["cases"]
         return [list(each["references"]) for case in cases for each in case["outcome"]["repeats"]]
 
-    assert references() == [["gcn", "gat", "sage"]]
+    assert references() == [["gcn", "gat", "sage"]]  # not judged
     assert references("--grb-max-drop=1") == [["gcn"]]
+    assert references("--grb-threshold=*/rnd = 100%") == [["gcn"]]
