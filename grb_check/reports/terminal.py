@@ -53,7 +53,7 @@ class _Plain:
         self._out = out
 
     def section(self, title: str, sep: str = "=", **markup: bool) -> None:
-        self._out.section(fit_line(title), sep, **markup)
+        self._out.section(fit_line(title), sep=sep, **markup)
 
     def write_line(self, line: str, **markup: Any) -> None:
         self._out.write_line(fit_line(line), **markup)

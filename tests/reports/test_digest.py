@@ -23,11 +23,11 @@ from record_factory import (
     view,
 )
 
+from grb_check.files.control_characters import SHOWN
 from grb_check.reports.digest import Digest, gate_lines
 from grb_check.reports.html.page import page_text
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.plain import SHOWN
 from grb_check.reports.rank_words import place_line
 
 

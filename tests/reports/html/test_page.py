@@ -30,9 +30,9 @@ from record_factory import (
 
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import node_id_of
+from grb_check.files.control_characters import fit
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
-from grb_check.reports.plain import fit
 from grb_check.reports.record import RunRecord
 
 # Parts of texts that could end an element, an attribute, a style sheet or a template expression.
