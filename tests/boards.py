@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from hypothesis import strategies as st
 
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.metrics import Figure
+from grb_check.files.outputs import write_output
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
+from grb_check.ranking.boards.files import board_text
 
 ATTACKS = ("injection/rnd", "injection/pgd+budget=0.1", "modification/dice")
 TITLES = ("GCN", "GAT+LN", "R-GCN", "mine | yours", "ü")
@@ -32,6 +35,11 @@ def board_of(
         defences=tuple(accuracies),
         cells=cells,
     )
+
+
+def write_board(board: Board, path: Path) -> None:
+    """Write a board's file, and make its directory."""
+    write_output(path, board_text(board).encode())
 
 
 @st.composite

@@ -9,13 +9,14 @@ from typing import Any
 from grb_check import datasets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cli import places
-from grb_check.cli.console import say, tell
+from grb_check.cli.console import complain, say, tell
 from grb_check.cli.exit_codes import FAILED, INTERRUPTED, OK
 from grb_check.datasets.places import expanded
 from grb_check.evaluation.store import Store
+from grb_check.files.outputs import check_folder
 from grb_check.ranking.boards.files import FOLDER
 from grb_check.ranking.boards.plan import plan
-from grb_check.ranking.boards.saving import prepare, refuse_smaller, save
+from grb_check.ranking.boards.saving import check_files, refuse_smaller, save
 from grb_check.settings.reading import STORE_VARIABLE
 
 
@@ -53,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the board and write its files; 1 if a case failed, 130 after Ctrl-C."""
+    """Measure the board and write its files; 1 if a case or a file failed, 130 after Ctrl-C."""
     searched = places.places_of(options)
     registry = AttackRegistry()
     wanted = plan(
@@ -65,10 +66,12 @@ def run(options: argparse.Namespace) -> int:
         repeats=options.repeats,
         name=options.name,
     )
-    folder = prepare("--out", expanded(options.out or searched.home / FOLDER))
+    folder = expanded(options.out or searched.home / FOLDER)
+    check_files(wanted.name, folder)
     refuse_smaller(wanted, folder)
     given = options.store or os.environ.get(STORE_VARIABLE)
-    store = prepare("--store", expanded(given or searched.home / "store"))
+    store = expanded(given or searched.home / "store")
+    check_folder("--store", store)
     from grb_check.ranking.boards.making import Maker  # imports torch, after all checks
 
     maker = Maker(wanted, store=Store(store), device=options.device, say=tell, attacks=registry.own)
@@ -82,6 +85,10 @@ def run(options: argparse.Namespace) -> int:
             f"command goes on from there"
         )
         return INTERRUPTED
-    for path in save(made.board, folder):
-        say(str(path))
-    return FAILED if made.failed else OK
+    saved = save(made.board, folder)
+    for path, why in saved.items():
+        if why:
+            complain(why)
+        else:
+            say(str(path))
+    return FAILED if made.failed or any(saved.values()) else OK

@@ -6,10 +6,9 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.cli.merging import Whole, merge
+from grb_check.cli.merging import Whole, merge, read_baseline
 from grb_check.cli.shard_records import Part
 from grb_check.datasets.places import expanded
 from grb_check.errors import GrbCheckError
@@ -20,7 +19,7 @@ from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.settings.judging import check_label
 from grb_check.settings.raw_values import split_at_commas
-from grb_check.settings.report_paths import Outputs, check_all
+from grb_check.settings.report_paths import KINDS, check_all, named_paths
 from grb_check.settings.table_layout import TableLayout, read_layout
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ WORDS: Final = {
     "xfail": "xfailed",
     "xpass": "xpassed",
 }
-KINDS: Final = ("json", "junit", "html", "markdown")
 
 
 class StandardOutput:
@@ -83,20 +81,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return pytest's exit code."""
     try:
-        paths = _paths(options)
+        paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
         layout = read_layout(options.sort, split_at_commas([options.columns]), "--")
         parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
-        baseline, label = _path(options.baseline), options.pin
-        if label is not None:
-            label = check_label("--pin", label)
-        whole = merge(parts, baseline, update=options.update_baseline, pin_label=label)
+        path = named_paths("--", {"baseline": options.baseline}).get("baseline")
+        label = None if options.pin is None else check_label("--pin", options.pin)
+        kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)
+        check_all("--", paths, kept)
+        whole = merge(parts, kept)
         found = digest(whole.record)
-        written.write_run(paths, found)
+        unwritten = written.write_run(paths, found)
     except GrbCheckError as error:
         sys.stderr.write(f"grb_check: {error}\n")
         return WRONG_INPUT
     entered = _entered(whole)
-    failures = _failures(found, entered)
+    failures = [*_failures(found, entered), *unwritten.values()]
     _show(whole, found, len(parts), failures, layout)
     results = Counter(row.result for row in whole.record.cases)
     results.update("fail" if each.failed else "pass" for each in entered)
@@ -107,18 +106,6 @@ def run(options: argparse.Namespace) -> int:
     if failures:
         return FAILED
     return OK if whole.record.cases else NO_CASES
-
-
-def _paths(options: argparse.Namespace) -> dict[str, Path]:
-    outputs = Outputs(**{kind: _path(getattr(options, kind)) for kind in KINDS})
-    check_all("--", outputs.paths)
-    if options.baseline is not None:
-        outputs.refuse(expanded(options.baseline), "--")
-    return outputs.paths
-
-
-def _path(text: str | None) -> Path | None:
-    return None if text is None else expanded(text)
 
 
 def _entered(whole: Whole) -> list[pytest.TestReport]:

@@ -15,7 +15,6 @@ from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
-from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.gate.rank_limits import Group
@@ -46,25 +45,16 @@ class Whole:
     absent: Sequence[str]
 
 
-def merge(
-    parts: Sequence[Part],
-    baseline: Path | None = None,
-    *,
-    update: bool = False,
-    pin_label: str | None = None,
-) -> Whole:
+def merge(parts: Sequence[Part], kept: Baseline | None = None) -> Whole:
     """Judge once, over all cases, what the parts could not judge alone.
 
     Args:
         parts: of one run.
-        baseline: file of the baseline, if it is not the one that the parts name.
-        update: whether to write it.
-        pin_label: label of its pin, if that is to be moved to this run.
+        kept: the baseline, see `read_baseline`.
 
     Raises:
-        UsageError: the parts are not of one run, a case is in two of them, a leaderboard or the
-            baseline is missing or another one, or the pin is to be moved in a baseline that is
-            not written.
+        UsageError: the parts are not of one run, a case is in two of them, or a leaderboard is
+            missing or another one.
         DataError: a leaderboard cannot be read.
     """
     shards.check_alike(parts)
@@ -72,9 +62,6 @@ def merge(
     plan = shards.joined_plan(parts, rows)
     missing = shards.joined_missing(parts, rows, plan)
     settings = parts[0].record.settings
-    kept = _baseline(parts, baseline, update=update)
-    if pin_label is not None:
-        kept = _with_label(kept, pin_label)
     rank_plan = prepare(_rank_request(settings), plan.cases)
     _check_boards(rank_plan, rows)
     expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
@@ -136,8 +123,27 @@ def _pair(attack: str) -> tuple[str, str]:
     return scenario, name
 
 
+def read_baseline(
+    parts: Sequence[Part], path: Path | None, *, update: bool, pin_label: str | None
+) -> Baseline | None:
+    """Return the baseline that the parts were compared with, or the one to write; None without one.
+
+    Args:
+        parts: of one run.
+        path: of the file, if it is not the one that the parts name.
+        update: whether to write it.
+        pin_label: label of its pin, if that is to be moved to this run.
+
+    Raises:
+        UsageError: the parts are not of one run, the file is missing or another one, or the pin is
+            to be moved in a baseline that is not written.
+    """
+    shards.check_alike(parts)
+    kept = _baseline(parts, path, update=update)
+    return kept if pin_label is None else _with_label(kept, pin_label)
+
+
 def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Baseline | None:
-    """The baseline that the parts were compared with, or the one to write."""
     before = parts[0].record.baseline
     if path is None and update:
         raise UsageError("--update-baseline needs the file to write; add --baseline FILE")
@@ -178,7 +184,6 @@ def _new_baseline(path: Path, *, update: bool) -> Baseline:
             f"the parts were not compared with a baseline; run them with --grb-baseline={path}, or "
             f"add --update-baseline to write the file"
         )
-    check_writable("--baseline", path)
     return open_baseline(path, LOSS_MARGIN, update=update)
 
 

@@ -6,16 +6,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
-from grb_check.errors import UsageError, one_line
+from grb_check.cli.console import complain, say
+from grb_check.cli.exit_codes import FAILED, OK
+from grb_check.errors import UsageError
+from grb_check.files.outputs import is_stream
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record_file import read
-from grb_check.reports.written import write_views
-from grb_check.settings.report_paths import check_all
-
-USAGE_ERROR: Final = 4  # as pytest's
+from grb_check.reports.written import write_reports
+from grb_check.settings.report_paths import check_all, named_paths
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,19 +40,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the reports and return 0, or 4 if a record or a path is wrong."""
-    try:
-        given = {name: getattr(options, name) for name in ("junit", "html", "markdown")}
-        paths = {name: Path(text) for name, text in given.items() if text is not None}
-        check_all("--", paths)
-        digests = _digests(options.runs)
-        written = write_views(paths, digests)
-    except (UsageError, OSError) as error:
-        sys.stderr.write(f"grb_check: {one_line(error)}\n")
-        return USAGE_ERROR
-    text = "".join(f"{path}\n" for path in written) or markdown_text(digests)
-    sys.stdout.buffer.write(text.encode())
-    return 0
+    """Write the reports and return 0; 1 if one was not written, 4 if a record or path is wrong."""
+    kinds = ("junit", "html", "markdown")
+    paths = named_paths("--", {kind: getattr(options, kind) for kind in kinds})
+    check_all("--", paths, None)
+    digests = _digests(options.runs)
+    if not paths:
+        sys.stdout.buffer.write(markdown_text(digests).encode())
+    unwritten = write_reports(paths, digests)
+    for kind, path in paths.items():
+        if kind in unwritten:
+            complain(unwritten[kind])
+        elif not is_stream(path):
+            say(str(path))
+    return FAILED if unwritten else OK
 
 
 def _digests(runs: Sequence[str]) -> list[Digest]:

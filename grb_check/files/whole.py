@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
+import stat
 import uuid
+from contextlib import suppress
 from pathlib import Path
-
-from grb_check.errors import UsageError
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file in one step: a temporary file beside it, synced, then renamed.
 
+    A file that is replaced keeps its permissions, and its owner where the system allows it.
+
     Raises:
         OSError: the directory does not exist or cannot be written to.
     """
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    temporary = path.with_name(f".grb_check-{uuid.uuid4().hex}")  # the file's own may be too long
     try:
         with temporary.open("xb") as stream:
             stream.write(content)
             stream.flush()
+            _keep_permissions(path, stream.fileno())
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException:
@@ -27,20 +30,11 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def check_writable(flag: str, path: Path) -> None:
-    """Check that a file can be written, and make its directory.
-
-    Raises:
-        UsageError: the path is a directory, or its directory cannot be written to.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        is_file = not path.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK)
-    except (OSError, ValueError) as error:  # ValueError: a null character
-        why = getattr(error, "strerror", None) or error
-        raise UsageError(f"{flag} {str(path)!r}: {why}; give the path of a file") from None
-    if not is_file:
-        raise UsageError(f"{flag} {str(path)!r} cannot be written; give the path of a file")
+def _keep_permissions(path: Path, descriptor: int) -> None:
+    with suppress(FileNotFoundError, PermissionError):
+        before = path.stat()
+        os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+        os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
 def shown(path: Path, here: Path | None = None) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from grb_check.files.whole import write_whole
+from grb_check.files.outputs import reason, try_write
 from grb_check.reports.digest import Digest
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
@@ -22,40 +23,41 @@ class ReportWarning(UserWarning):
     """A report that no option asks for could not be written."""
 
 
-def write_run(paths: Mapping[str, Path], digest: Digest) -> None:
+def write_run(paths: Mapping[str, Path], digest: Digest) -> dict[str, str]:
     """Write the reports of a run, and add the Markdown to a GitHub step's summary.
 
     Args:
         paths: of the reports that are wanted, by kind.
         digest: of the run.
+
+    Returns:
+        Why reports were not written, by kind: one line each.
     """
-    if "json" in paths:
-        write_whole(paths["json"], encode(digest.record).encode())
-    write_views(paths, [digest])
+    unwritten = write_reports(paths, [digest])
     summary = os.environ.get(SUMMARY)
     if summary and os.environ.get(ACTIONS) == "true" and (digest.lines or digest.unknown):
-        _append(Path(summary), markdown_text([digest]))
+        _append(Path(summary), digest)
+    return unwritten
 
 
-def write_views(paths: Mapping[str, Path], digests: Sequence[Digest]) -> list[Path]:
-    """Write the reports that are made of the record, about one run or several.
+def write_reports(paths: Mapping[str, Path], digests: Sequence[Digest]) -> dict[str, str]:
+    """Write reports about one run or several; one that fails leaves the others as they are.
 
     Args:
-        paths: by kind.
+        paths: by kind; the run record, `json`, is of one run.
         digests: of the runs.
 
     Returns:
-        The paths that were written.
+        Why reports were not written, by kind: one line each.
     """
     kinds: Mapping[str, Callable[[Sequence[Digest]], str]] = {
+        "json": lambda runs: encode(runs[0].record),
         "junit": junit_text,
         "html": _page_text,
         "markdown": markdown_text,
     }
-    wanted = [(paths[kind], text) for kind, text in kinds.items() if kind in paths]
-    for path, text in wanted:
-        write_whole(path, text(digests).encode())
-    return [path for path, _ in wanted]
+    tried = {kind: try_write(path, partial(kinds[kind], digests)) for kind, path in paths.items()}
+    return {kind: line for kind, line in tried.items() if line}
 
 
 def _page_text(digests: Sequence[Digest]) -> str:
@@ -64,13 +66,14 @@ def _page_text(digests: Sequence[Digest]) -> str:
     return page_text(digests)
 
 
-def _append(path: Path, text: str) -> None:
+def _append(path: Path, digest: Digest) -> None:
     """Add to what other tools wrote; a summary that cannot be written fails no run."""
     try:
+        text = markdown_text([digest])
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")
-    except OSError as error:
+    except Exception as error:  # of the file system, or of code that renders the text
         with warnings.catch_warnings():
             warnings.simplefilter("always", ReportWarning)
-            told = f"no summary for GitHub: {SUMMARY} {str(path)!r}: {error.strerror}"
+            told = f"no summary for GitHub: {SUMMARY} {str(path)!r}: {reason(error)}"
             warnings.warn(told, ReportWarning, stacklevel=2)

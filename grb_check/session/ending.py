@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -28,10 +28,11 @@ from grb_check.settings.table_layout import TableLayout
 
 @dataclass(frozen=True)
 class Ending:
-    """Findings of a session, and whether cases count as lost."""
+    """Findings of a session, whether cases count as lost, and why reports were not written."""
 
     digest: Digest
     lost: bool
+    unwritten: Sequence[str]
 
 
 def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> None:
@@ -100,13 +101,17 @@ def finish(
     if rows:
         for name, value in junit.suite_properties(found).items():
             add_suite_property(session.config, name, value)
-    written.write_run(settings.outputs.paths, found)
-    return Ending(found, lost)
+    unwritten = written.write_run(settings.outputs, found)
+    if unwritten and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return Ending(found, lost, tuple(unwritten.values()))
 
 
 def summarise(reporter: pytest.TerminalReporter, ending: Ending, layout: TableLayout) -> None:
     """Write the tables below pytest's own reports."""
     terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "", layout)
+    for line in ending.unwritten:
+        reporter.write_line(f"grb: {line}", red=True)
 
 
 def settings_record(settings: Settings) -> RunSettings:

@@ -30,6 +30,7 @@ from grb_check.settings.option_table import COMMAND_LINE
 from grb_check.settings.rank_request import rank_request, selects_now
 from grb_check.settings.raw_values import read_raw
 from grb_check.settings.reading import read
+from grb_check.settings.report_paths import check_all
 from grb_check.settings.selecting import read_places
 from grb_check.settings.settings import Settings
 
@@ -96,7 +97,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     if only:
         config.args[:] = []
     if not is_worker(config):
-        settings.outputs.prepare()
+        check_all("--grb-", settings.outputs, settings.baseline)
     return SessionPlan(
         settings=settings,
         registry=registry,

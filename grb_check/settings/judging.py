@@ -14,7 +14,6 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose, unknown
-from grb_check.files.whole import check_writable
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.content import MAX_LABEL
 from grb_check.gate.expected_failures import (
@@ -26,7 +25,7 @@ from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_th
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG
 from grb_check.settings.raw_values import RawValues
-from grb_check.settings.report_paths import read_outputs
+from grb_check.settings.report_paths import read_output
 from grb_check.settings.settings import Settings
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
@@ -149,10 +148,10 @@ def read_baseline(
         pin_label: label of its pin, if that is to be moved to this run.
 
     Raises:
-        UsageError: the file cannot be read or written, the run must not write it, or the pin is to
-            be moved in a run that writes no file.
+        UsageError: the file cannot be read, the run must not write it, or the pin is to be moved in
+            a run that writes no file.
     """
-    path, margin = raw.maybe_path("grb_baseline"), _margin(raw)
+    path, margin = read_output(raw, "grb_baseline"), _margin(raw)
     label = None if pin_label is None else check_label(PIN_FLAG, pin_label)
     if path is None:
         if update or label is not None:
@@ -164,7 +163,6 @@ def read_baseline(
                 "--grb-baseline=FILE"
             )
         return None
-    read_outputs(raw).refuse(path, "--grb-")
     baseline = open_baseline(path, margin, update=update, pin_label=label)
     baseline = replace(baseline, strict_environment=raw.one("grb_strict_environment") is True)
     if label is not None and not baseline.writes:
@@ -172,13 +170,11 @@ def read_baseline(
             f"{PIN_FLAG} moves the pin when the baseline is written, and this run only compares "
             f"with {str(path)!r}; add {UPDATE_FLAG}, or leave {PIN_FLAG} out"
         )
-    if baseline.writes:
-        check_writable("--grb-baseline", path)
-        if shard is not None:
-            raise UsageError(
-                f"--grb-baseline {str(path)!r} cannot be written by shard {shard} of a run; let "
-                f"python -m grb_check merge write it, or leave --grb-shard out"
-            )
+    if baseline.writes and shard is not None:
+        raise UsageError(
+            f"--grb-baseline {str(path)!r} cannot be written by shard {shard} of a run; let "
+            f"python -m grb_check merge write it, or leave --grb-shard out"
+        )
     return baseline
 
 

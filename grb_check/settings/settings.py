@@ -21,7 +21,6 @@ from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.report_paths import Outputs
 from grb_check.settings.table_layout import TableLayout
 
 
@@ -40,7 +39,7 @@ class Settings:
     places: Places
     store: Path | None
     device: str
-    outputs: Outputs
+    outputs: Mapping[str, Path]
     origins: Mapping[str, str]
     layout: TableLayout = field(default_factory=TableLayout)
     budgets: tuple[float, ...] = ()

@@ -40,7 +40,6 @@ from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, OPTIONS
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.report_paths import Outputs
 from grb_check.settings.settings import Settings
 
 SETTINGS = Settings(
@@ -58,7 +57,7 @@ SETTINGS = Settings(
     places=Places(),
     store=None,
     device="cpu",
-    outputs=Outputs(),
+    outputs={},
     origins=dict.fromkeys((option.dest for option in OPTIONS), DEFAULT),
     rank_limits=(RankLimit("mlp@tiny/easy", 1), RankLimit("net@tiny/*", 2)),
 )

@@ -1,16 +1,14 @@
-"""Files appear whole or not at all; paths are checked before any work."""
+"""Files appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
 
-from grb_check.errors import UsageError
 from grb_check.files import whole
-from grb_check.files.whole import check_writable, shown, write_whole
+from grb_check.files.whole import shown, write_whole
 
 
 def test_the_new_content_replaces_the_old_one(tmp_path: Path) -> None:
@@ -37,30 +35,31 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_directory_of_a_file_is_made(tmp_path: Path) -> None:
-    """Checking makes the directories and not the file."""
-    path = tmp_path / "a" / "b" / "report.json"
-    check_writable("--grb-json", path)
-    assert path.parent.is_dir()
-    assert not path.exists()
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path, mode: int) -> None:
+    """Whatever the umask."""
+    path = tmp_path / "a.bin"
+    path.touch()
+    path.chmod(mode)
+    write_whole(path, b"new")
+    assert path.stat().st_mode & 0o777 == mode
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("directory", "--grb-json '{path}' cannot be written; give the path of a file"),
-        ("file/report.json", "--grb-json '{path}': File exists; give the path of a file"),
-        ("x" * 5000, "--grb-json '{path}': File name too long; give the path of a file"),
-    ],
-)
-def test_paths_that_cannot_be_written_are_refused(tmp_path: Path, name: str, message: str) -> None:
-    """A directory, a path below a file, and a name that no file can have."""
-    (tmp_path / "directory").mkdir()
-    (tmp_path / "file").write_text("")
-    path = tmp_path / name
-    expected = message.format(path=path)
-    with pytest.raises(UsageError, match=f"^{re.escape(expected)}"):
-        check_writable("--grb-json", path)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
+def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
+    """As in a container that runs as root on a user's folder."""
+    path = tmp_path / "a.bin"
+    path.touch()
+    os.chown(path, 4321, 1234)
+    write_whole(path, b"new")
+    assert (path.stat().st_uid, path.stat().st_gid) == (4321, 1234)
+
+
+def test_a_name_may_have_the_greatest_length(tmp_path: Path) -> None:
+    """The temporary file beside it has a short name."""
+    path = tmp_path / ("a" * 255)
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
 
 
 def test_paths_below_the_working_directory_are_shown_relative_to_it(tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boards import board_of
+from boards import board_of, write_board
 from plugin_names import QUICK, TINY
 
 from grb_check import datasets
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import write_board
 
 ATTACKS = ("injection/rnd", "modification/rnd", "injection/pgd")
 UNTRAINED = "--grb-model=build=attacks:untrained"

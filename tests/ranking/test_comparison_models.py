@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boards import board_of
+from boards import board_of, write_board
 
 from grb_check.cases.case import Case
 from grb_check.datasets import Places, Source
@@ -14,7 +14,6 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import DataError, UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import write_board
 from grb_check.ranking.comparison_models import (
     ComparisonModels,
     check_attacks,

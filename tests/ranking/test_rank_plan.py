@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from boards import board_of
+from boards import board_of, write_board
 
 from grb_check.cases.case import Case
 from grb_check.cases.shards import Shard
@@ -16,7 +16,6 @@ from grb_check.errors import UsageError
 from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import Group, RankLimit
 from grb_check.ranking.boards.board import NO_ATTACK
-from grb_check.ranking.boards.files import write_board
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.ranking.rank_plan import RankPlan, RankRequest, prepare
 from grb_check.ranking.run_ranks import GroupStandings, Ranks

@@ -17,7 +17,6 @@ from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, OPTIONS
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.report_paths import Outputs
 from grb_check.settings.settings import Settings
 
 ORIGINS = dict.fromkeys((option.dest for option in OPTIONS), DEFAULT)
@@ -33,7 +32,7 @@ SETTINGS = Settings(
     places=Places(),
     store=None,
     device="cpu",
-    outputs=Outputs(),
+    outputs={},
     origins=ORIGINS | dict.fromkeys(("grb_min_rank", "grb_model", "grb_dataset"), COMMAND_LINE),
     comparison_models=ComparisonModels(zoo=True),
     rank_limits=(RankLimit("tiny/full", 2),),

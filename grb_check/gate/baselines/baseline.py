@@ -159,7 +159,7 @@ def open_baseline(
         writes=update or not path.exists(),
         pin_label=pin_label,
     )
-    if not path.exists():
+    if not path.exists() or (update and not path.is_file()):  # reading a pipe would wait
         return new
     try:
         saved = read_baseline(path)

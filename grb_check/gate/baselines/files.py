@@ -21,8 +21,8 @@ from typing import Final
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
+from grb_check.files.outputs import write_output
 from grb_check.files.typed_json import FileKind, digest_of, encode, read
-from grb_check.files.whole import write_whole
 from grb_check.gate.baselines.content import (
     MAX_BYTES,
     Content,
@@ -152,6 +152,9 @@ def write_baseline(path: Path, saved: Saved) -> None:
     Args:
         path: of the file.
         saved: its content; its versions name that of grb_check.
+
+    Raises:
+        OSError: it cannot be written.
     """
     pinned = {key: saved.pin.entries[key] for key in saved.repinned}
     content = Content(
@@ -167,7 +170,7 @@ def write_baseline(path: Path, saved: Saved) -> None:
             bits=_all_packed(pinned),
         ),
     )
-    write_whole(path, encode(BASELINE, content, saved.versions["grb_check"]).encode())
+    write_output(path, encode(BASELINE, content, saved.versions["grb_check"]).encode())
 
 
 def read_baseline(path: Path) -> Saved:

@@ -10,6 +10,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
+from grb_check.files.outputs import reason
 from grb_check.files.whole import shown
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, is_own_test, key_of
 from grb_check.gate.baselines.environment import (
@@ -38,6 +39,7 @@ class BaselineResult:
         unused: keys of entries that no case of the run has.
         written: number of entries that this run made for the file; None if it was not to write
             it, or could not.
+        unwritten: why the file could not be written; empty if it was, or was not to be.
         notes: to report.
     """
 
@@ -48,6 +50,7 @@ class BaselineResult:
     losses: tuple[UpdateLoss, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
+    unwritten: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -163,7 +166,10 @@ def _written(
         why = "the run stopped before its end" if cut_short else "no case has figures"
         note = f"{shown(baseline.path)} not written: {why}"
         return BaselineResult(baseline=baseline, notes=(note,))
-    found = baseline.write(made, _entries(judged), environment)
+    try:
+        found = baseline.write(made, _entries(judged), environment)
+    except OSError as error:
+        return BaselineResult(baseline=baseline, unwritten=reason(error))
     kept = len(set(baseline.entries) - set(made))
     entries = "1 entry" if len(made) == 1 else f"{len(made)} entries"
     text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")

@@ -19,8 +19,6 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.metrics import Figure
 from grb_check.errors import DataError, UsageError
 from grb_check.files.typed_json import FileKind, encode, read
-from grb_check.files.whole import write_whole
-from grb_check.files.writing import writing
 from grb_check.ranking.boards.board import DEFENCE_MEASURES, NO_ATTACK, Board, Cell, Key
 
 ZOO: Final = "zoo"
@@ -102,12 +100,8 @@ def read_board(path: Path) -> Board:
         raise DataError(f"leaderboard {str(path)!r} is damaged: {error}; {WANTED}") from None
 
 
-def write_board(board: Board, path: Path) -> None:
-    """Write the file in one step.
-
-    Raises:
-        DataError: the directory cannot be written to.
-    """
+def board_text(board: Board) -> str:
+    """Return the text of the file."""
     content = Content(
         dataset=board.dataset,
         fingerprint=board.fingerprint,
@@ -120,18 +114,7 @@ def write_board(board: Board, path: Path) -> None:
         cells=_nested((key, _file_cell(cell)) for key, cell in board.cells.items()),
         printed=_nested((key, (each.mean, each.deviation)) for key, each in board.printed.items()),
     )
-    write_text(path, encode(BOARD, content, __version__))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in one step, and make its directory.
-
-    Raises:
-        DataError: the directory cannot be made or written to.
-    """
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text.encode())
+    return encode(BOARD, content, __version__)
 
 
 def _file_cell(cell: Cell) -> FileCell:

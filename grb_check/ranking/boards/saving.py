@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from grb_check.errors import DataError, UsageError
+from grb_check.files.outputs import check_output, try_write
 from grb_check.ranking.boards.board import Board
-from grb_check.ranking.boards.files import read_board, write_board, write_text
+from grb_check.ranking.boards.files import board_text, read_board
 from grb_check.ranking.boards.plan import Plan
 from grb_check.ranking.boards.tables import csv_text, markdown
 
+FORMATS: Final[Mapping[str, Callable[[Board], str]]] = {
+    "json": board_text,
+    "md": markdown,
+    "csv": csv_text,
+}
 
-def prepare(option: str, folder: Path) -> Path:
-    """Check that a directory can be written to, and make it, before any work.
+
+def check_files(name: str, folder: Path) -> None:
+    """Check that the files of a leaderboard can be written.
 
     Args:
-        option: that names it, for the message.
-        folder: the directory.
+        name: of the leaderboard.
+        folder: that `--out` names.
 
     Raises:
-        UsageError: it is not a directory, or cannot be written to.
+        UsageError: see `check_output`.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"{option} {str(folder)!r} is not a directory: {error.strerror}; choose another"
-        raise UsageError(msg) from None
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{option} {str(folder)!r} cannot be written to; choose another directory")
-    return folder
+    for suffix in FORMATS:
+        check_output("--out", folder / f"{name}.{suffix}")
 
 
 def refuse_smaller(plan: Plan, folder: Path) -> None:
@@ -61,14 +64,11 @@ def refuse_smaller(plan: Plan, folder: Path) -> None:
         )
 
 
-def save(board: Board, folder: Path) -> tuple[Path, ...]:
-    """Write the board's JSON, Markdown and CSV, and return their paths.
+def save(board: Board, folder: Path) -> dict[Path, str]:
+    """Write the board's JSON, Markdown and CSV; one that fails leaves the others as they are.
 
-    Raises:
-        DataError: the directory cannot be written to.
+    Returns:
+        For each path why it was not written, in one line; empty if it was.
     """
-    as_json, as_text, as_csv = (folder / f"{board.name}.{kind}" for kind in ("json", "md", "csv"))
-    write_board(board, as_json)
-    write_text(as_text, markdown(board))
-    write_text(as_csv, csv_text(board))
-    return as_json, as_text, as_csv
+    paths = {folder / f"{board.name}.{suffix}": text for suffix, text in FORMATS.items()}
+    return {path: try_write(path, partial(text, board)) for path, text in paths.items()}

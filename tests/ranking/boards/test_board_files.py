@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import board_of, boards
+from boards import board_of, boards, write_board
 from hypothesis import given, settings
 from mutants import byte_mutants, new_digest, structural_mutants
 
 from grb_check.errors import DataError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.files import Content, measured_board, read_board, write_board
+from grb_check.ranking.boards.files import Content, measured_board, read_board
 from grb_check.ranking.boards.published import published_board
 from grb_check.ranking.boards.tables import csv_text, markdown
 from grb_check.ranking.standing import weighted_standing
@@ -197,10 +197,3 @@ def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path
     write_board(BOARD, tmp_path / "leaderboards" / "other.json")
     with pytest.raises(DataError, match="is the leaderboard of tiny, not of other"):
         measured_board("other", tmp_path)
-
-
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    """A file has the name of the directory."""
-    (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="cannot be written"):
-        write_board(BOARD, tmp_path / "file" / "made.json")

@@ -1,0 +1,182 @@
+"""Outputs at paths that the user names: checked before the work, written at its end.
+
+A regular file is replaced in one step, behind all symbolic links. Devices, pipes and the open
+descriptors of a process, such as /dev/stdout, are written to as they are.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from grb_check.errors import UsageError, one_line
+from grb_check.files.whole import write_whole
+
+_OPEN_FILE: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
+
+
+def named_output(flag: str, text: str) -> str:
+    """Return the text of an option that names an output.
+
+    Raises:
+        UsageError: it is empty, or `-`.
+    """
+    if text.strip() in ("", "-"):
+        raise UsageError(
+            f"{flag} {text!r} does not name a file; give a path, such as /dev/stdout for the "
+            f"standard output"
+        )
+    return text
+
+
+def check_output(flag: str, path: Path) -> None:
+    """Check that an output can be written, and leave the file system as it is.
+
+    Raises:
+        UsageError: the path is a directory, a socket or a block device, or cannot be written to.
+    """
+    try:
+        target = _target(path)
+        if (number := _own_descriptor(target)) is not None:
+            os.write(number, b"")  # an error if it is closed, or open for reading alone
+        elif target.is_file() and not _is_open_file(target):
+            os.close(os.open(target, os.O_WRONLY))
+            _check_new(target)
+        elif target.is_file() or target.is_char_device() or target.is_fifo():
+            if not os.access(target, os.W_OK):  # a pipe that is opened has lost its reader
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        elif target.exists():
+            raise OSError("it is not a file, a character device or a pipe")
+        else:
+            _check_new(target)
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise UsageError(
+            f"{flag} {str(path)!r} cannot be written: {reason(error)}; give the path of a file"
+        ) from None
+
+
+def check_folder(flag: str, folder: Path) -> None:
+    """Check that new files can be made in a directory, and leave the file system as it is.
+
+    Raises:
+        UsageError: it is not a directory, or cannot be made or written to.
+    """
+    try:
+        _check_new(_target(folder / "file"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{flag} {str(folder)!r} cannot be written to: {reason(error)}; choose another "
+            f"directory"
+        ) from None
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path is written to as it is: a device, a pipe, or a descriptor that is open."""
+    target = _target(path)
+    return _is_open_file(target) or target.is_char_device() or target.is_fifo()
+
+
+def write_output(path: Path, content: bytes) -> None:
+    """Replace a file, or make it and its directories; or write to a stream.
+
+    Raises:
+        OSError: it cannot be written; a pipe has no reader.
+    """
+    target = _target(path)
+    if is_stream(target):
+        with open(_open(target), "wb") as stream:
+            stream.write(content)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        write_whole(target, content)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        target.write_bytes(content)  # mounted by itself, as into a container
+
+
+def try_write(path: Path, text: Callable[[], str]) -> str:
+    """Write an output, so that one that cannot be made or written costs no other.
+
+    Args:
+        path: to write to.
+        text: returns the content.
+
+    Returns:
+        One line that says why it was not written; empty if it was.
+    """
+    try:
+        write_output(path, text().encode())
+    except Exception as error:  # of the file system, or of code that renders the text
+        return f"{str(path)!r} was not written: {reason(error)}"
+    return ""
+
+
+def reason(error: Exception) -> str:
+    """Return the cause of an error in one line, with its class if it is not of the system."""
+    if isinstance(error, OSError):
+        return error.strerror or one_line(error)
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
+def _target(path: Path) -> Path:
+    """The path behind symbolic links, which stops at a descriptor: the file that is open there
+    may have lost its name, and must not be replaced.
+
+    Raises:
+        OSError: no file can have this path.
+    """
+    with suppress(FileNotFoundError):
+        path.stat()  # refuses links in a circle, which would be followed forever
+    path = Path(os.path.realpath(path.parent), path.name)
+    if _is_open_file(path) or not path.is_symlink():
+        return path
+    return _target(path.parent / os.readlink(path))
+
+
+def _is_open_file(target: Path) -> bool:
+    return _OPEN_FILE.fullmatch(str(target)) is not None
+
+
+def _own_descriptor(target: Path) -> int | None:
+    """The number of a descriptor of this process; None of any other path."""
+    found = _OPEN_FILE.fullmatch(str(target))
+    return int(found[2]) if found and int(found[1]) == os.getpid() else None
+
+
+def _check_new(target: Path) -> None:
+    """Check that a file can be made, or replaced by one that is written beside it.
+
+    Raises:
+        OSError: its nearest directory takes no file, or a name is too long.
+    """
+    there = next(each for each in target.parents if each.exists())
+    for name in target.relative_to(there).parts:
+        with suppress(FileNotFoundError):
+            (there / name).lstat()
+    tempfile.TemporaryFile(dir=there).close()
+
+
+def _open(target: Path) -> int:
+    """A descriptor that adds to a stream, without waiting for the reader of a pipe."""
+    number = _own_descriptor(target)
+    if number is not None:
+        sys.stdout.flush()  # what was written before comes first
+        sys.stderr.flush()
+        return os.dup(number)
+    try:
+        opened = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError("no process reads from it") from None
+        raise
+    os.set_blocking(opened, True)
+    return opened
