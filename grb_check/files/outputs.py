@@ -136,7 +136,7 @@ def _target(path: Path) -> Path:
     """
     with suppress(FileNotFoundError):
         path.stat()  # refuses links in a circle, which would be followed forever
-    path = Path(os.path.realpath(path.parent), path.name)
+    path = Path(os.path.normpath(Path(os.path.realpath(path.parent), path.name)))  # it may be `..`
     if _is_open_file(path) or not path.is_symlink():
         return path
     return _target(path.parent / os.readlink(path))

@@ -97,7 +97,7 @@ def test_an_interrupted_command_says_what_is_stored_and_is_resumed(
     captured = capsys.readouterr()
     assert f"interrupted; 1 of 2 cases are kept in {bench.store}" in captured.err
     assert captured.out == ""
-    assert not list((tmp_path / "home" / "leaderboards").iterdir())
+    assert not (tmp_path / "home" / "leaderboards").exists()
     assert run(models) == 0
     assert trained == [20, 20, 1, 1, 1, 1]  # steps: good, good; poor, poor; poor, poor again
     assert "1 of 2 cases have a result from an earlier run" in capsys.readouterr().err
