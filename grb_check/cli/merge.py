@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     StandardOutput().section(told or "no cases")
     if whole.record.missing:
         return LOST
-    if failures:
+    if failures or (whole.baseline is not None and whole.baseline.failed):
         return FAILED
     return OK if whole.record.cases else NO_CASES
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from grb_check.errors import UsageError, one_line
-from grb_check.files.whole import write_whole
+from grb_check.files.whole import shown, write_whole
 
 _OPEN_FILE: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
 
@@ -116,7 +116,7 @@ def try_write(path: Path, text: Callable[[], str]) -> str:
     try:
         write_output(path, text().encode())
     except Exception as error:  # of the file system, or of code that renders the text
-        return f"{str(path)!r} was not written: {reason(error)}"
+        return f"{shown(path)} not written: {reason(error)}"
     return ""
 
 

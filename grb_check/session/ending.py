@@ -102,7 +102,8 @@ def finish(
         for name, value in junit.suite_properties(found).items():
             add_suite_property(session.config, name, value)
     unwritten = written.write_run(settings.outputs, found)
-    if unwritten and session.exitstatus == pytest.ExitCode.OK:
+    failed = unwritten or (compared is not None and compared.failed)
+    if failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     return Ending(found, lost, tuple(unwritten.values()))
 

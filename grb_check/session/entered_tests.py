@@ -49,26 +49,21 @@ def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pyte
 
     Args:
         found: the comparison with the baseline.
-        rows: of the run, for a baseline that was written because there was none, or could not be.
+        rows: of the run, for a baseline that was written because there was none.
     """
-    if not (found.unrequested or found.unwritten):
+    if not found.unrequested:
         return [
             *(_environment_test(each) for each in found.environment),
             *(_joint_test(each, BASELINE_TEST, "") for each in found.joint),
             *(_joint_test(each, PIN_TEST, ACCEPT_PIN) for each in found.pinned),
         ]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
-    message, shown = (
-        (
-            f"there was no baseline {found.where}: it was written from this run, {found.written} "
-            f"cases; look at it and commit it, and the next run compares with it"
-        ),
-        "written",
+    message = (
+        f"there was no baseline {found.where}: it was written from this run, {found.written} "
+        f"cases; look at it and commit it, and the next run compares with it"
     )
-    if found.unwritten:
-        message, shown = f"{found.where} was not written: {found.unwritten}", "not written"
     return [
-        entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown=shown)
+        entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown="written")
         for group in groups
     ]
 

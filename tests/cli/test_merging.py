@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as replace_fields
 from outcome_factory import outcome
@@ -40,6 +43,7 @@ from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, OPTIONS
 from grb_check.settings.rank_request import rank_request
+from grb_check.settings.report_paths import KINDS
 from grb_check.settings.settings import Settings
 
 SETTINGS = Settings(
@@ -62,6 +66,9 @@ SETTINGS = Settings(
     rank_limits=(RankLimit("mlp@tiny/easy", 1), RankLimit("net@tiny/*", 2)),
 )
 CASES = SETTINGS.cases()
+
+
+CALM = replace(SETTINGS, rank_limits=())
 
 
 def rows_of(cases: Sequence[Case], own: Settings = SETTINGS) -> list[Row]:
@@ -431,3 +438,111 @@ def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
         recorded_durations(given)
     with pytest.raises(UsageError, match=r"nowhere\.json"):
         recorded_durations(replace(cut, durations=folder / "nowhere.json"))
+
+
+TARGETS = ("new", "in new folders", "regular", "link", "dangling", "pipe", "no reader", "full")
+REFUSED = ("directory", "below a file")
+LOST = ("no reader", "full")
+
+
+def target(folder: Path, kind: str, name: str) -> Path:
+    """Make an output of that kind, and return its path."""
+    path = folder / f"{name}.out"
+    if kind == "in new folders":
+        return folder / f"{name}-1" / "2" / "new.out"
+    if kind == "regular":
+        path.write_text("old")
+    elif kind in ("link", "dangling"):
+        path.symlink_to(f"{name}.target")
+        if kind == "link":
+            (folder / f"{name}.target").write_text("old")
+    elif kind in ("pipe", "no reader"):
+        os.mkfifo(path)
+    elif kind == "full":
+        path.symlink_to("/dev/full")
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "below a file":
+        path.write_text("old")
+        return path / "new.out"
+    return path
+
+
+def reader(path: Path) -> IO[str]:
+    """Open a pipe that takes a whole report while nobody reads."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(opened, fcntl.F_SETPIPE_SZ, 2**20)
+    return open(opened, encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+@given(
+    kinds=st.lists(st.sampled_from([*TARGETS, *REFUSED]), min_size=4, max_size=4),
+    refused=st.booleans(),
+)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_output_stands_alone(folder: Path, kinds: list[str], refused: bool) -> None:
+    """What can be written is whole, no link is replaced, and the exit code says whether all was.
+
+    What is refused is refused before anything is made.
+    """
+    kinds = [each if refused or each in TARGETS else "new" for each in kinds]
+    record = written([Part(name="run.json", record=part(None, own=CALM))])
+    with TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "expected").mkdir()
+        expected = {kind: place / "expected" / kind for kind in KINDS}
+        assert main(["merge", *record, *(f"--{k}={path}" for k, path in expected.items())]) == 0
+        paths = {k: target(place, kind, k) for k, kind in zip(KINDS, kinds, strict=True)}
+        pipes = {
+            k: reader(paths[k]) for k, kind in zip(KINDS, kinds, strict=True) if kind == "pipe"
+        }
+        before = sorted(place.rglob("*"))
+        links = {each: os.readlink(each) for each in before if each.is_symlink()}
+        code = main(["merge", *record, *(f"--{k}={path}" for k, path in paths.items())])
+        found = {}
+        for k, stream in pipes.items():
+            with stream:
+                found[k] = stream.read()
+        assert {each: os.readlink(each) for each in links} == links
+        if set(kinds) & set(REFUSED):
+            assert code == 4
+            assert sorted(place.rglob("*")) == before
+            assert set(found.values()) <= {""}
+            return
+        assert code == (1 if set(kinds) & set(LOST) else 0)
+        for k, kind in zip(KINDS, kinds, strict=True):
+            if kind not in LOST:
+                text = found[k] if k in found else paths[k].read_text(encoding="utf-8")
+                assert text == expected[k].read_text(encoding="utf-8")
+            if kind in ("pipe", "no reader"):
+                assert paths[k].is_fifo()
+
+
+def test_a_merge_that_is_refused_makes_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does it write a report over the baseline of the parts."""
+    names = written(parts(2, own=CALM))
+    assert main(["merge", *names, "--json=new/x/y.json", f"--html={folder}"]) == 4
+    assert "--html" in capsys.readouterr().err
+    assert not (folder / "new").exists()
+    assert main(["merge", *names, "--baseline=kept.json", "--update-baseline"]) == 0
+    saved, text = open_baseline(folder / "kept.json", 2.0, update=False).saved, "kept.json"
+    about = baseline(path=text, tests=len(CASES), digest=saved.digest)
+    against = written([changed(each, _set("baseline", value=about)) for each in parts(2, own=CALM)])
+    assert main(["merge", *against, "--json=./kept.json"]) == 4
+    assert "--baseline and --json are the same file" in capsys.readouterr().err
+    assert open_baseline(folder / "kept.json", 2.0, update=False).saved == saved
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+def test_a_baseline_that_cannot_be_written_costs_no_report(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The merge fails and says why."""
+    names = written(parts(2, own=CALM))
+    update = ["--baseline=/dev/full", "--update-baseline"]
+    assert main(["merge", *names, *update, "--json=all.json"]) == 1
+    assert "note: /dev/full not written: No space left on device" in capsys.readouterr().out
+    assert read(folder / "all.json").baseline is not None

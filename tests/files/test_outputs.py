@@ -268,8 +268,8 @@ def test_a_text_that_cannot_be_made_or_encoded_is_one_line(tmp_path: Path) -> No
     def broken() -> str:
         raise KeyError("two\nlines")
 
-    assert try_write(path, broken) == f"'{path}' was not written: KeyError: 'two\\nlines'"
-    assert try_write(path, lambda: "\ud800").startswith(f"'{path}' was not written: UnicodeEnc")
+    assert try_write(path, broken) == f"{path} not written: KeyError: 'two\\nlines'"
+    assert try_write(path, lambda: "\ud800").startswith(f"{path} not written: UnicodeEnc")
     assert path.read_bytes() == b"old"
     assert try_write(path, lambda: "new") == ""
     assert path.read_bytes() == b"new"
@@ -279,8 +279,8 @@ def test_a_text_that_cannot_be_made_or_encoded_is_one_line(tmp_path: Path) -> No
 def test_a_pipe_without_a_reader_is_one_line(tmp_path: Path) -> None:
     """It is not waited for; and neither is a full device more than a line."""
     path = _pipe(tmp_path)
-    assert try_write(path, str) == f"'{path}' was not written: no process reads from it"
-    full = "'/dev/full' was not written: No space left on device"
+    assert try_write(path, str) == f"{path} not written: no process reads from it"
+    full = "/dev/full not written: No space left on device"
     assert try_write(Path("/dev/full"), lambda: "text") == full
 
 

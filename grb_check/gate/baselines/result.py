@@ -39,7 +39,7 @@ class BaselineResult:
         unused: keys of entries that no case of the run has.
         written: number of entries that this run made for the file; None if it was not to write
             it, or could not.
-        unwritten: why the file could not be written; empty if it was, or was not to be.
+        failed: whether it could not be written.
         notes: to report.
     """
 
@@ -50,7 +50,7 @@ class BaselineResult:
     losses: tuple[UpdateLoss, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
-    unwritten: str = ""
+    failed: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -169,7 +169,8 @@ def _written(
     try:
         found = baseline.write(made, _entries(judged), environment)
     except OSError as error:
-        return BaselineResult(baseline=baseline, unwritten=reason(error))
+        note = f"{shown(baseline.path)} not written: {reason(error)}"
+        return BaselineResult(baseline=baseline, failed=True, notes=(note,))
     kept = len(set(baseline.entries) - set(made))
     entries = "1 entry" if len(made) == 1 else f"{len(made)} entries"
     text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
