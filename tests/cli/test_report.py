@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,8 @@ def test_several_runs_make_one_report(run: Path, tmp_path: Path) -> None:
         (["{run}", "--html", "{folder}"], "--html"),
         (["{run}", "--junit", "{run}/a.xml"], "--junit"),
         (["{run}", "--html={folder}/a", "--junit={folder}/./a"], "are the same file"),
+        (["{run}", "--html", "-"], "--html '-' does not name a file"),
+        (["{run}", "--junit={folder}/new/a.xml", "--html={folder}"], "--html"),
     ],
 )
 def test_wrong_input_is_a_usage_error(
@@ -68,3 +72,28 @@ def test_wrong_input_is_a_usage_error(
     err = capsys.readouterr().err
     assert words in err
     assert err.count("\n") == 1
+    assert list(run.parent.iterdir()) == [run]
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+def test_a_report_that_fails_costs_no_other(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and one line that names it."""
+    path = tmp_path / "a.md"
+    assert main(["report", str(run), "--html=/dev/full", f"--markdown={path}"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == (
+        f"{path}\n",
+        "grb_check: /dev/full not written: No space left on device\n",
+    )
+    assert path.read_text(encoding="utf-8").startswith("## ")
+
+
+def test_a_report_on_the_standard_output_is_alone_there(run: Path, tmp_path: Path) -> None:
+    """The path is not printed after it."""
+    command = [sys.executable, "-m", "grb_check", "report", str(run)]
+    with (tmp_path / "out.html").open("wb") as stream:
+        subprocess.run([*command, "--html=/dev/stdout"], stdout=stream, check=True)
+    assert main(["report", str(run), f"--html={tmp_path / 'again.html'}"]) == 0
+    assert (tmp_path / "out.html").read_bytes() == (tmp_path / "again.html").read_bytes()

@@ -76,6 +76,33 @@ def test_a_larger_board_is_not_written_over(
     assert "remove the file" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
+def test_a_file_that_fails_costs_no_other(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Links are not replaced: one leads to a file, the other to a full device."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "tiny.md").symlink_to("/dev/full")
+    (folder / "tiny.csv").symlink_to("made.csv")
+    assert run("--models=board_models:good", f"--out={folder}") == 1
+    captured = capsys.readouterr()
+    full = f"grb_check: {folder / 'tiny.md'} not written: No space left on device"
+    assert captured.err.splitlines()[-1] == full
+    assert captured.out.split() == [str(folder / f"tiny.{kind}") for kind in ("json", "csv")]
+    assert (folder / "made.csv").read_text()
+    assert (folder / "tiny.md").is_symlink()
+
+
+def test_a_command_that_is_refused_makes_nothing(run: Run, tmp_path: Path) -> None:
+    """Neither the directory of the board nor that of the store."""
+    new = [f"--out={tmp_path / 'out'}", "--models=board_models:good"]
+    assert run(*new, f"--store={__file__}/x") == 4
+    assert run(*new, f"--store={tmp_path / 'kept'}", "--device=cuda:99") == 4
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "kept").exists()
+
+
 def test_an_interrupted_command_says_what_is_stored_and_is_resumed(
     run: Run,
     bench: Bench,
