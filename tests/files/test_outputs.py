@@ -28,6 +28,7 @@ from grb_check.files.outputs import (
     try_write,
     write_output,
 )
+from grb_check.files.whole import shown
 
 NEW = b"new \xf0\x9f\x8d\x8f\n" * 20_000  # more than a pipe holds
 needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
@@ -268,8 +269,8 @@ def test_a_text_that_cannot_be_made_or_encoded_is_one_line(tmp_path: Path) -> No
     def broken() -> str:
         raise KeyError("two\nlines")
 
-    assert try_write(path, broken) == f"{path} not written: KeyError: 'two\\nlines'"
-    assert try_write(path, lambda: "\ud800").startswith(f"{path} not written: UnicodeEnc")
+    assert try_write(path, broken) == f"{shown(path)} not written: KeyError: 'two\\nlines'"
+    assert try_write(path, lambda: "\ud800").startswith(f"{shown(path)} not written: UnicodeEnc")
     assert path.read_bytes() == b"old"
     assert try_write(path, lambda: "new") == ""
     assert path.read_bytes() == b"new"
@@ -279,7 +280,7 @@ def test_a_text_that_cannot_be_made_or_encoded_is_one_line(tmp_path: Path) -> No
 def test_a_pipe_without_a_reader_is_one_line(tmp_path: Path) -> None:
     """It is not waited for; and neither is a full device more than a line."""
     path = _pipe(tmp_path)
-    assert try_write(path, str) == f"{path} not written: no process reads from it"
+    assert try_write(path, str) == f"{shown(path)} not written: no process reads from it"
     full = "/dev/full not written: No space left on device"
     assert try_write(Path("/dev/full"), lambda: "text") == full
 
