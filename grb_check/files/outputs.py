@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from grb_check.errors import UsageError, one_line
+from grb_check.files.control_characters import fit_line
 from grb_check.files.whole import shown, write_whole
 
 _OPEN_FILE: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
@@ -116,7 +117,7 @@ def try_write(path: Path, text: Callable[[], str]) -> str:
     try:
         write_output(path, text().encode())
     except Exception as error:  # of the file system, or of code that renders the text
-        return f"{shown(path)} not written: {reason(error)}"
+        return fit_line(f"{shown(path)} not written: {reason(error)}")
     return ""
 
 

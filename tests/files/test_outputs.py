@@ -272,6 +272,7 @@ def test_a_text_that_cannot_be_made_or_encoded_is_one_line(tmp_path: Path) -> No
     assert try_write(path, broken) == f"{shown(path)} not written: KeyError: 'two\\nlines'"
     assert try_write(path, lambda: "\ud800").startswith(f"{shown(path)} not written: UnicodeEnc")
     assert path.read_bytes() == b"old"
+    assert "\n" not in try_write(tmp_path / "two\nlines", broken)
     assert try_write(path, lambda: "new") == ""
     assert path.read_bytes() == b"new"
 
