@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from mutants import new_digest
 
+from grb_check.files.control_characters import fit_line
 from grb_check.gate.baselines.content import Content
 from grb_check.gate.baselines.files import Entry, Pin, Saved
 
@@ -70,7 +71,7 @@ def entries(draw: st.DrawFn) -> Entry:
     right = draw(st.lists(bits, min_size=repeats, max_size=repeats))
     digests = st.text("0123456789abcdef", min_size=4, max_size=4)
     each = st.lists(digests, min_size=repeats, max_size=repeats)
-    texts = st.text(max_size=12)
+    texts = st.text(max_size=12).map(fit_line)
     return entry(
         right,
         draw(each),

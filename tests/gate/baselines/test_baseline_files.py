@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.errors import UsageError
+from grb_check.files.control_characters import fit_line
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.baselines.content import MAX_LABEL, StoredLoss
 from grb_check.gate.baselines.files import Saved, read_baseline, write_baseline
@@ -34,9 +35,13 @@ def files(draw: st.DrawFn) -> Saved:
     pinned = {name: draw(entries()) for name in kept if draw(st.booleans())}
     points = st.none() | st.floats(-100, 100)
     losses = st.builds(
-        StoredLoss, cases=st.integers(1, 99), replaced=points, since_pin=points, pin=st.text()
+        StoredLoss,
+        cases=st.integers(1, 99),
+        replaced=points,
+        since_pin=points,
+        pin=st.text().map(fit_line),
     )
-    given = saved(kept, pinned, draw(st.text(max_size=MAX_LABEL)))
+    given = saved(kept, pinned, draw(st.text(max_size=MAX_LABEL).map(fit_line)))
     return replace(given, losses=draw(st.dictionaries(NAMES, losses, max_size=2)))
 
 
