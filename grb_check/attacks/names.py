@@ -179,7 +179,7 @@ def with_settings(attack: AnyAttack, settings: Settings, label: str) -> AnyAttac
         return replace(attack, **settings)  # type: ignore[type-var]
     except UsageError as error:
         raise UsageError(f"attack {label}: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"attack {label}: {short_traceback(error)}") from error
 
 

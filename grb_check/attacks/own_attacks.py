@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, cast, final, get_args
 
 from grb_check.attacks.names import check_surrogates
 from grb_check.errors import AttackError, GrbCheckError, UsageError
+from grb_check.user_code.calls import users_code
 from grb_check.user_code.factories import import_target
-from grb_check.user_code.tracebacks import short_traceback
 
 if TYPE_CHECKING:
     import torch
@@ -53,11 +53,8 @@ def from_entry_point(name: str) -> tuple[object, Attack]:
     label = f"attack {name!r} of {' and '.join(map(_package, points))}"
     if len({point.value for point in points}) > 1:
         raise UsageError(f"{label}: two packages offer it; select one as pkg.module:attr")
-    try:
+    with users_code(f"{label}: importing {points[0].value} failed", UsageError):
         found = points[0].load()
-    except (Exception, SystemExit) as error:
-        reason = f"importing {points[0].value} failed:\n{short_traceback(error)}"
-        raise UsageError(f"{label}: {reason}") from error
     attack = made(found, label)
     if attack.name != name:
         raise UsageError(
@@ -74,12 +71,8 @@ def made(found: object, label: str) -> Attack:
     """
     attack = found
     if inspect.isclass(found) or (callable(found) and not hasattr(found, "perturb")):
-        try:
+        with users_code(f"{label} raised when called without arguments", UsageError):
             attack = cast("Callable[[], object]", found)()
-        except (Exception, SystemExit) as error:
-            raise UsageError(
-                f"{label} raised when called without arguments:\n{short_traceback(error)}"
-            ) from error
     check(attack, label)
     return cast("Attack", attack)
 
@@ -165,13 +158,12 @@ class OwnAttack:
         from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
         label = f"attack {self.scenario}/{self.name}"
-        with isolated_randomness(derive_seed(label, generator.initial_seed())):
-            try:
-                result = self.attack.perturb(graph, threat, model, generator)
-            except GrbCheckError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise AttackError(f"{label} raised:\n{short_traceback(error)}") from error
+        seed = derive_seed(label, generator.initial_seed())
+        with (
+            isolated_randomness(seed),
+            users_code(f"{label} raised", AttackError, passing=GrbCheckError),
+        ):
+            result = self.attack.perturb(graph, threat, model, generator)
         return _checked(result, label)
 
 

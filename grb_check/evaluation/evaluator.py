@@ -26,6 +26,7 @@ from grb_check.evaluation.repeats import Progress, measure_repeat, plan
 from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Measured, Trial, describe_threat
+from grb_check.user_code.calls import restored
 from grb_check.victims.subject import Model, Subject, as_subject
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Evaluator:
             DataError, ModelError, UsageError: the data or the factory is at fault.
         """
         cache = self._cache(source)
-        with threads_for(cache.own.dataset.num_nodes):
+        with threads_for(cache.own.dataset.num_nodes), restored():
             cache.victims.build(subject, 0)
         return cache.own.fingerprint
 
@@ -194,7 +195,7 @@ class Evaluator:
         cache = self._cache(source)
         trials = plan(cache.own, case, self._attacks, selected)
         cases, progress = {case: trials}, self._progress
-        with threads_for(cache.own.dataset.num_nodes):
+        with threads_for(cache.own.dataset.num_nodes), restored():
             measured = [
                 measure_repeat(cache, subject, cases, seed, repeats=repeats, progress=progress)[
                     case
@@ -242,7 +243,7 @@ class Evaluator:
             ModelError: it cannot be built, trained or called.
         """
         cache = self._cache(source)
-        with threads_for(cache.own.dataset.num_nodes):
+        with threads_for(cache.own.dataset.num_nodes), restored():
             return cache.victims.get(subject, seed)
 
     def dataset(self, source: datasets.Source) -> AnyDataset:

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Final
 
 from grb_check.errors import ModelError, UsageError
+from grb_check.user_code.calls import restored_after_import, users_code
 from grb_check.user_code.tracebacks import short_traceback
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -137,10 +138,8 @@ def call_factory(
             f"takes {', '.join(named) or 'none'}"
         )
     _check_complete(name, named, arguments, offered)
-    try:
+    with users_code(f"model {name} raised when called", ModelError):
         return factory(**arguments)
-    except (Exception, SystemExit) as error:
-        raise ModelError(f"model {name} raised when called:\n{short_traceback(error)}") from error
 
 
 def _arguments(
@@ -194,7 +193,8 @@ def _parameters(factory: Callable[..., object], name: str) -> Mapping[str, inspe
 
 def _import(name: str, label: str) -> ModuleType:
     try:
-        return importlib.import_module(name)
+        with restored_after_import():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, label, error) from error

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 
 from grb_check.errors import ModelError, UsageError
+from grb_check.user_code.calls import restored_after_forward
 from grb_check.user_code.tracebacks import short_traceback
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
@@ -321,10 +322,11 @@ class Adapter:
 
     def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         try:
-            return function(*args, **kwargs)
+            with restored_after_forward():
+                return function(*args, **kwargs)
         except ModelError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             shapes = ", ".join(_shape(each) for each in (*args, *kwargs.values()))
             raise ModelError(
                 f"model {self.name}: {getattr(function, '__name__', self.method)} raised when "

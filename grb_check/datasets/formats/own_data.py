@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, no_files
 from grb_check.errors import DataError, UsageError
+from grb_check.user_code.calls import users_code
 from grb_check.user_code.factories import import_target
-from grb_check.user_code.tracebacks import short_traceback
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
@@ -72,11 +72,8 @@ def _called(found: object, where: str) -> object:
         )
     from grb_check.user_code.randomness import isolated_randomness
 
-    try:
-        with isolated_randomness(0):
-            return found()
-    except (Exception, SystemExit) as error:
-        raise DataError(f"{where} raised when called:\n{short_traceback(error)}") from error
+    with isolated_randomness(0), users_code(f"{where} raised when called", DataError):
+        return found()
 
 
 def _required(function: Any) -> list[str]:
