@@ -29,10 +29,9 @@ def delta_lines(entries: Sequence[Delta]) -> list[str]:
             lines.append(f"no delta{name} to {entry.to}{budget}: {entry.why_none}")
         else:
             points = round(100 * entry.value, 1)
-            spread = f" +- {100 * entry.deviation:.1f}" if entry.deviation is not None else ""
             lines.append(
                 f"delta{name} to {entry.to} over {_over(entry.groups)}{budget}: "
-                f"{points or 0.0:+.1f}{spread} points ({_judged(entry)})"
+                f"{points or 0.0:+.1f}{_judged(entry)}"
             )
     return lines
 
@@ -61,13 +60,17 @@ def _over(groups: Iterable[str]) -> str:
 
 
 def _judged(entry: Delta) -> str:
-    """Return the verdict on a difference; one within the repeats' deviation is not clear."""
+    """Return the deviation and what a difference shows: within the deviation it may be chance.
+
+    Without a deviation, as of one repeat, it shows nothing.
+    """
     assert entry.value is not None
-    if entry.deviation is not None and abs(entry.value) <= entry.deviation:
-        return "no clear difference"
-    if round(entry.value, 3) == 0:
-        return "as robust"
-    return "more robust" if entry.value < 0 else "less robust"
+    if entry.deviation is None:
+        return " points"
+    shown = "more robust" if entry.value < 0 else "less robust"
+    if abs(entry.value) <= entry.deviation:
+        shown = "no clear difference"
+    return f" +- {100 * entry.deviation:.1f} points ({shown})"
 
 
 def _percent(figure: Figure, repeats: int) -> str:
