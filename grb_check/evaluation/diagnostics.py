@@ -110,22 +110,28 @@ def random_forward(differing: float) -> Finding | None:
     return _finding("random-forward", differing, f"{text} (limit 1%)")
 
 
-def kept_state(clean: float, attacked: float | None) -> Finding | None:
+def kept_state(clean: float, attacked: float | None, again: float = 0.0) -> Finding | None:
     """Predictions depend on earlier calls.
 
     Args:
         clean: share of the nodes whose class on the clean graph changed during the attack.
         attacked: share of the targets whose class on the attacked graph differs from the prediction
             of a copy that had seen neither graph; None if the model cannot be copied.
+        again: share of the targets whose class on the attacked graph differs between two calls with
+            the same seed.
     """
-    limit = DIAGNOSTICS["kept-state"].limit
-    share, where = clean, "on the clean graph differ after the attack from before it"
-    if clean <= limit and attacked is not None:
-        where = "on the attacked graph differ from those of a copy that had seen no graph before"
-        share = attacked
-    if share <= limit:
-        return None
-    return _finding("kept-state", share, f"{share:.1%} of the predictions {where} (limit 0.1%)")
+    for share, where in (
+        (again, "on the attacked graph differ between two calls with the same seed"),
+        (clean, "on the clean graph differ after the attack from before it"),
+        (
+            attacked,
+            "on the attacked graph differ from those of a copy that had seen no graph before",
+        ),
+    ):
+        if share is not None and share > DIAGNOSTICS["kept-state"].limit:
+            text = f"{share:.1%} of the predictions {where} (limit 0.1%)"
+            return _finding("kept-state", share, text)
+    return None
 
 
 def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:

@@ -14,7 +14,7 @@ from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.gradients.victim import Victim
-from grb_check.training.building import build_victim
+from grb_check.training.building import build_victim, check_built
 from grb_check.training.training_hook import train_here
 from grb_check.victims.subject import Subject
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, module_of
@@ -54,11 +54,13 @@ class TrainedVictims:
         """Return what the factory makes for this seed; it is called once.
 
         Raises:
-            ModelError: the factory failed, or returned the module of another seed.
+            ModelError: the factory failed, or returned something that cannot be used, or the
+                module of another seed.
         """
         key = (subject.key, seed)
         if key not in self._built:
             built = subject.build(self._dataset, seed, self._device)
+            check_built(built, self._dataset, subject.name)
             if not (subject.finished or _trained_already(built)):
                 module = module_of(built)
                 if any(module is other for other in self._modules):

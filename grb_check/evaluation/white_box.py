@@ -186,8 +186,10 @@ def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Fi
     seeds = trial.seed, seed_of("second call", trial)
     first, second = (predict(victim.victim, attacked, seed)[targets] for seed in seeds)
     differing = float((first != second).float().mean())
-    if differing:  # a comparison with other calls would say nothing
-        return [diagnostics.random_forward(differing)]
+    if differing:  # a comparison with the calls before the attack would say nothing
+        third = predict(victim.victim, attacked, trial.seed)[targets]
+        again = float((first != third).float().mean())
+        return [diagnostics.kept_state(0.0, None, again) or diagnostics.random_forward(differing)]
     after = predict(victim.victim, trial.own.dataset.graph, trial.seed)
     kept = None
     if victim.uncalled is not None:

@@ -36,11 +36,13 @@ class Victim:
     Attributes:
         adapter: the module behind the harness's interface.
         num_classes: columns of the logits.
+        probabilities: whether the module returns probabilities, whose logarithm is used.
         layer_factors: filled by the first call of `pair_gradients`.
     """
 
     adapter: Adapter
     num_classes: int
+    probabilities: bool = False
     layer_factors: LayerFactors = field(default_factory=LayerFactors, repr=False)
 
     @property
@@ -248,7 +250,11 @@ class Victim:
                     f"model {self.name}: its logits have no gradient in its {what}; check that its "
                     f"forward does not use torch.no_grad, detach or numpy"
                 )
-        return logits
+        # Row by row the same up to a constant as the logits that a softmax was taken of. Where it
+        # underflows there is no gradient.
+        return (
+            logits.clamp_min(torch.finfo(logits.dtype).tiny).log() if self.probabilities else logits
+        )
 
 
 def _links(num_nodes: int, count: int, candidates: Tensor) -> Tensor:

@@ -20,15 +20,18 @@ from grb_check.training.graphs import train_on_graphs
 from grb_check.training.nodes import TrainingSettings, train
 from grb_check.training.probing import probe
 from grb_check.training.training_hook import TrainingHook, train_here
+from grb_check.user_code.calls import users_code
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.user_code.tracebacks import short_traceback
 from grb_check.victims.checks import (
+    check_has_values,
     check_no_state_kept,
     check_nothing_cached,
     check_output,
     check_takes_batch,
+    returns_probabilities,
     warn_of_assumed_encoder,
     warn_of_ignored_structure,
+    warn_of_probabilities,
     warn_of_random_forward,
     warn_of_training_mode,
 )
@@ -46,10 +49,19 @@ class _Plan:
     """Treatment of what a factory returned."""
 
     module: nn.Module
-    convention: Convention | None  # None: to be detected
+    convention: Convention
     method: str
     finished: bool  # it is trained already
     fit: Callable[..., object] | None  # the model's own training
+
+
+def check_built(built: object, dataset: AnyDataset, name: str) -> None:
+    """Check what a factory returned as far as that is possible without calling it.
+
+    Raises:
+        ModelError: `build_victim` would refuse it before any call.
+    """
+    _plan(built, dataset, name)
 
 
 def build_victim(
@@ -76,15 +88,11 @@ def build_victim(
             cannot be trained, keeps state between calls, or classifies graphs without being told
             which node belongs to which.
     """
-    plan = _plan(built, name)
+    plan = _plan(built, dataset, name)
     view = _trial_view(dataset).to(device)
     with isolated_randomness(seed):
-        module = plan.module.to(device)
-        check_nothing_cached(module, name)
-        convention = plan.convention or detect_convention(module, plan.method, name)
-        adapter = Adapter(module, name, convention, plan.method, view.get("batch"))
-        if isinstance(dataset, GraphDataset):
-            check_takes_batch(adapter)
+        module = _on_device(_own_module(built, plan, name), name, device)
+        adapter = Adapter(module, name, plan.convention, plan.method, view.get("batch"))
         encodes = isinstance(built, Encoder) or plan.method == "encode"
         columns = None if encodes else dataset.num_classes
         late = plan.fit is not None and not _answers(adapter, view, seed)
@@ -94,7 +102,7 @@ def build_victim(
         def train() -> Adapter:
             if plan.fit is not None:
                 _fit(plan.fit, dataset, name, device)
-                module.to(device)
+                _on_device(module, name, device)
                 if late:
                     _check_called(adapter, view, seed, columns)
             elif not plan.finished:
@@ -106,8 +114,7 @@ def build_victim(
         # A module that cannot be called before its training cannot be compared with one that
         # another process has trained.
         trained = train() if finished or late else training_hook(adapter, train, encodes)
-    victim = Victim(trained, dataset.num_classes)
-    _check_finished(victim, view, seed)
+    victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     if isinstance(dataset, GraphDataset):
         return victim.on_graphs(dataset.graph.batch.to(device))
     return victim
@@ -136,10 +143,9 @@ def _train_in_harness(
         train(adapter, dataset, TrainingSettings(), seed=seed, device=device)
 
 
-def _plan(built: object, name: str) -> _Plan:
+def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     marked = built.module if isinstance(built, _MARKS) else built
     module = module_of(built)
-    convention = marked.convention if isinstance(marked, Wrapped) else None
     if not isinstance(module, nn.Module):
         inside = f"{type(built).__name__} of a " if built is not marked else ""
         kind = f"class {module.__name__}" if inspect.isclass(module) else type(module).__name__
@@ -162,13 +168,30 @@ def _plan(built: object, name: str) -> _Plan:
         own = getattr(module, "fit", None)
         fit = own if callable(own) else None
     finished = isinstance(built, (Trained, Encoder)) or method == "encode"
-    if finished and fit is None:
-        if isinstance(built, (Trained, Encoder)):
-            warn_of_training_mode(module, name)
-        else:
-            warn_of_assumed_encoder(name)
-        module = _own_copy(module)
+    check_has_values(module, name)
+    check_nothing_cached(module, name)
+    given = marked.convention if isinstance(marked, Wrapped) else None
+    convention = given or detect_convention(module, method, name)
+    if isinstance(dataset, GraphDataset):
+        check_takes_batch(Adapter(module, name, convention, method))
     return _Plan(module, convention, method, finished, fit)
+
+
+def _own_module(built: object, plan: _Plan, name: str) -> nn.Module:
+    """Return the module to train, or of a finished model a copy."""
+    if not plan.finished or plan.fit is not None:
+        return plan.module
+    if isinstance(built, (Trained, Encoder)):
+        warn_of_training_mode(plan.module, name)
+    else:
+        warn_of_assumed_encoder(name)
+    return _own_copy(plan.module)
+
+
+def _on_device(module: nn.Module, name: str, device: torch.device) -> nn.Module:
+    check_has_values(module, name)
+    with users_code(f"model {name}: moving it to {device} raised", ModelError):
+        return module.to(device)
 
 
 def _checked_fit(built: SelfTrained, name: str) -> Callable[..., object]:
@@ -228,16 +251,17 @@ def _fit(fit: Callable[..., object], dataset: AnyDataset, name: str, device: tor
         extra["validation"] = validation_view(dataset).to(device)
     view = training_view(dataset).to(device)
     hint = "" if view.y.min() > HIDDEN else f" (labels outside of train_mask are {HIDDEN})"
-    try:
+    with users_code(f"model {name}: its own training raised{hint}", ModelError):
         fit(view, **extra)
-    except Exception as error:
-        raise ModelError(
-            f"model {name}: its own training raised{hint}:\n{short_traceback(error)}"
-        ) from error
 
 
-def _check_finished(victim: Victim, view: Data, seed: int) -> None:
+def _checked_victim(victim: Victim, view: Data, seed: int) -> Victim:
+    """Check a trained model by calling it; return it with what is known of its output."""
     with torch.no_grad(), isolated_randomness(seed):
-        victim(view.x, view.edge_index)
+        output = victim(view.x, view.edge_index)
     if not warn_of_random_forward(victim.adapter, view, seed):
         warn_of_ignored_structure(victim.adapter, view, seed)
+    if not returns_probabilities(output):
+        return victim
+    warn_of_probabilities(victim.name)
+    return replace(victim, probabilities=True)

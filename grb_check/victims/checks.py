@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,8 @@ from torch_geometric.nn import MessagePassing
 from grb_check.errors import ModelError
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
+
+_FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class ModelWarning(UserWarning):
@@ -29,6 +32,14 @@ class AssumedEncoderWarning(ModelWarning):
 
 class RandomForwardWarning(ModelWarning):
     """Two calls on the same graph give different outputs in evaluation mode."""
+
+
+class ChangingForwardWarning(ModelWarning):
+    """Two calls on the same graph with the same seed give different outputs."""
+
+
+class ProbabilitiesWarning(ModelWarning):
+    """The output is a probability for each class."""
 
 
 class StateUncheckedWarning(ModelWarning):
@@ -65,6 +76,11 @@ def check_output(
     expected = f"called as {called} it must return a float tensor [{rows}, {width}]"
     if not isinstance(output, Tensor):
         raise ModelError(f"model {name}: {expected}, got a {type(output).__name__}")
+    empty = _without_values(output)
+    if empty:
+        raise ModelError(
+            f"model {name}: {expected}, got {empty}; return a dense tensor on the device of x"
+        )
     shape = list(output.shape)
     if len(shape) != 2 or shape[0] != rows or columns not in (None, shape[1]):
         hint = ""
@@ -76,15 +92,40 @@ def check_output(
         raise ModelError(
             f"model {name}: {expected}, one row per {one_for}{hint}, got shape {shape}"
         )
-    if not output.is_floating_point():
+    if output.dtype not in _FLOATS:
         raise ModelError(
-            f"model {name}: {expected}, got {output.dtype}; return logits, not predicted classes"
+            f"model {name}: {expected}, got {output.dtype}; return logits as torch.float32, not "
+            f"predicted classes"
         )
     finite = torch.isfinite(output)
     if not finite.all():
         bad = int((~finite).any(dim=1).sum())
         raise ModelError(f"model {name}: {expected}, got NaN or infinity in {bad} of {rows} rows")
-    return output
+    return output if type(output) is Tensor else output.as_subclass(Tensor)
+
+
+def _without_values(output: Tensor) -> str:
+    """Return the kind of a tensor that is not dense or holds no values; empty for others."""
+    if output.is_meta:
+        return "a tensor on the meta device"
+    if output.is_nested:
+        return "a nested tensor"
+    return "" if output.layout is torch.strided else f"a tensor of layout {output.layout}"
+
+
+def check_has_values(module: nn.Module, name: str) -> None:
+    """Check that no parameter or buffer is on the meta device.
+
+    Raises:
+        ModelError: one is.
+    """
+    for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_meta:
+            raise ModelError(
+                f"model {name}: {path} is on the meta device, which holds no values; create the "
+                f"model without torch.device('meta'), or call to_empty(device='cpu') and load its "
+                f"weights"
+            )
 
 
 def check_nothing_cached(module: nn.Module, name: str) -> None:
@@ -178,17 +219,46 @@ def warn_of_assumed_encoder(name: str) -> None:
 
 
 def warn_of_random_forward(adapter: Adapter, view: Data, seed: int) -> bool:
-    """Return whether two calls in a row differ, and warn if they do."""
+    """Return whether two calls in a row differ, and warn if they do.
+
+    If they differ with the same seed as well, the difference is not from the global generators.
+    """
     with isolated_randomness(seed), torch.no_grad():
-        first, second = (adapter(view.x, view.edge_index) for _ in range(2))
-    random = not _same(first, second)
-    if random:
+        first, second = (_called(adapter, view, view.edge_index, None) for _ in range(2))
+    if _same(first, second):
+        return False
+    again = [_answer(adapter, view, view.edge_index, seed, None) for _ in range(2)]
+    if _same(*again):
         _warn(
             RandomForwardWarning,
             f"model {adapter.name} is random in evaluation mode: two calls on the same graph "
             f"differ, which adds noise to its figures and its gradients",
         )
-    return random
+    else:
+        _warn(
+            ChangingForwardWarning,
+            f"the output of model {adapter.name} changes from call to call, with the same seed of "
+            f"all global generators too: it keeps state between calls, such as a counter or a "
+            f"generator of its own, so its figures depend on the order of the calls; compute the "
+            f"output from the arguments and the weights alone",
+        )
+    return True
+
+
+def returns_probabilities(output: Tensor) -> bool:
+    """Return whether each row of logits [n, c] is not negative and sums to one."""
+    sums = output.sum(dim=1)
+    return bool((output >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
+
+
+def warn_of_probabilities(name: str) -> None:
+    """Warn that attacks see the logarithm of a model's output."""
+    _warn(
+        ProbabilitiesWarning,
+        f"the output of model {name} is a probability for each class; attacks use its logarithm, "
+        f"which predicts the same classes and lets gradients through; return logits instead, which "
+        f"cross-entropy expects when the harness trains the model",
+    )
 
 
 def warn_of_ignored_structure(adapter: Adapter, view: Data, seed: int) -> None:
@@ -210,7 +280,11 @@ def _answer(
     adapter: Adapter, view: Data, edge_index: Tensor, seed: int, columns: int | None
 ) -> Tensor:
     with isolated_randomness(seed), torch.no_grad():
-        output = adapter(view.x, edge_index)
+        return _called(adapter, view, edge_index, columns)
+
+
+def _called(adapter: Adapter, view: Data, edge_index: Tensor, columns: int | None) -> Tensor:
+    output = adapter(view.x, edge_index)
     rows = adapter.rows(view.x.shape[0])
     return check_output(
         output,

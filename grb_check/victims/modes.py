@@ -11,7 +11,8 @@ from torch import nn
 def freeze(module: nn.Module) -> None:
     """Set evaluation mode, and switch off the gradients of all parameters."""
     module.eval()
-    module.requires_grad_(False)
+    for parameter in module.parameters():  # TorchScript has no Module.requires_grad_
+        parameter.requires_grad_(False)
 
 
 @contextmanager

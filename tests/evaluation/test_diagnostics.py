@@ -47,6 +47,10 @@ def test_random_answers_and_kept_state_have_their_limits() -> None:
     assert attacked is not None
     assert "20.0% of the predictions on the clean graph" in clean.text
     assert "10.0% of the predictions on the attacked graph" in attacked.text
+    assert diagnostics.kept_state(0.0, None, 0.001) is None
+    again = diagnostics.kept_state(0.0, None, 0.1)
+    assert again is not None
+    assert "10.0% of the predictions on the attacked graph differ between two calls" in again.text
 
 
 @given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400))

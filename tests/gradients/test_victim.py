@@ -22,7 +22,9 @@ from grb_check.models.reference.gin import GIN
 from grb_check.training.building import build_victim
 from grb_check.victims.checks import (
     AssumedEncoderWarning,
+    ChangingForwardWarning,
     ModelWarning,
+    ProbabilitiesWarning,
     RandomForwardWarning,
     StateUncheckedWarning,
     StructureIgnoredWarning,
@@ -847,7 +849,7 @@ class OneGraphOnly(EdgeIndex):
         (WrongShape, r"must return a float tensor \[60, 3\].*got shape \[60, 4\]"),
         (OneRow, r"must return a float tensor \[60, 3\].*got shape \[1, 3\]"),
         (Classes, r"got torch\.int64; return logits"),
-        (Booleans, r"got torch\.bool; return logits"),
+        (Booleans, r"got torch\.bool; return logits as torch\.float32"),
         (TwoResults, "got a tuple"),
         (NotANumber, "got NaN or infinity in 60 of 60 rows"),
         (NoParameters, "no gradient reaches any of its parameters"),
@@ -912,8 +914,8 @@ def test_a_random_forward_is_named() -> None:
         build(Noisy())
 
 
-def test_a_counter_that_changes_the_output_counts_as_randomness() -> None:
-    """Two calls on the same graph differ, and the warning says so."""
+def test_a_counter_that_changes_the_output_is_not_called_random() -> None:
+    """Two calls on the same graph differ, though no random number was drawn."""
 
     class Counts(EdgeIndex):
         calls = 0
@@ -922,8 +924,112 @@ def test_a_counter_that_changes_the_output_counts_as_randomness() -> None:
             self.calls += 1
             return super().forward(x, edge_index) + self.calls
 
-    with pytest.warns(RandomForwardWarning):
+    with pytest.warns(ChangingForwardWarning, match="changes from call to call.*a counter"):
         build(Trained(Counts().eval()))
+
+
+def test_probabilities_are_turned_into_logits() -> None:
+    """The logarithm is that of the logits up to a constant of each row, and so are gradients."""
+    torch.manual_seed(0)
+    plain = EdgeIndex().eval()
+
+    class Probabilities(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x, edge_index).softmax(dim=1)
+
+    soft = Probabilities().eval()
+    soft.load_state_dict(plain.state_dict())
+    with pytest.warns(ProbabilitiesWarning, match="mypkg:build is a probability"):
+        victim = build(Trained(soft))
+    expected = build(Trained(plain))
+    x = GRAPH.x.clone().requires_grad_()
+    logits = [each(x, GRAPH.edge_index).log_softmax(dim=1) for each in (victim, expected)]
+    assert torch.allclose(*logits, atol=1e-5)
+    gradients = [torch.autograd.grad(each[:, 0].sum(), x)[0] for each in logits]
+    assert torch.allclose(*gradients, atol=1e-5)
+
+
+def test_a_probability_of_zero_is_finite() -> None:
+    """The softmax of large logits."""
+
+    class OneHot(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return (1e6 * super().forward(x, edge_index)).softmax(dim=1)
+
+    with pytest.warns(ProbabilitiesWarning):
+        victim = build(Trained(OneHot().eval()))
+    logits = victim(GRAPH.x, GRAPH.edge_index)
+    assert (logits.min(), logits.max()) < (-80, 1)
+    assert logits.isfinite().all()
+
+
+def test_log_probabilities_and_logits_stay_as_they_are() -> None:
+    """Nothing warns."""
+
+    class LogProbabilities(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            return super().forward(x, edge_index).log_softmax(dim=1)
+
+    module = LogProbabilities().eval()
+    logits = build(Trained(module))(GRAPH.x, GRAPH.edge_index)
+    assert torch.equal(logits, module(GRAPH.x, GRAPH.edge_index))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_scripted_module_is_trained() -> None:
+    """TorchScript lacks some methods of modules."""
+    assert build(torch.jit.script(EdgeIndex())).module is not None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: EdgeIndex().to("meta"),
+        lambda: Trained(EdgeIndex().to("meta").eval()),
+        lambda: SelfTrained(module := EdgeIndex(), lambda data: module.to("meta")),
+    ],
+    ids=["at first", "trained", "after its own training"],
+)
+def test_a_model_on_the_meta_device_is_an_error(make: Callable[[], object]) -> None:
+    """It has no values, which torch would report from inside a copy."""
+    with pytest.raises(ModelError, match=r"mypkg:build: own\.weight is on the meta device"):
+        build(make())
+
+
+def test_an_exit_in_forward_is_an_error_of_the_model() -> None:
+    """It would end pytest."""
+
+    class Exits(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            raise SystemExit(1)
+
+    with pytest.raises(ModelError, match=r"(?s)forward raised when called as.*SystemExit: 1"):
+        build(Exits())
+
+
+def test_an_interrupt_in_forward_stays_one() -> None:
+    """The person at the keyboard ends the run."""
+
+    class Interrupts(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(Interrupts())
+
+
+def test_a_forward_that_switches_gradients_off_is_trained() -> None:
+    """What it changes is restored after each call."""
+
+    class SwitchesOff(EdgeIndex):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            output = super().forward(x, edge_index)
+            torch.set_grad_enabled(False)
+            return output
+
+    victim = build(SwitchesOff())
+    assert torch.is_grad_enabled()
+    assert accuracy(victim) == accuracy(build(EdgeIndex()))
 
 
 def test_a_finished_model_that_ignores_edges_is_named() -> None:
