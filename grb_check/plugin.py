@@ -127,6 +127,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _run(node.config).book(report)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    run = item.config.stash.get(RUN, None)
+    if run is not None:
+        run.runner.locate(item)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,

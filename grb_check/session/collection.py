@@ -8,6 +8,8 @@ path is the root folder, so that hooks of the root conftest.py see the cases too
 from __future__ import annotations
 
 import importlib
+import inspect
+import os
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
@@ -93,6 +95,18 @@ def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytes
         module.stash[CASES] = tuple(group)
         items.extend(session.genitems(module))
     return items
+
+
+def point_to(item: pytest.Item, factory: object) -> None:
+    """Make the definition of a factory the place of a test, which reports and editors point to."""
+    try:
+        path = inspect.getsourcefile(factory)  # type: ignore[arg-type]
+        _, line = inspect.getsourcelines(factory)  # type: ignore[arg-type]
+    except (TypeError, OSError):  # it has no source, such as a functools.partial
+        return
+    if path is not None:
+        where = os.path.relpath(path, item.config.rootpath)
+        item.location = where, max(line - 1, 0), item.location[2]  # counted from 0
 
 
 def parametrize(

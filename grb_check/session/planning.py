@@ -23,7 +23,7 @@ from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
-from grb_check.session.pytest_private import is_worker
+from grb_check.session.pytest_private import captured, is_worker
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
 from grb_check.settings.option_table import COMMAND_LINE
@@ -76,7 +76,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         # worker; without it two workers on two cores are several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     registry = AttackRegistry()
-    with quiet_imports():
+    with quiet_imports(), captured(config):  # attacks of users are imported
         update = config.getoption("grb_update_baseline") is True
         pin_label = config.getoption("grb_pin")
         lookup = options.lookup(config)

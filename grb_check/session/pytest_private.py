@@ -3,6 +3,8 @@
 `xml_key`: `record_testsuite_property` does nothing under xdist (pytest#7767); adding to the
 controller's report object works with and without workers. To be deleted when that is fixed.
 
+`capturemanager`: there is no other way to capture what child processes and C code write.
+
 `create_terminal_writer`: the writer of `--markers`, which works before a run is configured. It
 needs an option of the terminal plugin, which `-p no:terminal` takes away.
 """
@@ -10,7 +12,8 @@ needs an option of the terminal plugin, which `-p no:terminal` takes away.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 from _pytest import _io, junitxml
@@ -44,6 +47,30 @@ def say(config: pytest.Config, lines: Iterable[str]) -> None:
     )
     for line in lines:
         writer.line(line)
+
+
+@contextmanager
+def captured(config: pytest.Config) -> Iterator[None]:
+    """Capture what is written inside, as in tests: it is shown only if an error ends it.
+
+    For users' code that runs outside of a test. With `-s` nothing is captured.
+    """
+    manager = config.pluginmanager.get_plugin("capturemanager")
+    if manager is None or not manager.is_globally_capturing():
+        yield
+        return
+    manager.resume_global_capture()
+    written: list[str] = []
+    try:
+        try:
+            yield
+        finally:
+            manager.suspend_global_capture()
+            for text in manager.read_global_capture():
+                written += text.splitlines()
+    except Exception:
+        say(config, written)
+        raise
 
 
 def add_tests(session: pytest.Session, tests: Sequence[Sequence[pytest.TestReport]]) -> None:

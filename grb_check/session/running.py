@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,14 @@ from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import is_node_id
 from grb_check.datasets import Source
-from grb_check.errors import UsageError
+from grb_check.errors import GrbCheckError, UsageError
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge
 from grb_check.session import workers
-from grb_check.session.collection import MARK, cases_of_marker
+from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
 from grb_check.session.progress import Ticker
-from grb_check.session.pytest_private import is_controller, is_worker
+from grb_check.session.pytest_private import captured, is_controller, is_worker
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import CaseResult, Evaluator
@@ -54,7 +55,8 @@ class CaseRunner:
         groups = dict.fromkeys((case.model, case.dataset) for case in self._plan.cases.own)
         with quiet_imports():
             for label, dataset in groups:
-                loaded = self.evaluator.check(self.subject(label), self._source(dataset))
+                with captured(self._config):
+                    loaded = self.evaluator.check(self.subject(label), self._source(dataset))
                 self._plan.ranks.check_data(dataset, loaded)
 
     @property
@@ -117,6 +119,16 @@ class CaseRunner:
             spec = settings.model(label)
             self._subjects[label] = as_subject(spec.target, spec.args, spec.label)
         return self._subjects[label]
+
+    def locate(self, item: pytest.Item) -> None:
+        """Make the definition of the model's factory the place of a built-in test.
+
+        The model is imported, which the test needs anyway. If that fails, the place stays as it is.
+        """
+        if self._plan.settings.models and is_node_id(item.nodeid):
+            case = item.callspec.params["grb_case"]  # type: ignore[attr-defined]
+            with suppress(GrbCheckError), quiet_imports(), captured(self._config):
+                point_to(item, self.subject(case.model).source)
 
     def evaluate(self, case: Case, model: Any, node: pytest.Item) -> CaseResult:
         """Run a case.

@@ -1,0 +1,262 @@
+"""Models that change the process, print, exit or return nonsense, as a user sees it.
+
+The hostile model comes first; the good one beside it has the figures that it has alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+
+import pytest
+from plugin_names import TINY
+
+HOSTILE = """
+import os, sys, warnings
+import numpy as np
+import torch
+import models
+
+if __name__ == "hostile":
+    torch.set_default_dtype(torch.float64)
+    np.seterr(all="raise")
+    print("printed by an import")
+
+
+class Trains(models.Net):
+    def fit(self, data):
+        optimizer = torch.optim.Adam(self.parameters(), lr=0.05)
+        for _ in range(20):
+            optimizer.zero_grad()
+            logits = self(data.x, data.edge_index)[data.train_mask]
+            torch.nn.functional.cross_entropy(logits, data.y[data.train_mask]).backward()
+            optimizer.step()
+        self.end()
+
+    def end(self):
+        pass
+
+
+class GradientsOff(Trains):
+    def end(self):
+        torch.set_grad_enabled(False)
+
+
+class Exits(Trains):
+    def end(self):
+        sys.exit(0)
+
+
+class ExitsInForward(models.Net):
+    def forward(self, x, edge_index):
+        sys.exit(0)
+
+
+class Interrupts(Trains):
+    def end(self):
+        raise KeyboardInterrupt
+
+
+class OutOfPlace(models.Net):
+    def forward(self, x, edge_index):
+        output = super().forward(x, edge_index)
+        os.chdir("/")
+        torch.set_grad_enabled(False)
+        return output
+
+
+class NoConvention(models.Net):
+    def forward(self, x, edge_index, edge_attr):
+        return super().forward(x, edge_index)
+
+
+def gradients_off(num_features, num_classes):
+    torch.set_grad_enabled(False)
+    return Trains(num_features, num_classes)
+
+
+def environment(num_features, num_classes):
+    os.environ.clear()
+    sys.path.clear()
+    os.chdir("/")
+    warnings.simplefilter("error")
+    return Trains(num_features, num_classes)
+
+
+def other_device(num_features, num_classes):
+    model = Trains(num_features, num_classes)
+    torch.set_default_device("meta")
+    return model
+
+
+def no_streams(num_features, num_classes):
+    sys.stdout = sys.stderr = None
+    return Trains(num_features, num_classes)
+
+
+def prints(num_features, num_classes):
+    print("printed by a factory")
+    os.system("echo printed by a child")
+    return Trains(num_features, num_classes)
+
+
+def prints_and_raises(num_features, num_classes):
+    print("printed by a factory")
+    os.system("echo printed by a child")
+    raise ValueError("no weights")
+
+
+def exits(num_features, num_classes):
+    sys.exit(0)
+
+
+def nonsense(num_features, num_classes):
+    return 3
+
+
+def without_values(num_features, num_classes):
+    with torch.device("meta"):
+        return models.Net(num_features, num_classes)
+
+
+def no_convention(num_features, num_classes):
+    return NoConvention(num_features, num_classes)
+
+
+def cached(num_features, num_classes):
+    model = models.Net(num_features, num_classes)
+    model.first.cached = True
+    return model
+"""
+RUN = (*TINY, "--grb-only", "--grb-attack=injection/rnd", "--grb-difficulty=easy")
+FAST = (*RUN, "--grb-max-drop=1", "--grb-min-clean=0")
+JSON = "--grb-json=run.json"
+
+
+@pytest.fixture
+def hostile(project: pytest.Pytester) -> pytest.Pytester:
+    project.makepyfile(hostile=HOSTILE)
+    return project
+
+
+def _models(first: str) -> tuple[str, str]:
+    return f"--grb-model=a=hostile:{first}", "--grb-model=b=models:build"
+
+
+def _figures(project: pytest.Pytester) -> Mapping[str, object]:
+    """What was measured of each model, without times."""
+    cases = json.loads((project.path / "run.json").read_text("utf-8"))["cases"]
+    return {
+        case["id"].rpartition("@")[0]: None
+        if case["outcome"] is None
+        else [each["victim"] for each in case["outcome"]["repeats"]]
+        for case in cases
+    }
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["gradients_off", "environment", "other_device", "no_streams", "GradientsOff", "OutOfPlace"],
+)
+def test_what_a_model_changes_does_not_reach_the_next(hostile: pytest.Pytester, first: str) -> None:
+    """Both pass, and the good one has the figures that it has alone."""
+    hostile.runpytest(*FAST, "--grb-model=b=models:build", JSON)
+    (alone,) = _figures(hostile).values()
+    result = hostile.runpytest(*FAST, *_models(first), JSON)
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.OK
+    assert _figures(hostile)["b"] == alone
+
+
+@pytest.mark.parametrize(
+    ("first", "line"),
+    [
+        ("Exits", "model a: its own training raised:"),
+        ("ExitsInForward", "model a: forward raised when called as (x, edge_index) *"),
+    ],
+)
+def test_an_exit_is_an_error_of_its_case_alone(
+    hostile: pytest.Pytester, first: str, line: str
+) -> None:
+    """The other model is judged; exit code 1."""
+    result = hostile.runpytest(*FAST, *_models(first))
+    result.assert_outcomes(passed=1, errors=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines([line, "*SystemExit: 0"])
+    result.stdout.no_fnmatch_line("*site-packages/torch*")
+
+
+def test_an_interrupt_ends_the_run(hostile: pytest.Pytester) -> None:
+    """Nobody can tell it from the keyboard's."""
+    result = hostile.runpytest_subprocess(*FAST, *_models("Interrupts"))
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("first", "line"),
+    [
+        ("exits", "ERROR: model hostile:exits raised when called:"),
+        ("nonsense", "ERROR: model a: the factory returned a int; it must return *"),
+        ("without_values", "ERROR: model a: * is on the meta device, which holds no values; *"),
+        ("no_convention", "ERROR: *no argument is known for edge_attr; supported are *"),
+        ("cached", "ERROR: model a: layer first has cached=True *"),
+    ],
+)
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+def test_what_the_check_before_the_first_test_finds_is_a_usage_error(
+    hostile: pytest.Pytester, first: str, line: str, workers: list[str]
+) -> None:
+    """Whether the factory raised or returned something of no use: exit code 4, and no case runs."""
+    result = hostile.runpytest(*FAST, *_models(first), *workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([line])
+    result.stdout.no_fnmatch_line("*test_attack*")
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+def test_what_a_good_model_prints_is_not_shown(
+    hostile: pytest.Pytester, workers: list[str]
+) -> None:
+    """Neither at the import nor in the factory; a child process's neither."""
+    result = hostile.runpytest_subprocess(*FAST, *_models("prints"), *workers)
+    result.assert_outcomes(passed=2)
+    assert "printed by" not in result.stdout.str() + result.stderr.str()
+
+
+def test_what_a_model_prints_is_shown_if_its_factory_fails(hostile: pytest.Pytester) -> None:
+    """Before the error, with what a child process printed."""
+    result = hostile.runpytest_subprocess(*FAST, *_models("prints_and_raises"))
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    expected = ["printed by an import", "printed by a factory", "printed by a child"]
+    assert sorted(expected) == sorted(re.findall("printed by .*", result.stdout.str()))
+    result.stderr.fnmatch_lines(["ERROR: model hostile:prints_and_raises raised when called:"])
+
+
+def test_what_a_model_prints_is_shown_with_s(hostile: pytest.Pytester) -> None:
+    """Nothing is captured then."""
+    result = hostile.runpytest_subprocess(*FAST, *_models("prints"), "-s")
+    result.assert_outcomes(passed=2)
+    assert {"import", "factory", "child"} <= set(
+        re.findall(r"printed by an? (\w+)", result.stdout.str())
+    )
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+def test_a_case_is_placed_where_its_factory_is_defined(
+    hostile: pytest.Pytester, workers: list[str]
+) -> None:
+    """In reports and editors; node ids, the classes of a JUnit file and --lf do not change."""
+    hostile.makefile(".toml", pytest='[pytest]\njunit_family = "xunit1"\n')
+    limits = ("--grb-max-drop=1", "--grb-min-clean=1", "--junitxml=junit.xml", "-vv")
+    result = hostile.runpytest_subprocess(*RUN, *_models("prints"), *limits, *workers)
+    result.assert_outcomes(failed=2)
+    line = HOSTILE[1:].split("\n").index("def prints(num_features, num_classes):")
+    tests = ET.parse(hostile.path / "junit.xml").iter("testcase")
+    found = {test.get("classname"): (test.get("file"), test.get("line")) for test in tests}
+    assert found["grb.a.tiny"] == ("hostile.py", str(line))
+    assert found["grb.b.tiny"][0] == "models.py"
+    again = hostile.runpytest_subprocess(*RUN, *_models("prints"), *limits, "--lf")
+    again.assert_outcomes(failed=2)
+    again.stdout.fnmatch_lines(["FAILED * grb::a::tiny::test_attack?easy/injection/rnd?*"])
