@@ -102,11 +102,10 @@ def point_to(item: pytest.Item, factory: object) -> None:
     try:
         path = inspect.getsourcefile(factory)  # type: ignore[arg-type]
         _, line = inspect.getsourcelines(factory)  # type: ignore[arg-type]
-    except (TypeError, OSError):  # it has no source, such as a functools.partial
-        return
-    if path is not None:
-        where = os.path.relpath(path, item.config.rootpath)
-        item.location = where, max(line - 1, 0), item.location[2]  # counted from 0
+        where = os.path.relpath(path or "", item.config.rootpath)
+    except (TypeError, OSError, ValueError):
+        return  # it has no source, such as a functools.partial, or lies on another drive
+    item.location = where, max(line - 1, 0), item.location[2]  # counted from 0
 
 
 def parametrize(
