@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -233,6 +233,37 @@ def judge(
         comparison=comparison,
         undecided=failure.undecided if failure is not None else None,
     )
+
+
+def judge_beside(
+    outcome: Outcome,
+    all_references: Callable[[], Outcome],
+    gate: Gate,
+    comparison: Comparison | None = None,
+    *,
+    cases: int = 1,
+) -> tuple[Verdict, Outcome]:
+    """Judge an outcome of the main reference, and one of all references only if that is needed.
+
+    The default limit fails a case that is less robust than every reference. One that is not beyond
+    the limit of the main reference needs no other.
+
+    Args:
+        outcome: of the case, with the main reference.
+        all_references: returns the same outcome with all references.
+        gate: the limits that the user sets.
+        comparison: with the baseline.
+        cases: number of cases of the run.
+
+    Returns:
+        The verdict, and the outcome that it is based on.
+    """
+    verdict = judge(outcome, gate, comparison, cases=cases)
+    by_default = verdict.alpha is not None
+    if not by_default or verdict.limit is None or outcome.drop <= verdict.limit:
+        return verdict, outcome
+    outcome = all_references()
+    return judge(outcome, gate, comparison, cases=cases), outcome
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.gate.baselines.baseline import key_of
-from grb_check.gate.limits import judge
+from grb_check.gate.limits import judge_beside
 from grb_check.session import workers
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
@@ -149,9 +149,6 @@ class CaseRunner:
     def judged(self, node_id: str, result: CaseResult, cases: int) -> tuple[Verdict, CaseResult]:
         """Judge a case; the result is returned with all references if they were needed.
 
-        The default limit fails a case that is less robust than every reference. One that passes
-        beside the main reference needs no other.
-
         Args:
             node_id: of the test.
             result: of the case.
@@ -161,12 +158,10 @@ class CaseRunner:
         comparison = None
         if settings.baseline is not None:
             comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
-        verdict = judge(outcome, settings.gate, comparison, cases=cases)
-        by_default_limit = verdict.alpha is not None
-        if not by_default_limit or verdict.result == "pass":
-            return verdict, result
-        result = result._replace(outcome=result.all_references())
-        return judge(result.outcome, settings.gate, comparison, cases=cases), result
+        verdict, outcome = judge_beside(
+            outcome, result.all_references, settings.gate, comparison, cases=cases
+        )
+        return verdict, result._replace(outcome=outcome)
 
     def expected_failure(self, node: pytest.Item, case: Case) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.

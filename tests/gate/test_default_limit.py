@@ -23,7 +23,7 @@ from grb_check.gate.default_limit import (
     default_limit,
     half_width,
 )
-from grb_check.gate.limits import Gate, judge
+from grb_check.gate.limits import Gate, judge, judge_beside
 
 shares = st.integers(1, TARGETS).map(lambda each: each / TARGETS)
 
@@ -182,3 +182,20 @@ def test_a_model_as_robust_as_one_of_the_references_passes() -> None:
     robust = [(0.8, 0.7)] * 3
     assert judge(outcome(victim, robust), Gate()).result == "fail"
     assert judge(outcome(victim, robust, gat=victim, sage=robust), Gate()).passed
+
+
+@given(outcomes(), st.integers(1, 20))
+def test_references_that_are_not_needed_change_no_failure(made: Outcome, cases: int) -> None:
+    """A case fails beside all references exactly if it fails when they are asked for one by one."""
+    only = [replace(each, references={"gcn": each.references["gcn"]}) for each in made.repeats]
+    beside_gcn = replace(made, repeats=tuple(only))
+    found, outcome_used = judge_beside(beside_gcn, lambda: made, Gate(), cases=cases)
+    every = judge(made, Gate(), cases=cases)
+    assert (found.result == "fail") == (every.result == "fail")
+    if outcome_used is made:
+        assert found == every
+    else:
+        assert found.below_floor or found.result in ("pass", "not judged", "not shown")
+        assert found.limit is not None
+        assert every.limit is not None
+        assert made.drop <= found.limit <= every.limit
