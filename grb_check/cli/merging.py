@@ -144,18 +144,19 @@ def read_baseline(
 
 
 def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Baseline | None:
-    before = parts[0].record.baseline
+    before, models = parts[0].record.baseline, parts[0].record.settings.models
+    model = models[0].label if len(models) == 1 else ""
     if path is None and update:
         raise UsageError("--update-baseline needs the file to write; add --baseline FILE")
     if before is None:
-        return None if path is None else _new_baseline(path, update=update)
+        return None if path is None else _new_baseline(path, model, update=update)
     file = path or Path(before.path)
     if not file.exists() and not update:
         raise UsageError(
             f"the baseline {str(file)!r} that the parts were compared with is not here; name it "
             f"with --baseline FILE"
         )
-    kept = open_baseline(file, before.margin, update=update)
+    kept = open_baseline(file, before.margin, model, update=update)
     if not update and len(kept.entries) != before.tests:
         raise UsageError(
             f"the baseline {str(file)!r} has {len(kept.entries)} entries, and the parts were "
@@ -178,13 +179,13 @@ def _with_label(kept: Baseline | None, label: str) -> Baseline:
     return replace(kept, pin_label=label)
 
 
-def _new_baseline(path: Path, *, update: bool) -> Baseline:
+def _new_baseline(path: Path, model: str, *, update: bool) -> Baseline:
     if path.exists() and not update:
         raise UsageError(
             f"the parts were not compared with a baseline; run them with --grb-baseline={path}, or "
             f"add --update-baseline to write the file"
         )
-    return open_baseline(path, LOSS_MARGIN, update=update)
+    return open_baseline(path, LOSS_MARGIN, model, update=update)
 
 
 def _check_boards(rank_plan: RankPlan, rows: Sequence[Row]) -> None:

@@ -225,8 +225,8 @@ class Digest:
         """Failures besides those of cases: ranks, baseline, pin, environment, data."""
         found = [each.message for each in self.record.ranks.verdicts if each.passed is False]
         for _, each in self.baseline.joint_tests if self.baseline is not None else ():
-            if each.comparison.result == "fail":
-                found.append(f"all cases of {each.name} together: {each.comparison.text}")
+            if each.failed:
+                found.append(f"{each.scope}: {each.comparison.text}")
         for check in self.baseline.environment if self.baseline is not None else ():
             found += [f"{check.dataset}: {check.differences}"] if check.differences else []
         found += [self.unasked] if self.unasked else []

@@ -135,8 +135,8 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
             found.append(_judged(made, group, name, bool(each.passed), each.message, skipped))
     for reference, joint in made.baseline.joint_tests if made.baseline is not None else ():
         if joint.name in ids:
-            passed, told = joint.comparison.result != "fail", joint.comparison.text
-            found.append(_judged(made, group, reference, passed, told))
+            told = f"{joint.scope}: {joint.comparison.text}"
+            found.append(_judged(made, group, reference, not joint.failed, told))
     for check in made.baseline.environment if made.baseline is not None else ():
         if check.dataset == group[1]:
             told = check.differences or "the environment of the baseline"

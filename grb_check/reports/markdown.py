@@ -206,11 +206,11 @@ def _baseline(digest: Digest) -> Part:
         entries.append(f"- {word} {span(about.path)}{f': {told}' if told else ''}")
         for reference, joint in about.joint_tests:
             entries.append(
-                f"- {span(joint.name)}, all cases together, {reference}: "
-                f"{_RESULTS[joint.comparison.result]} ({span(joint.comparison.text)})"
+                f"- {reference}, {span(joint.scope)}: {_RESULTS[joint.comparison.result]} "
+                f"({span(joint.comparison.text)})"
             )
         for loss in about.losses:
-            entries += [f"- {span(loss.name)}, update: {span(text)}" for text in loss.texts]
+            entries += [f"- update, {span(text)}" for text in loss.texts]
         entries += [f"- {span(note)}" for note in about.notes]
     elif told:
         entries.append(f"- {told}")

@@ -22,7 +22,7 @@ from grb_check.files.typed_json import FileKind
 from grb_check.reports.record import FIGURES, CaseRecord, RunRecord, RunSettings
 
 KIND: Final = FileKind(
-    name="run record", type=RunRecord, format=5, wanted="give a file that --grb-json wrote"
+    name="run record", type=RunRecord, format=6, wanted="give a file that --grb-json wrote"
 )
 
 

@@ -107,14 +107,10 @@ def baseline_lines(record: RunRecord) -> list[str]:
     counted = [f"{results[each]} {word}" for each, word in COMPARED.items() if results[each]]
     lines = [f"baseline {record.baseline.path}: {', '.join(counted)}"] if counted else []
     lines += [
-        f"{reference}, all cases of {each.name}: {each.comparison.text}"
+        f"{reference}, {each.scope}: {each.comparison.text}"
         for reference, each in record.baseline.joint_tests
     ]
-    lines += [
-        f"update, all cases of {each.name}: {text}"
-        for each in record.baseline.losses
-        for text in each.texts
-    ]
+    lines += [f"update, {text}" for each in record.baseline.losses for text in each.texts]
     return lines + _repeats_needed(record.cases)
 
 

@@ -84,13 +84,14 @@ def _environment_test(each: EnvironmentCheck) -> list[pytest.TestReport]:
 
 def _joint_test(each: JointComparison, name: str, advice: str) -> list[pytest.TestReport]:
     compared = each.comparison
-    message = f"{compared.text}. {each.name}, all cases{advice}"
+    message = f"{compared.text}. {each.scope}{advice}"
     return entered_test(
         _path(each.model, each.dataset),
         name,
-        failure=message if compared.result == "fail" else None,
+        failure=message if each.failed else None,
         properties=[
             ("grb.dataset", each.dataset),
+            ("grb.cases", f"{each.compared} of {each.cases}"),
             ("grb.verdict", compared.result),
             *comparison_properties(compared, name.removeprefix("test_")),
         ],

@@ -137,12 +137,18 @@ def _for_any(patterns: Sequence[str], origins: Mapping[str, str]) -> list[str]:
 
 
 def read_baseline(
-    raw: RawValues, shard: Shard | None, *, update: bool, pin_label: str | None = None
+    raw: RawValues,
+    models: Sequence[ModelSpec],
+    shard: Shard | None,
+    *,
+    update: bool,
+    pin_label: str | None = None,
 ) -> Baseline | None:
     """Return the baseline that is compared with or written; None if none is given.
 
     Args:
         raw: values of the options.
+        models: of the run.
         shard: of the run.
         update: whether the baseline is to be written.
         pin_label: label of its pin, if that is to be moved to this run.
@@ -163,7 +169,8 @@ def read_baseline(
                 "--grb-baseline=FILE"
             )
         return None
-    baseline = open_baseline(path, margin, update=update, pin_label=label)
+    model = models[0].label if len(models) == 1 else ""
+    baseline = open_baseline(path, margin, model, update=update, pin_label=label)
     baseline = replace(baseline, strict_environment=raw.one("grb_strict_environment") is True)
     if label is not None and not baseline.writes:
         raise UsageError(

@@ -69,7 +69,7 @@ def read(
     sources = read_sources(names, places, suite)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
     shard = None if raw.one("grb_shard") is None else parse_shard(str(raw.one("grb_shard")))
-    baseline = read_baseline(raw, shard, update=update, pin_label=pin_label)
+    baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
     repeats = SUITES[suite].repeats if baseline is None else baseline.repeats
     folder = rootdir / ".grb_check"
     return Settings(

@@ -358,7 +358,7 @@ def test_the_baseline_is_judged_once_or_written(
     assert main(["merge", *names, "--baseline", str(kept)]) == 1  # a person has to commit it
     assert main(["merge", *names, "--baseline", str(kept)]) == 4  # nothing was compared
     assert main(["merge", *names, "--baseline", str(kept), "--update-baseline"]) == 0
-    whole = open_baseline(kept, 2.0, update=False)
+    whole = open_baseline(kept, 2.0, "", update=False)
     assert sorted(whole.entries) == sorted(case.id for case in CASES)
     about = baseline(path="elsewhere.json", tests=len(CASES), digest=whole.saved.digest)
     against = [changed(each, _set("baseline", value=about)) for each in parts(2, own=calm)]
@@ -387,9 +387,9 @@ def test_the_environment_of_every_part_is_checked(
     """If it has to be that of the baseline; the machine of the merge plays no part."""
     calm = replace(SETTINGS, rank_limits=())
     kept = folder / "robustness.json"
-    new = open_baseline(kept, 2.0, update=True)
+    new = open_baseline(kept, 2.0, "", update=True)
     baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
-    digest = open_baseline(kept, 2.0, update=False).saved.digest
+    digest = open_baseline(kept, 2.0, "", update=False).saved.digest
     about = baseline(path=str(kept), tests=len(CASES), digest=digest)
 
     def against(fields: dict[str, Any]) -> None:
@@ -423,9 +423,9 @@ def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
         {case.id: 2.0 for case in CASES},
         path,
     )
-    new = open_baseline(folder / "kept.json", 2.0, update=True)
+    new = open_baseline(folder / "kept.json", 2.0, "", update=True)
     baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
-    kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, update=False))
+    kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, "", update=False))
     assert recorded_durations(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
     assert recorded_durations(cut) == ({}, None)
     assert recorded_durations(replace(SETTINGS, durations=path)) == ({}, None)

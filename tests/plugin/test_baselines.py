@@ -66,7 +66,7 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
             "*loss (baseline)*",
             "*easy *equal *pass",
             "baseline *kept.json: 2 equal",
-            "baseline, all cases of tiny: equal*",
+            "baseline, all 2 cases of tiny: equal*",
         ]
     )
     for name in ("out.html", "out.md", "view.xml"):  # of cases that have no limit but the baseline
@@ -184,25 +184,69 @@ def test_new_cases_and_unused_entries_are_reported(kept: pytest.Pytester) -> Non
 
 
 def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
-    """A changed version or budget makes an entry incomparable, and the report says so."""
+    """A changed version or budget makes an entry incomparable; if nothing is left to compare, the
+    run fails, in every report."""
     path = kept.path / "kept.json"
     path.write_text(resealed(json.loads(path.read_text().replace("/rnd v", "/rnd v9"))))
-    result = kept.runpytest(*BASE, KEPT)
+    kinds = ("json", "html", "markdown", "junit")
+    files = [f"--grb-{kind}=out.{kind}" for kind in kinds]
+    result = kept.runpytest(*BASE, KEPT, *files, "--junitxml=out.xml")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2, failed=1)
+    told = "nothing was compared: the baseline has 2 cases of untrained on tiny; this run has 2"
     result.stdout.fnmatch_lines(
         [
-            "*not comparable*",
+            f"{told} cases *: 2 not comparable (*: the attack is *",
             "baseline *: 2 not comparable",
-            "note: nothing was compared with the baseline: all 2 cases are new or not comparable*",
+            f"baseline, 0 of 2 cases of tiny: {told} *",
+            "FAILED*grb::tiny::test_baseline*",
         ]
     )
-    assert result.ret == pytest.ExitCode.OK
+    for kind in (*kinds, "xml"):
+        assert told in (kept.path / f"out.{kind}").read_text()
+    assert 'name="test_baseline"' in (kept.path / "out.xml").read_text()
+
+
+def test_a_second_model_leaves_the_entries_of_the_first(kept: pytest.Pytester) -> None:
+    """The first one is compared as before, the second is new; so it is in either order, and for
+    each of them alone when the file has both."""
+    one, two = "--grb-model=attacks:untrained", "--grb-model=models:build"
+    args = [each for each in BASE if "model" not in each]
+    for models in ([one, two], [two, one]):
+        result = kept.runpytest(*args, *models, KEPT, "-v")
+        assert result.ret == pytest.ExitCode.OK
+        result.assert_outcomes(passed=5)
+        result.stdout.fnmatch_lines(
+            [
+                "grb::untrained::tiny::test_baseline PASSED (equal)*",
+                "baseline *kept.json: 2 equal, 2 new",
+                "baseline, all 2 cases of untrained@tiny: equal*",
+            ]
+        )
+    kept.runpytest(*args, one, two, KEPT, "--grb-update-baseline").assert_outcomes(passed=4)
+    for model in (one, two):
+        result = kept.runpytest(*args, model, KEPT)
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["baseline, all 2 cases of tiny: equal*"])
+
+
+def test_a_run_of_other_models_fails(kept: pytest.Pytester) -> None:
+    """The text names the models of both."""
+    args = [each for each in BASE if "model" not in each]
+    models = ["--grb-model=one=attacks:untrained", "--grb-model=two=attacks:untrained"]
+    result = kept.runpytest(*args, *models, KEPT)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.fnmatch_lines(
+        ["*the baseline has 2 cases of untrained on tiny; this run has 2 cases of two on tiny*"]
+    )
 
 
 def test_perturbations_of_another_machine_are_reported(kept: pytest.Pytester) -> None:
     """All repeats share the surrogate's randomness."""
     path = kept.path / "kept.json"
     record = json.loads(path.read_text())
-    record["cases"]["tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
+    record["cases"]["untrained@tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
     path.write_text(resealed(record))
     result = kept.runpytest(*BASE, KEPT)
     result.stdout.fnmatch_lines(
@@ -226,7 +270,7 @@ def test_another_environment_may_fail_the_run(kept: pytest.Pytester) -> None:
     record = json.loads(path.read_text())
     assert record["versions"]["processor"].split()[0] == platform.machine()
     record["versions"] |= {"torch": "2.0.0", "processor": "abacus"}
-    record["cases"]["tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
+    record["cases"]["untrained@tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
     path.write_text(resealed(record))
     kinds = ("json", "html", "markdown", "junit")
     result = kept.runpytest(*strict, *(f"--grb-{kind}=out.{kind}" for kind in kinds))
@@ -256,13 +300,19 @@ def test_a_baseline_of_few_repeats_has_a_note(kept: pytest.Pytester) -> None:
 
 
 def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytester) -> None:
-    """A run of some cases keeps the entries of the others."""
+    """A run of some cases keeps the entries of the others, under the new name of its only model."""
     args = [each for each in BASE if "difficulty" not in each and "model" not in each]
     other = ["--grb-difficulty=hard", "--grb-model=models:build"]
     result = kept.runpytest(*args, KEPT, *other, "--grb-update-baseline")
-    result.stdout.fnmatch_lines(["*1 entry written to *kept.json, 1 kept"])
+    result.stdout.fnmatch_lines(
+        [
+            "*1 entry written to *kept.json, 1 kept",
+            "note: build, the only model of this run, replaces untrained of the baseline",
+        ]
+    )
     record = json.loads((kept.path / "kept.json").read_text())
-    assert set(record["cases"]) == {"tiny/easy/injection/rnd", "tiny/hard/injection/rnd"}
+    ids = {"build@tiny/easy/injection/rnd", "build@tiny/hard/injection/rnd"}
+    assert set(record["cases"]) == ids
 
 
 def test_users_own_tests_are_compared_too(project: pytest.Pytester) -> None:

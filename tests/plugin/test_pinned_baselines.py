@@ -54,8 +54,8 @@ def lost(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "update, all cases of tiny: attacked * against the replaced baseline's *: loss *",
-            "update, all cases of tiny: attacked * against the pin v1's *: loss *",
+            "update, all 2 cases of tiny: attacked * against the replaced baseline's *: loss *",
+            "update, all 2 cases of tiny: attacked * against the pin v1's *: loss *",
         ]
     )
     for name in names:
@@ -79,8 +79,8 @@ def test_a_loss_that_updates_accepted_is_red_through_the_pin(lost: pytest.Pytest
             "grb::tiny::test_baseline PASSED (equal)*",
             "grb::tiny::test_pin FAILED (fail, detects *",
             "*attacked * against the pin v1's *--grb-update-baseline --grb-pin accepts*",
-            "baseline, all cases of tiny: equal to the baseline*",
-            "pin, all cases of tiny: attacked * against the pin v1's *",
+            "baseline, all 2 cases of tiny: equal to the baseline*",
+            "pin, all 2 cases of tiny: attacked * against the pin v1's *",
         ]
     )
     pin = baseline_of(lost, "out.json")["pin"]
@@ -97,7 +97,7 @@ def test_an_update_says_what_it_accepts(lost: pytest.Pytester) -> None:
     """In the record, in the file, and in reports on the record."""
     (loss,) = baseline_of(lost, "update.json")["losses"]
     assert loss["replaced"]["points"] == loss["since_pin"]["points"] > 2
-    stored = json.loads((lost.path / "kept.json").read_text())["losses"]["tiny"]
+    stored = json.loads((lost.path / "kept.json").read_text())["losses"]["build@tiny"]
     assert (stored["cases"], stored["pin"]) == (2, "v1")
     assert stored["since_pin"] == pytest.approx(loss["since_pin"]["points"], abs=0.006)
     record = str(lost.path / "update.json")

@@ -76,10 +76,11 @@ def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
 def test_the_pin_and_what_an_update_accepts_stand_below_the_baseline() -> None:
     """The verdict on all cases together, then a loss against each reference."""
     text = markdown_text([view(rich())])
-    told = "`synthetic-cora`, all cases together, pin: not worse"
-    assert f"- {told} (`no loss beyond 2 points since the pin v1`)" in text
-    assert "- `synthetic-cora`, update: `loss 0.7 points against the replaced baseline`" in text
-    assert "- `synthetic-cora`, update: `loss 1.6 points against the pin v1`" in text
+    name = "cases of synthetic-cora"
+    told = f"- pin, `14 of 15 {name}`: not worse (`no loss beyond 2 points since the pin v1`)"
+    assert told in text
+    assert f"- update, `all 15 {name}: loss 0.7 points against the replaced baseline`" in text
+    assert f"- update, `12 of 15 {name}: loss 1.6 points against the pin v1`" in text
 
 
 def test_a_long_run_fits_into_a_comment_and_says_what_was_cut() -> None:

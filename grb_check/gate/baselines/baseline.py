@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -14,8 +15,15 @@ from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED
 from grb_check.gate.baselines.compare import compare
 from grb_check.gate.baselines.comparison import Comparison
-from grb_check.gate.baselines.files import Entry, Saved, entry_of, read_baseline, write_baseline
-from grb_check.gate.baselines.joint import JointComparison, compare_groups, groups_of
+from grb_check.gate.baselines.files import (
+    Entry,
+    Saved,
+    entry_of,
+    is_own_test,
+    read_baseline,
+    write_baseline,
+)
+from grb_check.gate.baselines.joint import JointComparison, compare_groups, groups_with_entries
 from grb_check.gate.baselines.pair import Pair
 from grb_check.gate.baselines.pin import UpdateLoss, update_losses, updated
 
@@ -52,7 +60,9 @@ class Baseline:
     Attributes:
         path: of the file.
         margin: tolerated loss of accuracy, in percentage points.
-        saved: the content of the file.
+        model: label of the only model of the run, which its case ids lack; empty if there are
+            several.
+        saved: the content of the file, whose keys always name the model.
         strict_environment: whether a run in another environment fails.
         writes: whether this run writes the file, on request or because there is none.
         requested: whether writing was requested.
@@ -62,6 +72,7 @@ class Baseline:
 
     path: Path
     margin: float
+    model: str = ""
     saved: Saved = field(default_factory=Saved)
     strict_environment: bool = False
     writes: bool = False
@@ -70,9 +81,24 @@ class Baseline:
     notes: tuple[str, ...] = ()
 
     @property
+    def compared_model(self) -> str:
+        """The model in the file that the only model of the run is compared with.
+
+        The one with its label; or the only one in the file, since a factory may have another name
+        than before, or another model is compared on purpose.
+        """
+        models = self.saved.models
+        return models[0] if self.model and len(models) == 1 else self.model
+
+    @cached_property
+    def seen(self) -> Saved:
+        """The content of the file, with the ids that cases have in this run."""
+        return self.saved.with_prefix(f"{self.compared_model}@", "") if self.model else self.saved
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
-        """The entries of the file, by the key of the case."""
-        return self.saved.entries
+        """The entries of the file, by the key that the case has in this run."""
+        return self.seen.entries
 
     @property
     def repeats(self) -> int:
@@ -109,7 +135,7 @@ class Baseline:
             now: entries of the run.
             planned: the cases of the whole run, whose models and datasets share the error rate.
         """
-        groups = groups_of(case for case in planned if case.id in self.entries)
+        groups = groups_with_entries(planned, self.entries)
         alpha = ALPHA * JOINT_SHARE
         return compare_groups(self.entries, now, groups, margin=self.margin, alpha=alpha)
 
@@ -126,26 +152,33 @@ class Baseline:
         """Write the file, unless it is the same; entries that the run did not make are left.
 
         Args:
-            made: entries of the run, by the key of their case.
+            made: entries of the run, by the key that the case has in it.
             now: those of them that are compared jointly.
             environment: of the run, by name.
         """
         named = {name: environment[name] for name in MEASURED if name in environment}
-        losses = update_losses(self.saved, now, self.margin)
-        new, notes = updated(self.saved, made, named, losses, label=self.pin_label)
+        losses = update_losses(self.seen, now, self.margin)
+        before = self.saved
+        if self.model:
+            prefix = f"{self.model}@"
+            before = before.with_prefix(f"{self.compared_model}@", prefix)
+            made = {k if is_own_test(k) else prefix + k: each for k, each in made.items()}
+        labelled = [replace(each, model=each.model or self.model) for each in losses]
+        new, notes = updated(before, made, named, labelled, label=self.pin_label)
         if new != self.saved:
             write_baseline(self.path, new)
         return Written(unchanged=new == self.saved, losses=losses, notes=notes)
 
 
 def open_baseline(
-    path: Path, margin: float, *, update: bool, pin_label: str | None = None
+    path: Path, margin: float, model: str, *, update: bool, pin_label: str | None = None
 ) -> Baseline:
     """Return the baseline that the options ask for.
 
     Args:
         path: of the file, which may not exist yet.
         margin: in percentage points.
+        model: label of the only model of the run; empty if there are several.
         update: whether to write it, and to compare with nothing.
         pin_label: label of the pin, if the pin is to be moved to this run.
 
@@ -155,6 +188,7 @@ def open_baseline(
     new = Baseline(
         path=path,
         margin=margin,
+        model=model,
         requested=update,
         writes=update or not path.exists(),
         pin_label=pin_label,
@@ -168,14 +202,14 @@ def open_baseline(
             raise
         lost = "its pin and entries of cases that this run does not have are lost"
         return replace(new, notes=(f"the file is replaced, and {lost}: {error}",))
-    return replace(new, saved=saved)
+    found = replace(new, saved=saved)
+    if found.compared_model == model:
+        return found
+    taken = "replaces" if update else "is compared with"
+    note = f"{model}, the only model of this run, {taken} {found.compared_model} of the baseline"
+    return replace(found, notes=(note,))
 
 
 def key_of(node_id: str, case: Case) -> str:
-    """Return the key of a case in the file: its id, or the node id of a user's own test."""
+    """Return the key of an entry in a run: the case id, or the node id of a user's own test."""
     return case.id if is_node_id(node_id) else node_id
-
-
-def is_own_test(key: str) -> bool:
-    """Whether an entry is of a user's own test, which not every run has."""
-    return "::" in key and not is_node_id(key)

@@ -62,7 +62,8 @@ class PinContent(_Part, frozen=True):
 class Content(_Part, frozen=True):
     """The content of the file.
 
-    The keys of `cases` and `bits` are case ids, those of `losses` are `[model@]dataset`.
+    The keys of `cases` and `bits` are case ids that always name the model, or node ids of users'
+    own tests; those of `losses` are `model@dataset`.
     """
 
     about: str

@@ -4,8 +4,10 @@ A typed JSON file, see `typed_json`. `cases` has, for each case, the figures and
 on, one field a line. `bits` has, for each case, the base64 of the zlib-compressed packed bits: for
 each repeat the targets that were right before the attack, then those right after it
 (`numpy.packbits`, first target first). Figures are formed from the bits, and checked against them
-when the file is read. `pin` has the same of the cases whose pinned entry is another one; all others
-are pinned as they are in `cases`. `losses` has what the last update of each model and dataset lost.
+when the file is read. The id of a case names the model even if its run had no other, so that the
+entries of a model are found again in a run of several. `pin` has the same of the cases whose pinned
+entry is another one; all others are pinned as they are in `cases`. `losses` has what the last
+update of each model and dataset lost.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from __future__ import annotations
 import base64
 import statistics
 import zlib
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from grb_check.cases.metrics import relative_drop
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
 from grb_check.files.outputs import write_output
@@ -30,6 +34,8 @@ from grb_check.gate.baselines.content import (
     PinContent,
     StoredLoss,
 )
+
+T = TypeVar("T")
 
 ABOUT: Final = (
     "baseline of grb_check: pytest --grb-baseline=FILE compares, --grb-update-baseline writes"
@@ -81,7 +87,7 @@ class Entry:
         return tuple(_ones(bits) / self.targets for bits in self.after)
 
 
-BASELINE: Final = FileKind(name="baseline", type=Content, format=4, wanted=WANTED)
+BASELINE: Final = FileKind(name="baseline", type=Content, format=5, wanted=WANTED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +97,7 @@ class Pin:
     Attributes:
         label: such as a release; may be empty.
         versions: of the packages that it was measured with, by name.
-        entries: by the id of their case; those of all cases of the file.
+        entries: by their key in the file; those of all cases of the file.
     """
 
     label: str = ""
@@ -109,10 +115,10 @@ class Saved:
     """A baseline file; without entries if there is none.
 
     Attributes:
-        entries: by the id of their case.
+        entries: by their key: `model@` and the case, or the node id of a user's own test.
         versions: of the packages that it was measured with, by name.
         pin: of the file.
-        losses: of the last update, by `[model@]dataset`.
+        losses: of the last update, by `model@dataset`.
         digest: of the content that was read; empty otherwise.
     """
 
@@ -126,6 +132,33 @@ class Saved:
     def repinned(self) -> frozenset[str]:
         """The keys of the cases whose pinned entry is not that of the baseline."""
         return frozenset(key for key, each in self.pin.entries.items() if each != self.entries[key])
+
+    @property
+    def groups(self) -> Counter[tuple[str, str]]:
+        """Number of entries of each model and dataset, without users' own tests."""
+        ids = (key.partition("@")[::2] for key in self.entries if not is_own_test(key))
+        return Counter((model, cell.rsplit("/", 3)[0]) for model, cell in ids)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The labels of its models."""
+        return tuple(sorted({model for model, _ in self.groups}))
+
+    def with_prefix(self, old: str, new: str) -> Saved:
+        """Return the same with `new` instead of `old` at the beginning of its keys."""
+
+        def named(given: Mapping[str, T]) -> dict[str, T]:
+            moved = [key for key in given if key.startswith(old) and not is_own_test(key)]
+            rest = {key: each for key, each in given.items() if key not in moved}
+            return {**rest, **{new + key.removeprefix(old): given[key] for key in moved}}
+
+        pin = replace(self.pin, entries=named(self.pin.entries))
+        return replace(self, entries=named(self.entries), pin=pin, losses=named(self.losses))
+
+
+def is_own_test(key: str) -> bool:
+    """Whether an entry is of a user's own test, which not every run has."""
+    return "::" in key and not is_node_id(key)
 
 
 def entry_of(outcome: Outcome) -> Entry:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,7 +11,7 @@ from grb_check.cases.case import Case
 from grb_check.gate.baselines.compare import compare_jointly
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import Entry
-from grb_check.gate.baselines.pair import Pair
+from grb_check.gate.baselines.pair import Pair, why_incomparable
 
 ModelOnDataset: TypeAlias = tuple[str, str]  # label in case ids, dataset
 
@@ -22,12 +23,26 @@ class JointComparison:
     Attributes:
         model: its label in case ids; empty if the run has one model.
         dataset: name.
-        comparison: of all its cases.
+        compared: number of its cases that were compared.
+        cases: number of its cases in the whole run.
+        comparison: of those that were compared; `incomparable` if there should have been some.
     """
 
     model: str
     dataset: str
+    compared: int
+    cases: int
     comparison: Comparison
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run fails by it: a loss is shown, or nothing could be compared."""
+        return self.comparison.result in ("fail", "incomparable")
+
+    @property
+    def scope(self) -> str:
+        """The cases that it is about: `all 15 cases of dataset`."""
+        return scope(self.compared, self.cases, self.name)
 
     @property
     def name(self) -> str:
@@ -41,15 +56,34 @@ def group_name(group: ModelOnDataset) -> str:
     return f"{model}@{dataset}" if model else dataset
 
 
-def groups_of(cases: Iterable[Case]) -> list[ModelOnDataset]:
-    """Return the model and dataset of cases, each once, in their order."""
-    return list(dict.fromkeys((case.model, case.dataset) for case in cases))
+def scope(compared: int, cases: int, name: str) -> str:
+    """Return `all 15 cases of NAME`, or `12 of 15 cases of NAME`."""
+    if cases == 1:
+        return f"{'the' if compared else '0 of 1'} case of {name}"
+    return f"{f'all {cases}' if compared == cases else f'{compared} of {cases}'} cases of {name}"
+
+
+def groups_of(cases: Iterable[Case]) -> dict[ModelOnDataset, int]:
+    """Return the models and datasets of cases, in their order, with their number of cases."""
+    return dict(Counter((case.model, case.dataset) for case in cases))
+
+
+def groups_with_entries(cases: Iterable[Case], keys: Container[str]) -> dict[ModelOnDataset, int]:
+    """Return those of `groups_of` of which a case has an entry, with the number of all cases.
+
+    Args:
+        cases: of the whole run.
+        keys: of the entries, as case ids.
+    """
+    every = list(cases)
+    found = groups_of(case for case in every if case.id in keys)
+    return {group: number for group, number in groups_of(every).items() if group in found}
 
 
 def compare_groups(
     before: Mapping[str, Entry],
     now: Mapping[Case, Entry],
-    groups: Iterable[ModelOnDataset],
+    groups: Mapping[ModelOnDataset, int],
     *,
     margin: float,
     alpha: float,
@@ -59,7 +93,8 @@ def compare_groups(
     Args:
         before: saved entries, by case id.
         now: entries of a run; their order plays no part.
-        groups: to compare; those without a comparable case are left out of the result.
+        groups: to compare, with their number of cases; those without a comparable case are left
+            out of the result.
         margin: tolerated loss of accuracy, in percentage points.
         alpha: family-wise error rate of all groups (Bonferroni).
     """
@@ -71,7 +106,13 @@ def compare_groups(
     share = alpha / max(len(pairs), 1)
     found = {group: compare_jointly(each, margin, share) for group, each in pairs.items()}
     return tuple(
-        JointComparison(model=model, dataset=dataset, comparison=comparison)
-        for (model, dataset), comparison in found.items()
+        JointComparison(
+            model=group[0],
+            dataset=group[1],
+            compared=sum(not why_incomparable(each.before, each.after) for each in pairs[group]),
+            cases=groups[group],
+            comparison=comparison,
+        )
+        for group, comparison in found.items()
         if comparison is not None
     )

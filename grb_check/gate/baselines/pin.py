@@ -6,7 +6,6 @@ shows their sum. Needs entries only, no run.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -20,6 +19,8 @@ from grb_check.gate.baselines.joint import (
     compare_groups,
     group_name,
     groups_of,
+    groups_with_entries,
+    scope,
 )
 from grb_check.gate.baselines.pair import why_incomparable
 
@@ -31,10 +32,12 @@ class Loss:
     """Loss of attacked accuracy against one reference.
 
     Attributes:
+        cases: number of cases that it is of.
         points: in percentage points; positive is worse.
         text: the figures that it is based on, in one sentence.
     """
 
+    cases: int
     points: float
     text: str
 
@@ -64,8 +67,9 @@ class UpdateLoss:
 
     @property
     def texts(self) -> list[str]:
-        """The figures of both losses, a sentence each."""
-        return [each.text for each in (self.replaced, self.since_pin) if each is not None]
+        """The figures of both losses, a sentence each, after the cases that they are of."""
+        found = [each for each in (self.replaced, self.since_pin) if each is not None]
+        return [f"{scope(each.cases, self.cases, self.name)}: {each.text}" for each in found]
 
 
 def compare_with_pin(
@@ -83,8 +87,7 @@ def compare_with_pin(
         planned: the cases of the whole run, whose models and datasets share the error rate.
         margin: tolerated loss of accuracy, in percentage points.
     """
-    changed = saved.repinned
-    groups = groups_of(case for case in planned if case.id in changed)
+    groups = groups_with_entries(planned, saved.repinned)
     return _with_pin(saved.pin, now, groups, margin)
 
 
@@ -105,16 +108,15 @@ def update_losses(saved: Saved, now: Mapping[Case, Entry], margin: float) -> tup
         (each.model, each.dataset): _loss(each)
         for each in _with_pin(saved.pin, now, groups, margin)
     }
-    cases = Counter((case.model, case.dataset) for case in now)
     return tuple(
         UpdateLoss(
             model=group[0],
             dataset=group[1],
-            cases=cases[group],
+            cases=cases,
             replaced=replaced.get(group),
             since_pin=pinned.get(group),
         )
-        for group in groups
+        for group, cases in groups.items()
         if group in replaced or group in pinned
     )
 
@@ -135,9 +137,9 @@ def updated(
 
     Args:
         saved: the content before.
-        made: entries of the run, by the key of their case.
+        made: entries of the run, by their key in the file.
         versions: of the packages that the run was made with.
-        losses: see `update_losses`.
+        losses: see `update_losses`; they name the model.
         label: of the pin, if it is moved to this content; None to leave the pin as it is.
     """
     entries = dict(saved.entries)
@@ -178,7 +180,7 @@ def _kept(pin: Pin, entries: Mapping[str, Entry]) -> tuple[Pin, tuple[str, ...]]
 
 
 def _with_pin(
-    pin: Pin, now: Mapping[Case, Entry], groups: Iterable[ModelOnDataset], margin: float
+    pin: Pin, now: Mapping[Case, Entry], groups: Mapping[ModelOnDataset, int], margin: float
 ) -> tuple[JointComparison, ...]:
     found = compare_groups(pin.entries, now, groups, margin=margin, alpha=PIN_ALPHA)
     return tuple(_against(each, pin.name) for each in found)
@@ -191,7 +193,8 @@ def _against(joint: JointComparison, what: str) -> JointComparison:
 
 
 def _loss(joint: JointComparison) -> Loss:
-    return Loss(points=joint.comparison.loss or 0.0, text=joint.comparison.text)
+    points = joint.comparison.loss or 0.0
+    return Loss(cases=joint.compared, points=points, text=joint.comparison.text)
 
 
 def _stored(loss: UpdateLoss, pin: str) -> StoredLoss:

@@ -12,16 +12,17 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
 from grb_check.files.outputs import reason
 from grb_check.files.whole import shown
-from grb_check.gate.baselines.baseline import REPEATS, Baseline, is_own_test, key_of
+from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
 from grb_check.gate.baselines.environment import (
     EnvironmentCheck,
     environment_checks,
     environment_notes,
     pin_notes,
 )
-from grb_check.gate.baselines.files import Entry, entry_of
+from grb_check.gate.baselines.files import Entry, entry_of, is_own_test
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.pin import UpdateLoss, compare_with_pin
+from grb_check.gate.baselines.uncompared import uncompared
 
 FEW: Final = 10  # repeats; with fewer, a loss of 3 points of a trained model is often missed
 
@@ -32,7 +33,7 @@ class BaselineResult:
 
     Attributes:
         baseline: of the run.
-        joint: the verdicts on all cases of each model and dataset.
+        joint: the verdicts on all cases of each model and dataset that has an entry, or should.
         pinned: those against the pin, where it is not the baseline.
         environment: the checks of each dataset, if its environment has to be the baseline's.
         losses: that this run accepted by writing the file.
@@ -87,7 +88,7 @@ def baseline_result(
         return _written(baseline, rows, environment, cut_short=cut_short)
     keys = {each.id for each in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(each for each in baseline.unused(keys) if not is_own_test(each))
-    notes = [*_nothing_compared(rows), *_few_repeats(baseline.entries), *baseline.notes]
+    notes = [*_nothing_judged(rows), *_few_repeats(baseline.entries), *baseline.notes]
     checks: tuple[EnvironmentCheck, ...] = ()
     if baseline.strict_environment:
         checks = environment_checks(baseline, rows, environment)
@@ -106,10 +107,13 @@ def baseline_result(
             f"one"
         )
     now = _entries(rows) if shard is None else {}
+    joint = baseline.compare_jointly(now, planned)
+    if shard is None:
+        joint += uncompared(baseline, rows, planned)
     return BaselineResult(
         baseline=baseline,
-        joint=baseline.compare_jointly(now, planned),
-        pinned=compare_with_pin(baseline.saved, now, planned, baseline.margin),
+        joint=joint,
+        pinned=compare_with_pin(baseline.seen, now, planned, baseline.margin),
         environment=checks,
         unused=unused,
         notes=tuple(notes),
@@ -125,19 +129,11 @@ def _entries(rows: Sequence[Row]) -> dict[Case, Entry]:
     }
 
 
-def _nothing_compared(rows: Sequence[Row]) -> list[str]:
-    """Return a note if no case was compared, since a run may pass for that alone."""
-    found = [row.verdict["comparison"] for row in rows if row.verdict is not None]
-    results = [each["result"] for each in found if each is not None]
-    if not results:
-        return ["nothing was compared with the baseline: no case of this run has a verdict"]
-    if set(results) - {"new", "incomparable"}:
+def _nothing_judged(rows: Sequence[Row]) -> list[str]:
+    """Return a note if no case has a verdict, so that nothing could be compared."""
+    if any(row.verdict is not None for row in rows):
         return []
-    cases = f"all {len(results)} cases are" if len(results) > 1 else "the only case is"
-    return [
-        f"nothing was compared with the baseline: {cases} new or not comparable, and judged by "
-        f"other limits; --grb-update-baseline accepts them"
-    ]
+    return ["nothing was compared with the baseline: no case of this run has a verdict"]
 
 
 def _few_repeats(entries: Mapping[str, Entry]) -> list[str]:

@@ -102,8 +102,8 @@ def test_the_smoke_suite_is_small(path: Path) -> None:
     [
         (lambda text: text[:-40], "is not JSON, or is cut short"),
         (lambda text: text.replace("50.00 70.00", "50.00 71.00"), "does not match its digest"),
-        (lambda text: text.replace('"format": 4', '"format": 9'), "has format 9, written by"),
-        (lambda text: text.replace('"format": 4', '"format": 2'), "this release reads format 4"),
+        (lambda text: text.replace('"format": 5', '"format": 9'), "has format 9, written by"),
+        (lambda text: text.replace('"format": 5', '"format": 2'), "this release reads format 5"),
         (lambda text: text.replace('"bits"', '"bit"'), "unknown field `bit`"),
         (lambda text: text.replace('"targets": 100', '"targets": "many"'), "Expected `int`"),
         (lambda text: "[]", "is not a baseline of grb_check"),
@@ -205,7 +205,7 @@ def test_a_pin_is_checked_as_the_baseline_is(
 def test_a_damaged_file_may_be_replaced_with_a_note(path: Path) -> None:
     """Entries of cases that the run does not have are lost."""
     path.write_text("<<<<<<< HEAD\n")
-    found = open_baseline(path, 2.0, update=True)
+    found = open_baseline(path, 2.0, "", update=True)
     assert found.entries == {}
     assert "are lost: baseline " in found.notes[0]
 
@@ -214,6 +214,6 @@ def test_users_own_tests_do_not_set_the_default_number_of_repeats(path: Path) ->
     """Their marker may name another."""
     kept = {"x/easy/injection/pgd": accuracies([0.5, 0.7]), "t.py::test": accuracies([0.5] * 9)}
     write_baseline(path, saved(kept))
-    assert open_baseline(path, 2.0, update=False).repeats == 2
+    assert open_baseline(path, 2.0, "", update=False).repeats == 2
     write_baseline(path, saved({"t.py::test": kept["t.py::test"]}))
-    assert open_baseline(path, 2.0, update=False).repeats == 9
+    assert open_baseline(path, 2.0, "", update=False).repeats == 9

@@ -90,7 +90,9 @@ def test_a_loss_is_told_against_its_reference() -> None:
     assert loss.since_pin is not None
     assert loss.replaced.points == pytest.approx(1.0)
     assert loss.since_pin.points == pytest.approx(3.0)
-    assert loss.texts == [loss.replaced.text, loss.since_pin.text]
+    assert loss.texts == [
+        f"all 4 cases of x: {each.text}" for each in (loss.replaced, loss.since_pin)
+    ]
     assert "against the replaced baseline's 78.0%: loss 1.0 points" in loss.texts[0]
     assert "against the pin v1's 80.0%: loss 3.0 points" in loss.texts[1]
 

@@ -21,6 +21,7 @@ from record_factory import (
     baseline,
     compared,
     entry,
+    joint,
     many,
     measured,
     record,
@@ -163,9 +164,20 @@ def test_the_pin_and_what_an_update_accepts_are_shown() -> None:
     """A table of the verdicts, and a line for each loss."""
     text = Reader(page_text([view(rich())])).text
     assert "15 entries changed since the pin v1; its tests have an error rate of 5% of" in text
-    assert "All cases together, pin v1" in text
-    assert "synthetic-cora: loss 0.7 points against the replaced baseline" in text
-    assert "synthetic-cora: loss 1.6 points against the pin v1" in text
+    assert "Cases together, pin v1" in text
+    name = "cases of synthetic-cora"
+    assert f"all 15 {name}: loss 0.7 points against the replaced baseline" in text
+    assert f"12 of 15 {name}: loss 1.6 points against the pin v1" in text
+
+
+def test_a_baseline_that_compared_nothing_stands_out() -> None:
+    """As a failure, which an incomparable case is not."""
+    case = Case("d", "easy", "injection", "rnd")
+    nothing = joint("d", "incomparable", text="nothing was compared") | {"compared": 0}
+    made = record([entry(case, measured(case, 0.1))], baseline=baseline(together=[nothing]))
+    text = Reader(page_text([view(made)])).text
+    assert "0 of 15 cases of d" in text
+    assert "✕ nothing compared" in text
 
 
 def test_text_from_outside_stays_text() -> None:

@@ -1,0 +1,100 @@
+"""Fail models and datasets of which nothing was compared with the baseline, though it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import is_node_id
+from grb_check.gate.baselines.baseline import Baseline, key_of
+from grb_check.gate.baselines.comparison import Comparison
+from grb_check.gate.baselines.files import entry_of
+from grb_check.gate.baselines.joint import JointComparison, ModelOnDataset, groups_of
+from grb_check.gate.baselines.pair import why_incomparable
+
+SHOWN: Final = 3  # models and datasets of the baseline that the text names
+ADVICE: Final = "run what the baseline has, or accept this run with --grb-update-baseline"
+
+
+def uncompared(
+    baseline: Baseline, rows: Sequence[Row], planned: Sequence[Case]
+) -> tuple[JointComparison, ...]:
+    """Return a failed verdict for each model and dataset of which nothing was compared.
+
+    A model or dataset that the baseline lacks is new, and fails only if the whole run compared
+    nothing. Cases that did not run do not count; users' own tests count for the whole run only.
+
+    Args:
+        baseline: that the run is compared with.
+        rows: of the run.
+        planned: the cases of the whole run.
+    """
+    judged = [row for row in rows if row.outcome is not None and _result(row)]
+    nothing = not any(map(_compared, judged))
+    groups: dict[ModelOnDataset, list[Row]] = {}
+    for row in judged:
+        if nothing or is_node_id(row.node_id):
+            groups.setdefault((row.case.model, row.case.dataset), []).append(row)
+    known, numbers = baseline.saved.groups, groups_of(planned)
+    found = []
+    for (model, dataset), members in groups.items():
+        is_known = (model or baseline.compared_model, dataset) in known
+        if any(map(_compared, members)) or not (nothing or is_known):
+            continue
+        text = _text(baseline, members, model or baseline.model)
+        found.append(
+            JointComparison(
+                model=model,
+                dataset=dataset,
+                compared=0,
+                cases=max(numbers.get((model, dataset), 0), len(members)),
+                comparison=Comparison(result="incomparable", text=text, margin=baseline.margin),
+            )
+        )
+    return tuple(found)
+
+
+def _result(row: Row) -> str:
+    """The result of the comparison of a case; empty without one."""
+    comparison = row.verdict["comparison"] if row.verdict is not None else None
+    return "" if comparison is None else str(comparison["result"])
+
+
+def _compared(row: Row) -> bool:
+    return _result(row) not in ("new", "incomparable")
+
+
+def _text(baseline: Baseline, rows: Sequence[Row], model: str) -> str:
+    """What the baseline has, what the run has, and what to do."""
+    entries, dataset = baseline.entries, rows[0].case.dataset
+    known = [row for row in rows if key_of(row.node_id, row.case) in entries]
+    told = [f"{len(rows) - len(known)} not in the baseline"] if len(known) < len(rows) else []
+    if known:
+        first = known[0]
+        assert first.outcome is not None  # of those that were judged
+        before = entries[key_of(first.node_id, first.case)]
+        why = why_incomparable(before, entry_of(first.outcome))
+        told.append(f"{len(known)} not comparable ({first.case.id}: {why})")
+    here = _of(len(rows), model, dataset)
+    return (
+        f"nothing was compared: the baseline has {_content(baseline)}; this run has {here}: "
+        f"{', '.join(told)}; {ADVICE}"
+    )
+
+
+def _content(baseline: Baseline) -> str:
+    """The models and datasets of the file, with their number of cases."""
+    groups = baseline.saved.groups
+    own = len(baseline.saved.entries) - groups.total()
+    parts = [_of(number, *group) for group, number in sorted(groups.items())]
+    if parts[SHOWN:]:
+        parts[SHOWN:] = [f"cases of {len(parts) - SHOWN} more models and datasets"]
+    if own:
+        parts.append(f"{own} of the repository's own tests")
+    return ", ".join(parts) or "no case"
+
+
+def _of(cases: int, model: str, dataset: str) -> str:
+    return f"{cases} case{'' if cases == 1 else 's'}{f' of {model}' if model else ''} on {dataset}"

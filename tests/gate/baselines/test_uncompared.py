@@ -1,0 +1,238 @@
+"""No run is green without a comparison: which entries belong to a model, and what fails without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outcome_factory import outcome
+
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import is_node_id, node_id_of
+from grb_check.cases.shards import Shard
+from grb_check.gate.baselines.baseline import Baseline, key_of, open_baseline
+from grb_check.gate.baselines.files import read_baseline
+from grb_check.gate.baselines.result import BaselineResult, baseline_result
+from grb_check.gate.limits import Gate, judge
+
+ENVIRONMENT = {"grb_check": "0.1.0"}
+ATTACKS = ("rnd", "pgd")
+MODELS = st.lists(st.sampled_from(["net", "mlp", "gin"]), min_size=1, max_size=3, unique=True)
+DATASETS = st.dictionaries(st.sampled_from("ab"), st.sampled_from(["one", "two"]), min_size=1)
+
+
+def cases_of(
+    models: Sequence[str], datasets: Sequence[str] = ("a",), attacks: Sequence[str] = ATTACKS
+) -> list[Case]:
+    """The cases of a run; ids name the model only if there are several."""
+    labels = models if len(models) > 1 else [""]
+    return [
+        Case(dataset, "easy", "injection", attack, label)
+        for label in labels
+        for dataset in datasets
+        for attack in attacks
+    ]
+
+
+def row(
+    baseline: Baseline, case: Case, graph: str = "one", node_id: str = "", attacked: float = 0.5
+) -> Row:
+    """A case as it is reported."""
+    node_id = node_id or node_id_of(case)
+    made = replace(outcome([(0.8, attacked)] * 2, [(0.8, 0.4)] * 2, case), dataset=graph * 16)
+    compared = baseline.compare(key_of(node_id, case), made)
+    verdict = asdict(judge(made, Gate(max_drop=0.9), compared))
+    return Row(node_id=node_id, case=case, result="pass", outcome=made, verdict=verdict, message="")
+
+
+def run(
+    path: Path,
+    models: Sequence[str],
+    graphs: Mapping[str, str] | None = None,
+    *,
+    update: bool = False,
+    selected: str = "",
+    own: Sequence[str] = (),
+    shard: Shard | None = None,
+    attacks: Sequence[str] = ATTACKS,
+) -> BaselineResult:
+    """A run of these models on datasets of these graphs, of which only some cases are selected."""
+    graphs = graphs or {"a": "one"}
+    label = models[0] if len(models) == 1 else ""
+    baseline = open_baseline(path, 2.0, label, update=update)
+    planned = cases_of(models, list(graphs), attacks)
+    rows = [row(baseline, case, graphs[case.dataset]) for case in planned if selected in case.id]
+    rows += [row(baseline, planned[0], node_id=each) for each in own]
+    return baseline_result(baseline, rows, planned, ENVIRONMENT, cut_short=False, shard=shard)
+
+
+def failures(found: BaselineResult) -> list[str]:
+    return [each.name for each in found.joint if each.failed]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "kept.json"
+
+
+@pytest.fixture
+def of_net(path: Path) -> Path:
+    """A baseline of one model on dataset `a`."""
+    run(path, ["net"], update=True)
+    return path
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    before=MODELS, now=MODELS, was=DATASETS, graphs=DATASETS, selected=st.sampled_from(["", "rnd"])
+)
+def test_a_run_compares_something_or_fails(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[str],
+    now: list[str],
+    was: dict[str, str],
+    graphs: dict[str, str],
+    selected: str,
+) -> None:
+    """And a model with the label of the baseline, on the same graph, is compared in every run,
+    however many others there are; on another graph it fails."""
+    path = tmp_path_factory.mktemp("kept") / "kept.json"
+    run(path, before, was, update=True)
+    found = run(path, now, graphs, selected=selected)
+    compared = {each.name: each for each in found.joint if not each.failed}
+    assert compared or failures(found)
+    renamed = len(before) == len(now) == 1
+    for model in now:
+        for dataset, graph in graphs.items():
+            name = dataset if len(now) == 1 else f"{model}@{dataset}"
+            known = (model in before or renamed) and dataset in was
+            same = known and was[dataset] == graph
+            assert (name in compared) == same
+            assert (name in failures(found)) == (not same and (known or not compared))
+            if same:
+                number = 1 if selected else 2
+                assert (compared[name].compared, compared[name].cases) == (number, 2)
+
+
+def test_a_second_model_is_new_and_the_first_is_compared(of_net: Path) -> None:
+    """The file names the model of each entry, also if its run had no other."""
+    assert set(read_baseline(of_net).entries) == {
+        "net@a/easy/injection/rnd",
+        "net@a/easy/injection/pgd",
+    }
+    found = run(of_net, ["net", "mlp"])
+    assert [(each.name, each.comparison.result) for each in found.joint] == [("net@a", "equal")]
+    assert found.unused == ()
+
+
+def test_one_of_two_models_is_updated_alone(path: Path) -> None:
+    """The entries of the other stay, and are not doubled."""
+    run(path, ["net", "mlp"], update=True)
+    before = read_baseline(path)
+    found = run(path, ["mlp"], {"a": "two"}, update=True)
+    after = read_baseline(path)
+    assert set(after.entries) == set(before.entries) == set(after.pin.entries)
+    assert {key for key, each in after.entries.items() if each != before.entries[key]} == {
+        "mlp@a/easy/injection/rnd",
+        "mlp@a/easy/injection/pgd",
+    }
+    assert "2 entries written" in found.notes[0]
+    assert "2 kept" in found.notes[0]
+    assert not failures(run(path, ["net"]))
+
+
+def test_the_only_model_is_compared_with_the_only_one_of_the_file(of_net: Path) -> None:
+    """Whatever the labels are, with a note; an update gives the entries its label."""
+    found = run(of_net, ["other"])
+    assert [each.comparison.result for each in found.joint] == ["equal"]
+    told = "other, the only model of this run, is compared with net of the baseline"
+    assert told in found.notes
+    assert told not in run(of_net, ["net"]).notes
+    found = run(of_net, ["other"], update=True)
+    assert "other, the only model of this run, replaces net of the baseline" in found.notes
+    assert read_baseline(of_net).models == ("other",)
+    assert read_baseline(of_net).pin.entries == read_baseline(of_net).entries
+
+
+def test_losses_of_an_update_are_kept_by_model(of_net: Path) -> None:
+    """In the file each model has its own."""
+    for models in (["net"], ["net", "mlp"]):
+        baseline = open_baseline(of_net, 2.0, "net" if len(models) == 1 else "", update=True)
+        rows = [row(baseline, case, attacked=0.3) for case in cases_of(models)]
+        baseline_result(baseline, rows, cases_of(models), ENVIRONMENT, cut_short=False, shard=None)
+        assert "net@a" in read_baseline(of_net).losses
+
+
+def test_the_text_says_what_there_is_and_what_to_do(of_net: Path) -> None:
+    """For other models, other data, and cases that are all new."""
+    (found,) = run(of_net, ["net"], {"a": "two"}).joint
+    graphs = [(each * 16)[:16] for each in ("two", "one")]
+    assert found.comparison.text == (
+        "nothing was compared: the baseline has 2 cases of net on a; this run has 2 cases of net "
+        f"on a: 2 not comparable (a/easy/injection/rnd: the dataset is {graphs[0]}, and was "
+        f"{graphs[1]}); run what the baseline has, or accept this run with --grb-update-baseline"
+    )
+    assert found.scope == "0 of 2 cases of a"
+    texts = [each.comparison.text for each in run(of_net, ["gin", "mlp"]).joint]
+    assert len(texts) == 2
+    assert "has 2 cases of net on a; this run has 2 cases of gin on a: 2 not in the" in texts[0]
+    (found,) = run(of_net, ["net"], attacks=("fgsm",)).joint
+    assert "this run has 1 case of net on a: 1 not in the baseline; run" in found.comparison.text
+
+
+def test_a_new_dataset_does_not_fail_beside_another(of_net: Path) -> None:
+    """Alone it does: nothing was compared."""
+    assert failures(run(of_net, ["net"], {"a": "one", "b": "one"})) == []
+    assert failures(run(of_net, ["net"], {"b": "one"})) == ["b"]
+
+
+def test_what_was_not_selected_does_not_fail(of_net: Path) -> None:
+    """Of a dataset that is left out by `-k` nothing could be compared. A selection of new cases
+    alone compares nothing, and fails."""
+    both = {"a": "one", "b": "two"}
+    run(of_net, ["net"], both, update=True)
+    other = {"a": "two", "b": "two"}
+    assert failures(run(of_net, ["net"], other)) == ["a"]
+    assert failures(run(of_net, ["net"], other, selected="b/")) == []
+    attacks = (*ATTACKS, "fgsm")
+    assert failures(run(of_net, ["net"], both, attacks=attacks)) == []
+    assert failures(run(of_net, ["net"], both, attacks=attacks, selected="a/easy/injection/fgsm"))
+    (found, _) = run(of_net, ["net"], both, attacks=attacks).joint
+    assert found.scope == "2 of 3 cases of a"
+
+
+def test_a_part_leaves_it_to_merge(of_net: Path) -> None:
+    """It may have new cases alone."""
+    assert run(of_net, ["net"], {"b": "one"}, shard=Shard(1, 2)).joint == ()
+
+
+def test_users_own_tests_count_for_the_whole_run(path: Path) -> None:
+    """They have no verdict of their own at the end, but a run of them compares something."""
+    mine = "test_own.py::test_mine"
+    baseline = open_baseline(path, 2.0, "", update=True)
+    rows = [row(baseline, Case("a", "easy", "injection", "rnd"), node_id=mine)]
+    baseline_result(baseline, rows, [], ENVIRONMENT, cut_short=False, shard=None)
+    for name, fails in ((mine, []), ("test_own.py::test_renamed", ["a"])):
+        baseline = open_baseline(path, 2.0, "", update=False)
+        rows = [row(baseline, Case("a", "easy", "injection", "rnd"), node_id=name)]
+        found = baseline_result(baseline, rows, [], ENVIRONMENT, cut_short=False, shard=None)
+        assert not is_node_id(name)
+        assert failures(found) == fails
+        assert all("1 of the repository's own tests" in x.comparison.text for x in found.joint)
+    assert failures(run(path, ["net"], own=[mine])) == []
+
+
+@pytest.mark.parametrize("dataset", ["a@b", "net@a"])
+def test_names_with_an_at_sign_are_told_apart(path: Path, dataset: str) -> None:
+    """Labels have none, so that the first one ends the label."""
+    run(path, ["net", "a"], {dataset: "one", "b": "two", "a": "two"}, update=True)
+    found = run(path, ["net"], {dataset: "one", "b": "two"})
+    assert [(each.name, each.comparison.result) for each in found.joint] == [
+        (dataset, "equal"),
+        ("b", "equal"),
+    ]
