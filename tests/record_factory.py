@@ -154,7 +154,10 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
     """Return the fields of a record of these cases, as in its file; `changes` go last."""
     labels = dict.fromkeys(each["outcome"]["model"] for each in cases if each["outcome"]) or ["gcn"]
     settings = SETTINGS | {
-        "models": [{"label": each, "target": f"mypkg:{each}", "args": "{}"} for each in labels]
+        "models": [
+            {"label": each, "target": f"mypkg:{each}", "args": "{}", "source": ""}
+            for each in labels
+        ]
     }
     made = record_of(
         msgspec.convert(_encodable(settings), RunSettings),

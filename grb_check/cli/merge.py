@@ -62,6 +62,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the baseline, if it is not at the path that it had for the parts",
     )
+    parser.add_argument(
+        "--allow-different",
+        action="store_true",
+        help="merge parts of other code, versions or weights too, and say so in every report",
+    )
     parser.add_argument("--sort", metavar="ORDER", help="as --grb-sort of a run")
     parser.add_argument(
         "--columns", metavar="NAME,...", default="", help="as --grb-columns of a run"
@@ -88,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         label = None if options.pin is None else check_label("--pin", options.pin)
         kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)
         check_all("--", paths, kept)
-        whole = merge(parts, kept)
+        whole = merge(parts, kept, allow_different=options.allow_different)
         found = digest(whole.record)
         unwritten = written.write_run(paths, found)
     except GrbCheckError as error:

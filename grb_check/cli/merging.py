@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec.structs import replace as replace_fields
+
 from grb_check.cases.case import Case, select
 from grb_check.cases.expected_cases import Row, inconsistent
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cli import shard_records as shards
+from grb_check.cli.part_differences import differences
 from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
@@ -45,23 +48,27 @@ class Whole:
     absent: Sequence[str]
 
 
-def merge(parts: Sequence[Part], kept: Baseline | None = None) -> Whole:
+def merge(
+    parts: Sequence[Part], kept: Baseline | None = None, *, allow_different: bool = False
+) -> Whole:
     """Judge once, over all cases, what the parts could not judge alone.
 
     Args:
         parts: of one run.
         kept: the baseline, see `read_baseline`.
+        allow_different: whether parts may be of other code, versions or weights; a note says so.
 
     Raises:
-        UsageError: the parts are not of one run, a case is in two of them, or a leaderboard is
-            missing or another one.
+        UsageError: the parts are not of one run or of one code, a case is in two of them, or a
+            leaderboard is missing or another one.
         DataError: a leaderboard cannot be read.
     """
     shards.check_alike(parts)
+    notes = _differences(parts, allowed=allow_different)
     rows = shards.joined_rows(parts)
     plan = shards.joined_plan(parts, rows)
     missing = shards.joined_missing(parts, rows, plan)
-    settings = parts[0].record.settings
+    settings = replace_fields(parts[0].record.settings, models=shards.joined_models(parts))
     rank_plan = prepare(_rank_request(settings), plan.cases)
     _check_boards(rank_plan, rows)
     expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
@@ -82,10 +89,28 @@ def merge(parts: Sequence[Part], kept: Baseline | None = None) -> Whole:
         verdicts=verdicts,
         baseline=end,
         environment=environment,
+        notes=notes,
     )
     return Whole(
         record=record, rows=rows, verdicts=verdicts, baseline=end, absent=shards.absent(parts)
     )
+
+
+def _differences(parts: Sequence[Part], *, allowed: bool) -> list[str]:
+    """Return the notes on how parts differ, and those that merged parts have.
+
+    Raises:
+        UsageError: they differ so that they are not of one run, and that is not allowed.
+    """
+    found = differences(parts)
+    refused = [each.text for each in found if each.refused]
+    if refused and not allowed:
+        raise UsageError(
+            f"the parts are not of one run: {'; '.join(refused)}; run all parts from one commit "
+            f"with the same versions, or give --allow-different, which every report then says"
+        )
+    notes = [note for part in parts for note in part.record.notes]
+    return list(dict.fromkeys([*notes, *(f"merged parts differ: {each.text}" for each in found)]))
 
 
 def _rank_request(settings: RunSettings) -> RankRequest:

@@ -14,7 +14,7 @@ from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.shards import Plan
 from grb_check.errors import UsageError
 from grb_check.reports.plain import count
-from grb_check.reports.record import RunRecord, rows_of
+from grb_check.reports.record import ModelSettings, RunRecord, rows_of
 from grb_check.settings.raw_values import split_at_commas
 
 # Settings of the machine, which may differ from part to part.
@@ -43,8 +43,7 @@ def check_alike(parts: Sequence[Part]) -> None:
             if ours[what] != theirs[what]:
                 raise UsageError(
                     f"{first.name} and {other.name} are not parts of one run: {what} is "
-                    f"{ours[what]!r} and {theirs[what]!r}; run all parts with the same settings "
-                    f"and the same version of grb_check"
+                    f"{ours[what]!r} and {theirs[what]!r}; run all parts with the same settings"
                 )
         _check_cut(first, other)
 
@@ -112,16 +111,29 @@ def joined_environment(parts: Sequence[Part]) -> dict[str, str]:
     return {name: " and ".join(versions) for name, versions in seen.items()}
 
 
+def joined_models(parts: Sequence[Part]) -> tuple[ModelSettings, ...]:
+    """Return the models of the run; all sources if parts differ."""
+    of_parts = zip(*(part.record.settings.models for part in parts), strict=True)
+    return tuple(
+        msgspec.structs.replace(
+            each[0], source=" and ".join(dict.fromkeys(model.source for model in each))
+        )
+        for each in of_parts
+    )
+
+
 def _shared(record: RunRecord) -> Mapping[str, Any]:
     """Return the values that must be equal in all shards, by their names in messages."""
     settings: dict[str, Any] = msgspec.to_builtins(record.settings)
     for each in OF_THE_MACHINE:
         del settings[each]
+    for model in settings["models"]:
+        del model["source"]  # see `part_differences`
     boards = split_at_commas([record.settings.rank_against])
     settings["rank_against"] = [PurePath(each.replace("\\", "/")).name for each in boards]
     kept = record.baseline
     compared = {f"baseline {name}": kept and getattr(kept, name) for name in _COMPARED}
-    return {"grb_check": record.release, **settings, **compared}
+    return {**settings, **compared}
 
 
 def _check_cut(first: Part, other: Part) -> None:

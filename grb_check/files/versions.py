@@ -10,6 +10,7 @@ from grb_check import __version__
 
 NUMERIC: Final = ("torch", "torch-geometric", "numpy")
 PROCESSOR: Final = "processor"
+THREADS: Final = "threads"
 MEASURED: Final = ("grb_check", "python", *NUMERIC, PROCESSOR)  # what figures depend on
 
 
@@ -34,3 +35,10 @@ def processor(device: str) -> str:
     if device == "cpu":
         return name
     return f"{name}, {torch.cuda.get_device_name(device) if 'cuda' in device else device}"
+
+
+def threads() -> str:
+    """Return the number of threads that torch uses for large graphs."""
+    import torch  # torch has measured the figures; runs that measure nothing do not load it
+
+    return str(torch.get_num_threads())

@@ -15,7 +15,7 @@ from grb_check.gate.limits import Verdict
 from grb_check.ranking.budget_curves import Curve
 from grb_check.reports import lowest_words, rank_words
 from grb_check.reports.digest import Digest
-from grb_check.reports.record import RankedDrop
+from grb_check.reports.record import RankedDrop, RunRecord
 
 Property = tuple[str, float | int | str]
 
@@ -90,6 +90,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
         "grb.suite": record.settings.suite,
         "grb.repeats": str(record.settings.repeats),
     }
+    properties |= note_properties(record)
     for group, attacks in ranks.attacks.items():
         properties[f"grb.attack_rank.{group}"] = ranked(attacks)
     for name, curve in digest.named_curves:
@@ -98,6 +99,11 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     if len(ranks.models) > 1:
         properties["grb.model_rank"] = ranked(ranks.models)
     return properties | rank_words.suite_properties(ranks)
+
+
+def note_properties(record: RunRecord) -> dict[str, str]:
+    """Return the notes on the whole run as properties."""
+    return {f"grb.note.{number}": text for number, text in enumerate(record.notes, 1)}
 
 
 def ranked(order: Sequence[RankedDrop]) -> str:

@@ -131,7 +131,7 @@ def _head(digest: Digest) -> Part:
             f"{percent(over.limit)} that pass.",
             "",
         ]
-    further = [f"- {span(text)}" for text in digest.further]
+    further = [f"- {span(text)}" for text in (*digest.further, *digest.record.notes)]
     return Part((*lines, *further, *([""] if further else [])))
 
 

@@ -57,11 +57,19 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ModelSettings(_Part, frozen=True):
-    """A model of the run: its name, what is imported, and the arguments of the factory."""
+    """A model of the run.
+
+    Attributes:
+        label: its name.
+        target: what is imported.
+        args: of the factory.
+        source: digest of the Python files of its package; empty if unknown.
+    """
 
     label: str
     target: str
     args: str
+    source: str
 
 
 class RunSettings(_Part, frozen=True):
@@ -369,6 +377,7 @@ class RunRecord(_Part, frozen=True):
         averages: GRB's summaries over attacks.
         curves: drops by budget.
         ranks: of attacks and models.
+        notes: on the whole run, such as how the parts of a merge differ.
     """
 
     environment: dict[str, str]
@@ -384,6 +393,7 @@ class RunRecord(_Part, frozen=True):
     averages: tuple[Averages, ...]
     curves: tuple[Curve, ...]
     ranks: RanksRecord
+    notes: tuple[str, ...]
 
     @property
     def release(self) -> str:

@@ -12,7 +12,7 @@ from grb_check.cases.expected_cases import Row, each_once
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.control_characters import fit_all
-from grb_check.files.versions import PROCESSOR, processor, versions
+from grb_check.files.versions import PROCESSOR, THREADS, processor, threads, versions
 from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.pin import PIN_ALPHA
 from grb_check.gate.baselines.result import BaselineResult
@@ -54,6 +54,7 @@ def record_of(
     verdicts: Sequence[RankVerdict],
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
+    notes: Sequence[str] = (),
 ) -> RunRecord:
     """Return the record of a run.
 
@@ -66,6 +67,7 @@ def record_of(
         verdicts: on limits on ranks.
         baseline: the comparison with it; None if the run has no baseline.
         environment: versions, see `environment_here`.
+        notes: on the whole run.
     """
     to = "" if settings.delta_to == REFERENCE else settings.delta_to
     counted = each_once(rows)
@@ -83,6 +85,7 @@ def record_of(
         averages=tuple(averages([*counted, *_lost(missing, rows)])),
         curves=tuple(curves(counted)),
         ranks=ranks_record(counted, ranks, verdicts),
+        notes=tuple(notes),
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
 
@@ -104,12 +107,12 @@ def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdi
 
 
 def environment_here(device: str) -> dict[str, str]:
-    """Return the versions and the processor that figures and their tests depend on.
+    """Return the versions, the processor and its threads, which figures depend on.
 
     Args:
         device: of the run; empty if it measured nothing.
     """
-    used = {PROCESSOR: processor(device)} if device else {}
+    used = {PROCESSOR: processor(device), THREADS: threads()} if device else {}
     return {**versions(), **used, "pytest": version("pytest"), "platform": platform.platform()}
 
 

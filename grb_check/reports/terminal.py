@@ -149,7 +149,7 @@ def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
         out.write_line("")
     for text in _lines_on_all(digest):
         out.write_line(text)
-    for note in (*notes(record.cases), *record.ranks.notes):
+    for note in (*record.notes, *notes(record.cases), *record.ranks.notes):
         out.write_line(f"note: {note}", yellow=True)
     for note in diagnostic_notes(record.cases):
         out.write_line(f"diagnostic: {note}", yellow=True, bold=True)

@@ -120,7 +120,9 @@ def settings_record(settings: Settings) -> RunSettings:
     places = settings.places
     return RunSettings(
         models=tuple(
-            ModelSettings(label=each.label, target=each.target, args=repr(each.args))
+            ModelSettings(
+                label=each.label, target=each.target, args=repr(each.args), source=each.source
+            )
             for each in settings.models
         ),
         suite=settings.suite,

@@ -8,15 +8,20 @@ from typing import Any
 
 from grb_check.errors import UsageError
 from grb_check.user_code.factories import parse_model_args
+from grb_check.user_code.sources import source_digest
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """A model that the user names: `pkg.module:attr`, its arguments and its label."""
+    """A model that the user names: `pkg.module:attr`, its arguments and its label.
+
+    `source` is the digest of the Python files of its package when the run began.
+    """
 
     label: str
     target: str
     args: Mapping[str, Any]
+    source: str = ""
 
 
 def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
@@ -51,7 +56,8 @@ def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, .
                 f"--grb-model: label {label!r} must be printable and without any of ':/[]@* '; "
                 f"give another with LABEL=..."
             )
-        models.append(ModelSpec(label=label, target=target, args=given))
+        source = source_digest(target)
+        models.append(ModelSpec(label=label, target=target, args=given, source=source))
     return tuple(models)
 
 

@@ -237,7 +237,6 @@ def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_set("environment", "grb_check", value="0.0.1"), "grb_check is '.*' and '0.0.1'"),
         (_set("settings", "repeats", value=9), "repeats is 2 and 9"),
         (_set("settings", "gate", "max_drop", value=0.9), "gate is .*0.3.* and .*0.9"),
         (_set("settings", "rank_against", value="zoo"), "rank_against is"),
@@ -258,15 +257,16 @@ def test_parts_of_other_runs_are_refused(
 
 
 def test_where_a_part_ran_does_not_matter() -> None:
-    """Device, directories and versions may differ; all versions are reported."""
+    """Device, directories, Python and the processor may differ; all of them are reported."""
 
     def moved(record: dict[str, Any]) -> None:
         record["settings"] |= {"device": "cuda", "data": ["/elsewhere"], "origins": {}}
-        record["environment"]["torch"] = "0.1"
+        record["environment"] |= {"python": "3.99", "processor": "abacus"}
 
     first, second = parts(2)
     record = merge([first, changed(second, moved)]).record
-    assert record.environment["torch"] == f"{first.record.environment['torch']} and 0.1"
+    assert record.environment["python"] == f"{first.record.environment['python']} and 3.99"
+    assert record.notes == ()
     assert record.settings == first.record.settings
     own = _set("settings", "rank_against", value="/a/board.json")
     there = _set("settings", "rank_against", value="C:\\b\\board.json")
@@ -404,10 +404,11 @@ def test_the_environment_of_every_part_is_checked(
         ("set", ""),
         ("tiny", ""),
     ]
-    second = changed(second, _set("environment", "torch", value="0.1"))
+    second = changed(second, _set("environment", "python", value="3.99"))
     capsys.readouterr()
     assert main(["merge", *written([first, second]), "--junit", "out.xml"]) == 1
-    told = f"another environment: torch {ENVIRONMENT['torch']}, now {ENVIRONMENT['torch']} and 0.1"
+    was = ENVIRONMENT["python"]
+    told = f"another environment: python {was}, now {was} and 3.99"
     assert f"grb::tiny::test_environment - the baseline was measured in {told}" in (
         capsys.readouterr().out
     )

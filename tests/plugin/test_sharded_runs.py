@@ -89,6 +89,35 @@ def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:
     assert differences(*both) == []
 
 
+def test_parts_of_two_commits_are_not_merged(
+    shared: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether the package of the model was changed, or what it imports."""
+    folder, names = shared.path, [str(shared.path / f"{index}.json") for index in (1, 2)]
+
+    def run_part(index: int) -> None:
+        args = ("--grb-case=tiny/*/injection/rnd", f"--grb-shard={index}/2")
+        shared.runpytest(*RUN, *args, f"--grb-json={index}.json").assert_outcomes(passed=1)
+
+    run_part(1)
+    run_part(2)
+    assert main(["merge", *names]) == 0
+    for changed, told in (
+        ("models", "different weights of build on tiny for the same seed, though the files,"),
+        ("attacks", "different Python files in the package of build (attacks:untrained)"),
+    ):
+        path = folder / f"{changed}.py"
+        before = path.read_text()
+        path.write_text(before.replace("width=16", "width=8") + "\n# another commit\n")
+        run_part(2)
+        path.write_text(before)
+        capsys.readouterr()
+        assert main(["merge", *names]) == 4
+        assert told in capsys.readouterr().err
+        assert main(["merge", *names, "--allow-different"]) == 0
+        assert told in capsys.readouterr().out
+
+
 def test_a_part_without_cases_is_green(
     shared: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

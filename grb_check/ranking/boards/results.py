@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
-from sys import modules
 from typing import Final
 
 import numpy as np
@@ -29,6 +26,7 @@ from grb_check.evaluation.trials import describe_threat
 from grb_check.models.zoo import known
 from grb_check.ranking.boards.plan import Plan
 from grb_check.training import nodes
+from grb_check.user_code.sources import source_digest
 
 LIBRARIES: Final = ("torch", "torch_geometric", "numpy", "scipy")
 
@@ -77,7 +75,7 @@ class StoredResults:
         self.models = {each.target: model_name(each.target) for each in plan.candidates}
         self._repeats = plan.repeats
         self._keys: dict[tuple[str, Case], str] = {}
-        sources = {target: source_digest(target) for target in self.models}
+        sources = {target: code_of(target) for target in self.models}
         for case in plan.cases():
             defaults = settings_for(dataset, case.scenario)
             attack = load_attack(case.scenario, case.attack, defaults, attacks)
@@ -142,22 +140,12 @@ def model_name(target: str) -> str:
     return target if ours is None else ours.described
 
 
-def source_digest(target: str) -> str | None:
-    """Return the hex digest of the Python files of the package that a user's model is in.
+def code_of(target: str) -> str | None:
+    """Return the digest of the sources of a user's model; see `source_digest`.
 
-    Those of the imported module's whole package, or of the module itself if it is in none. Empty
-    for a reference model, which has a version; None for anything else in grb_check.
+    Empty for a reference model, which has a version; None for anything else in grb_check.
     """
     if known(target) is not None:
         return ""
-    top = modules[target.partition(":")[0].strip().partition(".")[0]]
-    if top.__name__ == "grb_check":
-        return None
-    folders = [Path(each) for each in getattr(top, "__path__", ())]
-    files = {path for folder in folders for path in folder.rglob("*.py")}
-    if not folders and getattr(top, "__file__", None):
-        files.add(Path(str(top.__file__)))
-    sha = hashlib.sha256()
-    for path in sorted(files):
-        sha.update(hashlib.sha256(path.read_bytes()).digest())
-    return sha.hexdigest()
+    top = target.partition(":")[0].strip().partition(".")[0]
+    return None if top == "grb_check" else source_digest(target)

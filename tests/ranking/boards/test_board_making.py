@@ -162,7 +162,7 @@ def test_results_that_depend_on_something_else_are_measured_again(
     if change == "fresh":
         bench.maker(GOOD, **rest).forget()
     if change == "code":
-        monkeypatch.setattr(results, "source_digest", lambda target: "another")
+        monkeypatch.setattr(results, "code_of", lambda target: "another")
     if change == "libraries":
         monkeypatch.setattr(results, "libraries", lambda: "another")
     if change == "training":
@@ -303,11 +303,11 @@ def test_the_code_of_a_model_is_that_of_its_package(
         (package / path).write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     __import__("some_models.deep")
-    before = results.source_digest("some_models.deep:build")
+    before = results.code_of("some_models.deep:build")
     (tmp_path / "other.py").write_text("")
-    assert results.source_digest("some_models.deep:build") == before
+    assert results.code_of("some_models.deep:build") == before
     (package / "deep" / "layers.py").write_text("SIZE = 1")
-    assert results.source_digest("some_models.deep:build") != before
+    assert results.code_of("some_models.deep:build") != before
 
 
 def test_a_reference_model_is_stored_by_name_and_version() -> None:
@@ -315,8 +315,8 @@ def test_a_reference_model_is_stored_by_name_and_version() -> None:
     assert results.model_name("grb_check.models:gcn_ln") == "gcn_ln v1"
     assert results.model_name("grb_check.models:dgi") == "dgi v1"
     assert results.model_name(GOOD) == GOOD
-    assert results.source_digest("grb_check.models:gcn_ln") == ""
-    assert results.source_digest("grb_check.models.reference.gcn:GCN") is None
+    assert results.code_of("grb_check.models:gcn_ln") == ""
+    assert results.code_of("grb_check.models.reference.gcn:GCN") is None
 
 
 class Row(zoo.Entry):

@@ -1,0 +1,157 @@
+"""Parts of two commits, of other versions, or with other weights, are not merged as one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_factory import entry, measured, record, typed
+
+from grb_check.__main__ import main
+from grb_check.cases.case import Case
+from grb_check.cli.part_differences import UNEXPLAINED, differences
+from grb_check.cli.shard_records import Part
+from grb_check.reports.record_file import encode, read
+
+WEIGHTS = "0123456789abcdef"
+MACHINE = {"processor": "x86_64 AVX2", "threads": "2"}
+
+
+def part(
+    number: int,
+    *,
+    weights: str = WEIGHTS,
+    source: str = "s",
+    model: str = "",
+    node_id: str = "",
+    **environment: str,
+) -> Part:
+    """The record of one case, of a model whose repeats have these weights."""
+    attack = ("rnd", "fgsm", "pgd")[number]
+    case = Case("d", "easy", "injection", attack, model)
+    made = measured(case, 0.1)
+    repeats = [replace(x, weights=weights and weights + str(x.seed)) for x in made.repeats]
+    made = replace(made, repeats=tuple(repeats))
+    fields = record([entry(case, made, **({"node_id": node_id} if node_id else {}))])
+    fields["settings"]["models"][0]["source"] = source
+    fields["environment"] |= MACHINE | environment
+    return Part(name=f"{number}.json", record=typed(fields))
+
+
+def written(parts: Sequence[Part]) -> list[str]:
+    for each in parts:
+        Path(each.name).write_text(encode(each.record))
+    return [each.name for each in parts]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of the files of the tests."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_parts_of_one_commit_do_not_differ() -> None:
+    """Though a part has other cases."""
+    assert differences([part(0), part(1), part(2)]) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"source": "t"}, "have different Python files in the package of gcn (mypkg:gcn)"),
+        ({"torch": "0.1"}, "have torch 2.13.0 and 0.1"),
+        ({"grb_check": "0.0.1"}, "have grb_check 0.1.0 and 0.0.1"),
+        ({"weights": "f"}, f"have different weights of gcn on d for the same seed, {UNEXPLAINED}"),
+    ],
+)
+def test_other_code_versions_or_weights_are_refused(
+    change: dict[str, str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 4, unless they are allowed; then every report says so."""
+    names = written([part(0), part(1, **change)])  # type: ignore[arg-type]
+    reports = [f"--{kind}=out.{kind}" for kind in ("json", "junit", "html", "markdown")]
+    assert main(["merge", *names, *reports]) == 4
+    error = capsys.readouterr().err
+    assert f"0.json and 1.json {told}" in error
+    assert "give --allow-different" in error
+    assert not Path("out.json").exists()
+    assert main(["merge", *names, *reports, "--allow-different"]) == 0
+    note = f"merged parts differ: 0.json and 1.json {told}"
+    assert f"note: {note}" in capsys.readouterr().out
+    assert read(Path("out.json")).notes == (note,)
+    for kind in ("junit", "html", "markdown"):
+        assert note in Path(f"out.{kind}").read_text()
+
+
+def test_another_machine_explains_other_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are accepted with a note, unless the code differs as well."""
+    parts = [part(0), part(1, weights="f", processor="x86_64 AVX512", threads="4")]
+    (found,) = differences(parts)
+    assert not found.refused
+    told = "with processor x86_64 AVX2 and x86_64 AVX512, threads 2 and 4"
+    assert found.text.endswith(told)
+    assert main(["merge", *written(parts), "--json=out.json"]) == 0
+    assert told in capsys.readouterr().out
+    assert main(["merge", "out.json"]) == 0  # a merged run says it again
+    assert told in capsys.readouterr().out
+    assert not differences([part(0), part(1, processor="x86_64 AVX512")])
+    both = differences([part(0), part(1, weights="f", threads="4", source="t")])
+    assert [each.refused for each in both] == [True, True]
+
+
+def test_only_the_same_training_is_compared() -> None:
+    """Neither that of another model, nor unknown weights, nor those of users' own tests."""
+    assert not differences([part(0, model="net"), part(1, model="mlp", weights="f")])
+    assert not differences([part(0), part(1, weights="")])
+    assert not differences([part(0), part(1, weights="f", node_id="test_own.py::test_mine")])
+
+
+def test_the_sources_of_all_parts_are_recorded() -> None:
+    """As versions are."""
+    names = written([part(0), part(1, source="t"), part(2)])
+    assert main(["merge", *names, "--allow-different", "--json=out.json"]) == 0
+    assert [each.source for each in read(Path("out.json")).settings.models] == ["s and t"]
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "source": st.sampled_from("st"),
+                "weights": st.sampled_from("ef"),
+                "torch": st.sampled_from(["1", "2"]),
+                "threads": st.sampled_from(["2", "4"]),
+            }
+        ),
+        min_size=2,
+        max_size=3,
+    ),
+    st.randoms(),
+)
+def test_a_difference_is_found_in_any_order(given: list[dict[str, Any]], order: Any) -> None:
+    """And nothing is refused if only the machines differ, or the weights with them."""
+    parts = [part(number, **each) for number, each in enumerate(given)]
+    order.shuffle(parts)
+    found = differences(parts)
+    differ = {name for name in given[0] if len({each[name] for each in given}) > 1}
+    assert bool(found) == bool(differ & {"source", "weights", "torch"})
+    if differ & {"source", "torch"}:
+        assert any(each.refused for each in found)
+    if differ <= {"threads"}:
+        assert not found
+    if differ == {"weights", "threads"} and len(given) == 2:
+        assert not any(each.refused for each in found)
+
+
+def test_a_record_keeps_its_notes() -> None:
+    """As every other field."""
+    made = msgspec.structs.replace(part(0).record, notes=("one", "two"))
+    Path("one.json").write_text(encode(made))
+    assert read(Path("one.json")).notes == ("one", "two")
