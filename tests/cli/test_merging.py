@@ -381,6 +381,36 @@ def test_the_baseline_is_judged_once_or_written(
             assert "baseline digest is 'another' and '" in capsys.readouterr().err
 
 
+def test_a_merge_that_compares_nothing_fails(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parts are green, since each has a few cases only."""
+    calm = replace(SETTINGS, rank_limits=())
+    kept = folder / "robustness.json"
+    new = open_baseline(kept, 2.0, "another", update=True)
+    rows = [replace(row, case=replace(row.case, model="")) for row in rows_of(CASES[:4])]
+    baseline_result(new, rows, CASES[:4], ENVIRONMENT, cut_short=False, shard=None)
+    saved = open_baseline(kept, 2.0, "", update=False).saved
+    about = baseline(path=str(kept), tests=len(saved.entries), digest=saved.digest)
+
+    def against(fields: dict[str, Any]) -> None:
+        fields["baseline"] = about
+        new = {"result": "new", "text": "not in the baseline", "margin": 2.0}
+        for each in fields["cases"]:
+            each["verdict"]["comparison"] = new
+
+    names = written([changed(each, against) for each in parts(2, own=calm)])
+    assert main(["merge", *names, "--json", "all.json", "--junit", "out.xml"]) == 1
+    told = f"nothing was compared: the baseline has {len(saved.entries)} cases of another on tiny"
+    out = capsys.readouterr().out
+    for name in ("mlp::set", "mlp::tiny", "net::set", "net::tiny"):
+        assert f"grb::{name}::test_baseline - {told}" in out
+    assert told in (folder / "out.xml").read_text()
+    judged = read(folder / "all.json").baseline
+    assert judged is not None
+    assert [each.comparison.result for each in judged.together] == ["incomparable"] * 4
+
+
 def test_the_environment_of_every_part_is_checked(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
