@@ -559,12 +559,12 @@ def test_a_merge_that_is_refused_makes_nothing(
     assert "--html" in capsys.readouterr().err
     assert not (folder / "new").exists()
     assert main(["merge", *names, "--baseline=kept.json", "--update-baseline"]) == 0
-    saved, text = open_baseline(folder / "kept.json", 2.0, update=False).saved, "kept.json"
+    saved, text = open_baseline(folder / "kept.json", 2.0, "", update=False).saved, "kept.json"
     about = baseline(path=text, tests=len(CASES), digest=saved.digest)
     against = written([changed(each, _set("baseline", value=about)) for each in parts(2, own=CALM)])
     assert main(["merge", *against, "--json=./kept.json"]) == 4
     assert "--baseline and --json are the same file" in capsys.readouterr().err
-    assert open_baseline(folder / "kept.json", 2.0, update=False).saved == saved
+    assert open_baseline(folder / "kept.json", 2.0, "", update=False).saved == saved
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
