@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from grb_check.cli.console import say
+from grb_check.cli.exit_codes import FAILED, LOST, NO_CASES, OK
 from grb_check.cli.merging import Whole, merge, read_baseline
 from grb_check.cli.shard_records import Part
 from grb_check.datasets.places import expanded
-from grb_check.errors import GrbCheckError
 from grb_check.reports import terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.plain import count
@@ -25,7 +25,6 @@ from grb_check.settings.table_layout import TableLayout, read_layout
 if TYPE_CHECKING:
     import pytest
 
-OK, FAILED, LOST, WRONG_INPUT, NO_CASES = 0, 1, 3, 4, 5  # pytest's exit codes
 WIDTH: Final = 80
 NOT_JUDGED: Final = "They were lost or not reached in their part"
 WORDS: Final = {
@@ -43,11 +42,11 @@ class StandardOutput:
 
     def section(self, title: str, sep: str = "=", **_markup: Any) -> None:
         """Write a title across the screen."""
-        sys.stdout.write(f"{f' {title} '.center(WIDTH, sep)}\n")
+        say(f" {title} ".center(WIDTH, sep))
 
     def write_line(self, line: str, **_markup: Any) -> None:
         """Write a line."""
-        sys.stdout.write(f"{line}\n")
+        say(line)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -84,21 +83,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Put the parts together, write the reports and return pytest's exit code."""
-    try:
-        paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
-        layout = read_layout(options.sort, split_at_commas([options.columns]), "--")
-        parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
-        path = named_paths("--", {"baseline": options.baseline}).get("baseline")
-        label = None if options.pin is None else check_label("--pin", options.pin)
-        kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)
-        check_all("--", paths, kept)
-        whole = merge(parts, kept, allow_different=options.allow_different)
-        found = digest(whole.record)
-        unwritten = written.write_run(paths, found)
-    except GrbCheckError as error:
-        sys.stderr.write(f"grb_check: {error}\n")
-        return WRONG_INPUT
+    """Put the parts together, write the reports and return an exit code of pytest."""
+    paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
+    layout = read_layout(options.sort, split_at_commas([options.columns]), "--")
+    parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
+    path = named_paths("--", {"baseline": options.baseline}).get("baseline")
+    label = None if options.pin is None else check_label("--pin", options.pin)
+    kept = read_baseline(parts, path, update=options.update_baseline, pin_label=label)
+    check_all("--", paths, kept)
+    whole = merge(parts, kept, allow_different=options.allow_different)
+    found = digest(whole.record)
+    unwritten = written.write_run(paths, found)
     entered = _entered(whole)
     failures = [*_failures(found, entered), *unwritten.values()]
     _show(whole, found, len(parts), failures, layout)

@@ -226,7 +226,7 @@ def test_the_strongest_attack_and_the_delta_have_a_line_each() -> None:
         "  lowest on d/easy: modification/dice 40.0% (drop 50.0%)",
         "",
         "attacks by mean drop: 1. modification/dice 50.0%, 2. modification/rnd 12.5%",
-        "delta to the reference GCN over 1 dataset: +0.0 points (as robust)",
+        "delta to the reference GCN over 1 dataset: +0.0 points",
     ]
 
 
