@@ -29,6 +29,15 @@ REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 LONGEST_FILES = ("test_real_runs.py", "test_running.py", "test_real_fetch.py")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--mutants",
+        type=int,
+        default=2000,
+        help="number of damaged files that each slow test of readers tries (-m slow -k many)",
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Sort tests of the longest files first."""
     first = {name: place for place, name in enumerate(LONGEST_FILES)}
@@ -46,6 +55,12 @@ def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         del os.environ["GRB_CHECK_DATA"]
     else:
         os.environ["GRB_CHECK_DATA"] = before
+
+
+@pytest.fixture(params=["few", pytest.param("many", marks=pytest.mark.slow)])
+def how_many(request: pytest.FixtureRequest) -> int:
+    """The number of damaged files that a test reads."""
+    return 60 if request.param == "few" else int(request.config.getoption("--mutants"))
 
 
 @pytest.fixture(scope="session")

@@ -76,9 +76,17 @@ def _parser() -> argparse.ArgumentParser:
         about = module.__doc__ or ""
         name = module.__name__.rpartition(".")[2]
         sub = commands.add_parser(name, help=about.partition("\n")[0], description=about)
+        sub.register("type", None, _filled)  # of arguments that have no type of their own
         sub.set_defaults(run=module.run, parser=sub, wrong_input=WRONG_INPUT, words=str)
         module.add_options(sub)
     return parser
+
+
+def _filled(text: str) -> str:
+    """Return the text; refuse a blank one, as of an unset variable in a script."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it was given without a value; give one or leave it out")
+    return text
 
 
 @contextmanager

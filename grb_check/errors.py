@@ -45,6 +45,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def count(number: int, one: str, more: str = "") -> str:
+    """Return `1 case`, `2 cases`; `more` is the plural if it is not `one` with an s."""
+    return f"{number} {one if number == 1 else more or f'{one}s'}"
+
+
 def choose(what: str, given: str, allowed: Sequence[Name]) -> Name:
     """Return `given` if it is allowed.
 

@@ -50,8 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if (why := config.stash.get(ALL_GPUS, None)) is not None:
         config.issue_config_time_warning(workers.WorkerWarning(why), stacklevel=2)
-    if options.in_use(config):
-        with _usage_errors():
+    with _usage_errors():
+        options.check_ini_file(config)
+        if options.in_use(config):
             _run(config)
 
 

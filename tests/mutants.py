@@ -18,7 +18,13 @@ from grb_check.files.typed_json import digest_of
 
 NUMBERS: Final = (0, -1, 1, 10**30, 10**400, -(2**63), 2.5, 1e308, float("nan"), float("inf"))
 OTHERS: Final = (None, True, "", "x", "1", [], [1], {}, {"a": 1}, "\x1b[31m", "\ud800", "é" * 300)
-DEEP: Final = "DEEP"  # replaced in the text, since json.dumps cannot nest so deep
+# Words that stand for what json.dumps cannot write, and shorter texts of the same kind.
+RAW: Final = {
+    "@DEEP": ("[" * 100_000 + "]" * 100_000, "[]"),
+    "@DIGITS": ("9" * 1_000_000, "9"),
+    "@HUGE": ("1e999", "1e308"),
+    "@ZERO": ("-0", "0"),
+}
 HEAD: Final = "grb_check.json"
 TWIN: Final = "@TWIN"  # a second field of the same name
 
@@ -57,7 +63,7 @@ def structural_mutants(
         for _ in range(rng.choice((1, 1, 2))):
             _mutate(changed, rng)
         if count % 2:
-            digest = new_digest(json.loads(_text(changed, deep="[]")), kind)
+            digest = new_digest(json.loads(_text(changed, short=True)), kind)
             if digest is not None and "digest" in changed:
                 changed["digest"] = digest
         yield _text(changed).encode("utf-8", "surrogatepass")
@@ -131,7 +137,7 @@ def _mutate(file: Any, rng: random.Random) -> None:
     keys = list(container) if isinstance(container, dict) else range(len(container))
     key = rng.choice(list(keys))
     value = container[key]
-    match rng.randrange(7):
+    match rng.randrange(8):
         case 0:
             del container[key]
         case 1:
@@ -139,12 +145,14 @@ def _mutate(file: Any, rng: random.Random) -> None:
         case 2:
             container[key] = copy.deepcopy(rng.choice(OTHERS))  # a second change is to a copy
         case 3:
-            container[key] = DEEP
+            container[key] = rng.choice(list(RAW))
         case 4:
             container[key] = _near(value, rng)
         case 5 if isinstance(container, dict):
             twins = (value, _near(value, rng), *NUMBERS, *OTHERS)
             container[f"{key}{TWIN}"] = copy.deepcopy(rng.choice(twins))
+        case 6 if isinstance(container, dict):
+            container[rng.choice((f"{key}_", key.upper(), "", *keys))] = container.pop(key)
         case _:
             container[key] = copy.deepcopy(rng.choice(list(_values(file))))
 
@@ -175,5 +183,8 @@ def _values(value: Any) -> Iterator[Any]:
         yield from container.values() if isinstance(container, dict) else container
 
 
-def _text(file: Any, deep: str = "[" * 100_000 + "]" * 100_000) -> str:
-    return json.dumps(file, indent=1).replace(f'"{DEEP}"', deep).replace(f'{TWIN}"', '"')
+def _text(file: Any, *, short: bool = False) -> str:
+    text = json.dumps(file, indent=1).replace(f'{TWIN}"', '"')
+    for word, forms in RAW.items():
+        text = text.replace(f'"{word}"', forms[short])
+    return text

@@ -12,9 +12,10 @@ import msgspec
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.node_ids import node_path
+from grb_check.cases.node_ids import case_of, is_node_id, node_path
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
+from grb_check.files.control_characters import fit_all
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.run_ranks import Ranks
@@ -120,14 +121,7 @@ def entry(
         "standings": [],
     }
     if made is not None:
-        verdict = replace(
-            judge(made, gate or Gate(max_drop=0.3)),
-            method="Student's t over the repeats",
-            interval=(made.drop - 0.04, made.drop + 0.04),
-            comparison=comparison,
-        )
-        if comparison is not None and comparison.result == "fail":
-            verdict = replace(verdict, result="fail", message=comparison.text)
+        verdict = judge(made, gate or Gate(max_drop=0.3), comparison)
         passed = verdict.passed
         found |= {
             "result": "pass" if passed else "fail",
@@ -152,18 +146,29 @@ def measured(case: Case, drop: float, model: str = "gcn", clean: float = 0.8) ->
 
 def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]:
     """Return the fields of a record of these cases, as in its file; `changes` go last."""
-    labels = dict.fromkeys(each["outcome"]["model"] for each in cases if each["outcome"]) or ["gcn"]
+    with_figures = [each for each in cases if each["outcome"] and is_node_id(each["node_id"])]
+    labels = dict.fromkeys(each["outcome"]["model"] for each in with_figures) or ["gcn"]
     settings = SETTINGS | {
         "models": [
             {"label": each, "target": f"mypkg:{each}", "args": "{}", "source": ""}
             for each in labels
         ]
     }
+    rows = rows_of([msgspec.convert(_encodable(each), CaseRecord) for each in cases])
+    missing = changes.get("missing", ())
+    planned = [each["node_id"] for each in changes.get("planned", ())]
+    every = dict.fromkeys([*(row.node_id for row in rows), *missing, *planned])
+    built_in = [case for node_id in every if (case := case_of(node_id)) is not None]
+    for name, own in (
+        ("datasets", [each.dataset for each in built_in]),
+        ("attacks", [f"{each.scenario}/{each.attack}" for each in built_in]),
+    ):
+        settings[name] = list(dict.fromkeys([*SETTINGS[name], *own]))
     made = record_of(
         msgspec.convert(_encodable(settings), RunSettings),
-        rows_of([msgspec.convert(_encodable(each), CaseRecord) for each in cases]),
-        missing=changes.get("missing", ()),
-        plan=Plan(),
+        rows,
+        missing=missing,
+        plan=Plan(cases=tuple(built_in)),
         ranks=Ranks(),
         verdicts=(),
         baseline=None,
@@ -192,7 +197,8 @@ def typed(fields: Mapping[str, Any]) -> RunRecord:
 def run_record(fields: Mapping[str, Any]) -> RunRecord:
     """Return the record of these fields, which has to be consistent."""
     made = typed(fields)
-    check(made, "the record of a test")
+    as_read = msgspec.convert(fit_all(msgspec.to_builtins(made)), RunRecord)
+    check(as_read, "the record of a test")
     return made
 
 

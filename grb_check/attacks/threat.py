@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.errors import BudgetError
+from grb_check.errors import BudgetError, count
 
 Scenario = Literal["modification", "injection"]
 Knowledge = Literal["black-box", "white-box"]
@@ -182,10 +182,12 @@ def _verify_form(perturbation: Perturbation, num_features: int) -> None:
         if name in _PAIRS and shape[0] != 2:
             raise BudgetError(f"{name}: shape {shape}, expected (2, number of edges)")
         if name in _ROWS and shape[0] and shape[1] != num_features:
-            raise BudgetError(f"{name}: {shape[1]} features a row, the graph has {num_features}")
+            raise BudgetError(
+                f"{name}: {count(shape[1], 'feature')} a row, the graph has {num_features}"
+            )
     nodes, rows = perturbation.modified_nodes.numel(), perturbation.modified_x.shape[0]
     if nodes != rows:
-        raise BudgetError(f"modified_x: {rows} rows for {nodes} modified_nodes")
+        raise BudgetError(f"modified_x: {count(rows, 'row')} for {nodes} modified_nodes")
 
 
 def _verify_scenario(perturbation: Perturbation, threat: Threat) -> None:
@@ -209,7 +211,7 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
     changes = added.shape[1] + removed.shape[1]
     if changes > threat.edge_budget:
         raise BudgetError(
-            f"added_edges and removed_edges: {changes} edges changed, edge_budget is "
+            f"added_edges and removed_edges: {count(changes, 'edge')} changed, edge_budget is "
             f"{threat.edge_budget}"
         )
     if not changes:
@@ -223,7 +225,7 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
         wrong = int((torch.isin(codes, present) != expected).sum())
         if wrong:
             fact = "are not edges of the graph" if expected else "are edges of the graph already"
-            raise BudgetError(f"{name}: {wrong} pairs {fact}, allowed 0")
+            raise BudgetError(f"{name}: {count(wrong, 'pair')} {fact}, allowed 0")
     if threat.batch is not None and threat.edge_budgets is not None:
         _verify_each_graph(torch.cat([added, removed], dim=1), threat.batch, threat.edge_budgets)
 
@@ -234,7 +236,7 @@ def _verify_each_graph(pairs: Tensor, batch: Tensor, budgets: Tensor) -> None:
     between = int((first != second).sum())
     if between:
         raise BudgetError(
-            f"added_edges and removed_edges: {between} pairs connect two graphs, allowed 0"
+            f"added_edges and removed_edges: {count(between, 'pair')} between two graphs, allowed 0"
         )
     allowed = budgets.cpu()
     changes = torch.bincount(first, minlength=allowed.numel())
@@ -242,8 +244,9 @@ def _verify_each_graph(pairs: Tensor, batch: Tensor, budgets: Tensor) -> None:
     if over.numel():
         graph = int(over[0])
         raise BudgetError(
-            f"added_edges and removed_edges: {int(changes[graph])} edges of graph {graph} changed, "
-            f"its budget is {int(allowed[graph])} ({over.numel()} graphs are over theirs)"
+            f"added_edges and removed_edges: {count(int(changes[graph]), 'edge')} of graph "
+            f"{graph} changed, "
+            f"its budget is {int(allowed[graph])} (over the budget: {count(over.numel(), 'graph')})"
         )
 
 
@@ -251,7 +254,7 @@ def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat
     injected = perturbation.injected_x.shape[0]
     if injected > threat.injected_nodes:
         raise BudgetError(
-            f"injected_x: {injected} nodes injected, the limit is {threat.injected_nodes}"
+            f"injected_x: {count(injected, 'node')} injected, the limit is {threat.injected_nodes}"
         )
     first, second = perturbation.injected_edges
     if not first.numel():
@@ -270,7 +273,8 @@ def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat
     most = int(degrees.max())
     if most > threat.edges_per_injected_node:
         raise BudgetError(
-            f"injected_edges: {most} edges at injected node {int(degrees.argmax())}, the limit is "
+            f"injected_edges: {count(most, 'edge')} at injected node {int(degrees.argmax())}, "
+            "the limit is "
             f"{threat.edges_per_injected_node}"
         )
 
@@ -279,7 +283,7 @@ def _verify_modified_nodes(perturbation: Perturbation, num_nodes: int, threat: T
     nodes = perturbation.modified_nodes
     if nodes.numel() > threat.modified_nodes:
         raise BudgetError(
-            f"modified_nodes: {nodes.numel()} nodes, the limit is {threat.modified_nodes}"
+            f"modified_nodes: {count(nodes.numel(), 'node')}, the limit is {threat.modified_nodes}"
         )
     _verify_ids("modified_nodes", nodes, num_nodes)
     repeated = _repeated(nodes)
@@ -287,7 +291,7 @@ def _verify_modified_nodes(perturbation: Perturbation, num_nodes: int, threat: T
         raise BudgetError(f"modified_nodes: {repeated} repeated nodes, allowed 0")
     outside = int((~torch.isin(nodes, threat.targets.cpu())).sum())
     if outside:
-        raise BudgetError(f"modified_nodes: {outside} nodes that are not targets, allowed 0")
+        raise BudgetError(f"modified_nodes: {count(outside, 'node')} other than targets, allowed 0")
 
 
 def _verify_features(name: str, rows: Tensor, threat: Threat) -> None:
@@ -295,7 +299,7 @@ def _verify_features(name: str, rows: Tensor, threat: Threat) -> None:
         return
     wrong = int((~rows.isfinite()).sum())
     if wrong:
-        raise BudgetError(f"{name}: {wrong} values are not finite, allowed 0")
+        raise BudgetError(f"{name}: NaN or infinite in {count(wrong, 'value')}, allowed 0")
     # Features are float32, and so is the limit that an attack clamps them to.
     low, high = torch.tensor(threat.feature_range, dtype=torch.float32).tolist()
     lowest, highest = float(rows.min()), float(rows.max())
@@ -326,7 +330,7 @@ def _verify_pairs(name: str, pairs: Tensor, num_nodes: int) -> Tensor:
         raise BudgetError(f"{name}: {loops} self-loops, allowed 0")
     reversed_pairs = int((pairs[0] > pairs[1]).sum())
     if reversed_pairs:
-        raise BudgetError(f"{name}: {reversed_pairs} pairs with first > second, allowed 0")
+        raise BudgetError(f"{name}: {count(reversed_pairs, 'pair')} with first > second, allowed 0")
     codes = pairs[0] * num_nodes + pairs[1]
     repeated = _repeated(codes)
     if repeated:

@@ -6,6 +6,7 @@ Nothing here imports torch: collecting cases costs nothing.
 from __future__ import annotations
 
 import difflib
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -14,9 +15,11 @@ from typing import Final
 from grb_check.attacks.names import WORST, split_budget
 from grb_check.attacks.registry import Pair, tagged
 from grb_check.cases.attack_pairs import attack_order, on_graphs
-from grb_check.errors import UsageError
+from grb_check.cases.whole_numbers import whole_number
+from grb_check.errors import UsageError, count
 
 DIFFICULTIES: Final = ("easy", "medium", "hard", "full")
+MOST_REPEATS: Final = 10_000
 WHOLE: Final = "full"  # the only difficulty of a set of graphs
 
 
@@ -84,12 +87,15 @@ def check_repeats(name: str, value: object) -> int:
     """Return a number of repeats, given as number or text.
 
     Raises:
-        UsageError: it is not an integer of at least 1.
+        UsageError: it is not an integer from 1 to `MOST_REPEATS`.
     """
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"{name}: {value!r} is not a number of repeats; give 1 or more")
-    return int(text)
+    repeats = whole_number(value, 1, MOST_REPEATS)
+    if repeats is None:
+        raise UsageError(
+            f"{name}: {reprlib.repr(value)} is not a number of repeats; give a whole number from 1 "
+            f"to {MOST_REPEATS:,}"
+        )
+    return repeats
 
 
 def expand(
@@ -164,6 +170,6 @@ def check_match(what: str, pattern: str, cases: Sequence[Case]) -> None:
         near = difflib.get_close_matches(pattern, [case.id for case in cases], n=1, cutoff=0.3)
         example = near[0] if near else cases[0].id if cases else "none"
         raise UsageError(
-            f"{what} pattern {pattern!r} matches none of the {len(cases)} selected cases; "
+            f"{what} pattern {pattern!r} matches none of the {count(len(cases), 'selected case')}; "
             f"ids look like {example!r} and shell wildcards are allowed"
         )

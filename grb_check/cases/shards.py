@@ -54,7 +54,7 @@ def parse_shard(text: str) -> Shard:
     Raises:
         UsageError: the text has another form, I is not from 1 to N, or N is above `MOST_SHARDS`.
     """
-    found = re.fullmatch(r"\s*(\d{1,9})\s*/\s*(\d{1,9})\s*", text)
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*/\s*([0-9]{1,9})\s*", text)
     if found is None or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
         raise UsageError(
             f"--grb-shard {text!r} is not a shard; give I/N with I from 1 to N and N up to "

@@ -12,6 +12,7 @@ from grb_check.cli import places
 from grb_check.cli.console import complain, say, tell
 from grb_check.cli.exit_codes import FAILED, INTERRUPTED, OK
 from grb_check.datasets.places import expanded
+from grb_check.errors import count
 from grb_check.evaluation.store import Store
 from grb_check.files.outputs import check_folder
 from grb_check.ranking.boards.files import FOLDER
@@ -48,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "data folder",
     )
     add("--out", "DIR", "for NAME.json, NAME.md and NAME.csv; default: in the data folder")
-    add("--name", "NAME", "of these files; default: the name of the dataset", default="")
+    add("--name", "NAME", "of these files; default: the name of the dataset")
     fresh = "measure again what earlier runs have measured, as after a change of a model's code"
     parser.add_argument("--fresh", action="store_true", help=fresh)
 
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         attacks=options.attacks,
         difficulties=options.difficulties,
         repeats=options.repeats,
-        name=options.name,
+        name=options.name or "",
     )
     folder = expanded(options.out or searched.home / FOLDER)
     check_files(wanted.name, folder)
@@ -81,7 +82,8 @@ def run(options: argparse.Namespace) -> int:
         made = maker.make()
     except KeyboardInterrupt:
         tell(
-            f"interrupted; {maker.done} of {maker.total} cases are kept in {store}, and the same "
+            f"interrupted; kept in {store}: {maker.done} of {count(maker.total, 'case')}, and "
+            "the same "
             f"command goes on from there"
         )
         return INTERRUPTED

@@ -12,9 +12,9 @@ from grb_check.cli.exit_codes import FAILED, LOST, NO_CASES, OK
 from grb_check.cli.merging import Whole, merge, read_baseline
 from grb_check.cli.shard_records import Part
 from grb_check.datasets.places import expanded
+from grb_check.errors import count
 from grb_check.reports import terminal, written
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.plain import count
 from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.settings.judging import check_label
@@ -67,16 +67,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="merge parts of other code, versions or weights too, and say so in every report",
     )
     parser.add_argument("--sort", metavar="ORDER", help="as --grb-sort of a run")
-    parser.add_argument(
-        "--columns", metavar="NAME,...", default="", help="as --grb-columns of a run"
-    )
+    parser.add_argument("--columns", metavar="NAME,...", help="as --grb-columns of a run")
     parser.add_argument(
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
     parser.add_argument(
         "--pin",
         nargs="?",
-        const="",
+        const=True,  # unlike the empty label of --pin=
         metavar="LABEL",
         help="make the file that is written its own pin, as --grb-pin; give LABEL as --pin=LABEL",
     )
@@ -85,7 +83,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return an exit code of pytest."""
     paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
-    layout = read_layout(options.sort, split_at_commas([options.columns]), "--")
+    layout = read_layout(options.sort, split_at_commas([options.columns or ""]), "--")
     parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
     label = None if options.pin is None else check_label("--pin", options.pin)

@@ -17,7 +17,7 @@ from grb_check.cli.shard_records import Part
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, count
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.gate.rank_limits import Group
@@ -184,7 +184,8 @@ def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Base
     kept = open_baseline(file, before.margin, model, update=update)
     if not update and len(kept.entries) != before.tests:
         raise UsageError(
-            f"the baseline {str(file)!r} has {len(kept.entries)} entries, and the parts were "
+            f"the baseline {str(file)!r} has {count(len(kept.entries), 'entry', 'entries')}, "
+            "and the parts were "
             f"compared with one of {before.tests}; give the same file"
         )
     if not update and before.digest != kept.saved.digest:

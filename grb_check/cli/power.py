@@ -11,7 +11,7 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cli.console import say
 from grb_check.cli.exit_codes import OK
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, count
 from grb_check.files.control_characters import fit_line
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, REPEATS
 from grb_check.gate.baselines.mean_test import MAX_REPEATS
@@ -19,6 +19,7 @@ from grb_check.gate.baselines.power import Needed, needed, trained
 from grb_check.reports.plain import columns
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import read
+from grb_check.settings.judging import read_points
 
 LEAST: Final = 3  # repeats that show a spread
 NOT_TRAINED: Final = (
@@ -34,14 +35,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--loss",
         metavar="POINTS",
-        type=float,
-        default=3.0,
+        default="3",
         help="true loss of attacked accuracy, in percentage points (default: 3)",
     )
     parser.add_argument(
         "--margin",
         metavar="POINTS",
-        type=float,
         help="tolerated loss, as for --grb-margin (default: that of the run, or 2)",
     )
 
@@ -49,21 +48,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the numbers of repeats."""
     record = read(Path(options.run_record))
-    say(*_lines(record, options.loss, _margin(record, options)))
+    margin = record.baseline.margin if record.baseline is not None else LOSS_MARGIN
+    if options.margin is not None:
+        margin = read_points(options.margin, "--margin")
+    say(*_lines(record, read_points(options.loss, "--loss", above=margin), margin))
     return OK
-
-
-def _margin(record: RunRecord, options: argparse.Namespace) -> float:
-    of_run = record.baseline.margin if record.baseline is not None else LOSS_MARGIN
-    margin = of_run if options.margin is None else float(options.margin)
-    for name, value, least in (("--margin", margin, 0.0), ("--loss", options.loss, margin)):
-        if not least <= value < 100.0 or (name == "--loss" and value == least):
-            above = "0" if name == "--margin" else f"more than the margin of {margin:g}"
-            raise UsageError(
-                f"{name} {value:g} is not a number of accuracy points; give one from {above} to "
-                f"below 100"
-            )
-    return margin
 
 
 def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
@@ -78,7 +67,7 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
             groups.setdefault((row.case.model, row.case.dataset), []).append(row.outcome.outcome)
     fewest = min((len(o.repeats) for each in groups.values() for o in each), default=0)
     if fewest < LEAST:
-        what = f"a case of {fewest} repeats" if groups else "no built-in case with figures"
+        what = f"a case of {count(fewest, 'repeat')}" if groups else "no built-in case with figures"
         raise UsageError(
             f"the run record has {what}; the spread of trainings needs at least {LEAST}: make it "
             f"with --grb-repeats={REPEATS}"

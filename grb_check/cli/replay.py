@@ -25,7 +25,15 @@ from grb_check import datasets
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places, Source
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
-from grb_check.errors import BudgetError, DataError, GrbCheckError, UsageError, choose, one_line
+from grb_check.errors import (
+    BudgetError,
+    DataError,
+    GrbCheckError,
+    UsageError,
+    choose,
+    count,
+    one_line,
+)
 from grb_check.failures import counter_example_text, evidence
 from grb_check.failures.evidence import Evidence, KeptModel, KeptRepeat
 from grb_check.files.versions import versions
@@ -73,7 +81,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the factory of the model (default: that of the failed case)",
     )
     parser.add_argument(
-        "--grb-model-args", metavar="NAME=VALUE,...", help="keyword arguments for the factory"
+        "--grb-model-args",
+        metavar="NAME=VALUE,...",
+        type=str,  # it may be empty
+        help="keyword arguments for the factory",
     )
     parser.add_argument(
         "--grb-dataset",
@@ -169,7 +180,7 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
     data = kept.data
     folders = [expanded(folder) for folder in options.grb_data]
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):
             raise UsageError(f"--grb-data: {str(folder)!r} is not a directory; give one")
     recorded = [Path(_moved(folder, data.base)) for folder in data.folders]
     places = Places(
@@ -253,8 +264,7 @@ def _measure(
 
 
 def _opening(kept: Evidence, model: KeptModel, device: str) -> Iterator[str]:
-    count = len(kept.repeats)
-    yield f"{kept.case.id} of {model.name}, {count} repeat{'' if count == 1 else 's'}"
+    yield f"{kept.case.id} of {model.name}, {count(len(kept.repeats), 'repeat')}"
     yield f"recorded: {kept.message}"
     now = versions()
     differing = [

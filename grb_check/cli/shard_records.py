@@ -12,8 +12,7 @@ import msgspec
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.shards import Plan
-from grb_check.errors import UsageError
-from grb_check.reports.plain import count
+from grb_check.errors import UsageError, count
 from grb_check.reports.record import ModelSettings, RunRecord, rows_of
 from grb_check.settings.raw_values import split_at_commas
 

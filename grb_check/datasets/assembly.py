@@ -20,7 +20,7 @@ from grb_check.datasets.reading.dense import blocks
 from grb_check.datasets.reading.npz import integers
 from grb_check.datasets.source import DataNotice
 from grb_check.datasets.splits import Split, given_split, grb_split
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 IntArray = NDArray[np.int64]
 
@@ -71,7 +71,10 @@ def dataset_of(
     num_classes = check_labels(classes, num_nodes, where)
     values = check_features(features, num_nodes, where)
     if adjacency.shape[0] != num_nodes:
-        raise DataError(f"{where}: edges between {adjacency.shape[0]} nodes, but {num_nodes} nodes")
+        raise DataError(
+            f"{where}: edges between {count(adjacency.shape[0], 'node')}, but "
+            f"{count(num_nodes, 'node')}"
+        )
     edges = undirected_edges(adjacency, where)
     degrees = np.bincount(edges[0], minlength=num_nodes)
     if split == "given":
@@ -106,15 +109,16 @@ def check_features(features: NDArray[Any], num_nodes: int, where: str) -> NDArra
         )
         raise DataError(msg)
     if features.shape[0] != num_nodes:
-        msg = f"{where}: features of {features.shape[0]} nodes, but there are {num_nodes}"
+        msg = f"{where}: features of {count(features.shape[0], 'node')}, but there are {num_nodes}"
         raise DataError(msg)
     with np.errstate(over="ignore"):  # too large values become infinite and are reported below
         values = np.ascontiguousarray(features, dtype=np.float32)
     bad = np.concatenate([~np.isfinite(values[rows]).all(axis=1) for rows in blocks(values)])
     if bad.any():
-        count = int((~np.isfinite(values[bad])).sum())
+        wrong = int((~np.isfinite(values[bad])).sum())
         msg = (
-            f"{where}: {count} values in {int(bad.sum())} rows are NaN or infinite as float32, "
+            f"{where}: NaN or infinite as float32 in {count(wrong, 'value')} of "
+            f"{count(int(bad.sum()), 'row')}, "
             f"the first in row {int(np.flatnonzero(bad)[0])}"
         )
         raise DataError(msg)
@@ -154,7 +158,7 @@ def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
         DataNotice: a class between 0 and the highest has no node.
     """
     if labels.size != num_nodes or not num_nodes:
-        msg = f"{where}: {labels.size} labels, but {num_nodes} nodes"
+        msg = f"{where}: {count(labels.size, 'label')}, but {count(num_nodes, 'node')}"
         raise DataError(msg)
     low, high = int(labels.min()), int(labels.max())
     if low < 0:
@@ -170,7 +174,10 @@ def check_labels(labels: IntArray, num_nodes: int, where: str) -> int:
         raise DataError(f"{where}: all labels are 0; classification needs at least two classes")
     empty = np.flatnonzero(np.bincount(labels) == 0)
     if empty.size:
-        msg = f"{where}: {empty.size} classes of {high + 1} have no node, the first is {empty[0]}"
+        msg = (
+            f"{where}: no node in {count(empty.size, 'class', 'classes')} of {high + 1}, the "
+            f"first is {empty[0]}"
+        )
         warnings.warn(msg, DataNotice, stacklevel=2)
     return high + 1
 

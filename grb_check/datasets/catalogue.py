@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from grb_check.datasets.formats import FORMATS
 from grb_check.datasets.places import Places, expanded
-from grb_check.datasets.source import NAME, Format, Source, Wanted
+from grb_check.datasets.source import MAX_NAME, NAME, Format, Source, Wanted
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def anchored(spec: str, base: Path) -> str:
     if is_name or rest.startswith(_PREFIXES):
         return spec
     path = base / expanded(rest)
-    is_path = _is_path(rest) or path.exists() or (equals and ":" not in rest)
+    is_path = _is_path(rest) or os.path.exists(path) or (equals and ":" not in rest)
     return f"{name}{equals}{path}" if is_path else spec
 
 
@@ -156,8 +157,8 @@ def _wanted(spec: str) -> Wanted:
         return Wanted(spec, "", spec, expanded(spec))
     if ":" not in spec and not NAME.fullmatch(spec):
         msg = (
-            f"dataset {spec!r}: a name consists of letters, digits, '.', '_' and '-'; "
-            "give a path as name=path"
+            f"dataset {reprlib.repr(spec)}: a name consists of up to {MAX_NAME} letters, digits, "
+            f"'.', '_' and '-'; give a path as name=path"
         )
         raise UsageError(msg)
     return Wanted(spec, "", spec, None)

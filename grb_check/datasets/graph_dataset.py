@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 from grb_check.datasets.dataset import digest
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 SEED: Final = 42  # of the splits of sets of graphs
 VALIDATION_SHARE: Final = 0.1  # of the training graphs
@@ -132,7 +132,8 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
     """
     if graphs.train.numel() < LEAST:
         raise DataError(
-            f"dataset {graphs.name}: {graphs.train.numel()} of {graphs.num_graphs} graphs are for "
+            f"dataset {graphs.name}: {graphs.train.numel()} of "
+            f"{count(graphs.num_graphs, 'graph')} are for "
             f"training; at least {LEAST} are needed, one of them for validation"
         )
     order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))

@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from filelock import FileLock
+from msgspec import Meta
 
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, one_line
+from grb_check.files.byte_order_mark import without_mark
 from grb_check.files.whole import write_whole
 from grb_check.files.writing import UnwritableError, writing
 
@@ -32,8 +34,8 @@ _CHUNK: Final = 1 << 20
 class Stamp:
     """Digest and size of a file."""
 
-    sha256: str
-    size: int  # bytes
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    size: Annotated[int, Meta(ge=0)]  # bytes
 
 
 class _Entry(msgspec.Struct):
@@ -157,7 +159,7 @@ def _exclusive(home: Path) -> Iterator[None]:
 def _read(home: Path) -> dict[str, _Entry]:
     path = home / LOCK_FILE
     try:
-        return _DECODER.decode(path.read_bytes()).datasets
+        return _DECODER.decode(without_mark(path.read_bytes())).datasets
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:

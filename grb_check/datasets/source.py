@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
     from grb_check.datasets.graph_dataset import GraphSet
 
-NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+MAX_NAME: Final = 100  # characters; names of files are made of it
+NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_NAME}}}")
 
 
 class DataNotice(UserWarning):
@@ -52,8 +53,8 @@ class Wanted:
         if self.name or NAME.fullmatch(default):
             return self.name or default
         raise UsageError(
-            f"dataset {self.asked!r}: a dataset name has letters, digits, '.', '_' and '-' only; "
-            f"{default!r} does not fit: give it another name as name=path"
+            f"dataset {self.asked!r}: a dataset name has up to {MAX_NAME} letters, digits, '.', "
+            f"'_' and '-' only; {default!r} does not fit: give it another name as name=path"
         )
 
 

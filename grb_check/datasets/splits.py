@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 IntArray = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ def grb_split(degrees: IntArray, seed: int = GRB_SEED) -> Split:
     num_nodes = degrees.shape[0]
     if num_nodes < SMALLEST_GRAPH:
         msg = (
-            f"a graph of {num_nodes} nodes is too small for GRB's split: "
+            f"a graph of {count(num_nodes, 'node')} is too small for GRB's split: "
             f"it needs at least {SMALLEST_GRAPH}"
         )
         raise DataError(msg)
@@ -100,11 +100,13 @@ def given_split(
     )
     if shared:
         raise DataError(
-            f"{where}: the parts of its own split share {shared} nodes; use --grb-split=grb"
+            f"{where}: the parts of its own split share {count(shared, 'node')}; use "
+            "--grb-split=grb"
         )
     if test.size < 3:
         raise DataError(
-            f"{where}: {test.size} test nodes, 3 are needed for the levels; use --grb-split=grb"
+            f"{where}: {count(test.size, 'test node')}, 3 are needed for the levels; use "
+            "--grb-split=grb"
         )
     test = np.sort(test)
     ranked = test[np.argsort(degrees[test], kind="stable")]

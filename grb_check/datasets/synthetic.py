@@ -18,7 +18,7 @@ from grb_check.datasets.formats.grb_files import FILES
 from grb_check.datasets.grb_writer import write_folder
 from grb_check.datasets.reading.dense import blocks
 from grb_check.datasets.splits import Split, grb_split
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, count
 
 IntArray = NDArray[np.int64]
 
@@ -76,8 +76,8 @@ class Preset:
         most = self.num_nodes * (self.num_nodes - 1) // 8
         if not 0 < self.num_edges <= most:
             msg = (
-                f"preset {self.name}: {self.num_edges} edges; "
-                f"with {self.num_nodes} nodes, 1 to {most} are allowed"
+                f"preset {self.name}: {count(self.num_edges, 'edge')}; "
+                f"with {count(self.num_nodes, 'node')}, 1 to {most} are allowed"
             )
             raise UsageError(msg)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from grb_check.cases.outcomes import Finding
+from grb_check.errors import count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,7 +149,8 @@ def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:
     if ahead <= max(1.0, limit * own.size):
         return None
     text = (
-        f"{what} leaves {ahead} of {own.size} targets fewer right than the attack on the model "
+        f"{what} leaves {ahead} of {count(own.size, 'target')} fewer right than the attack on "
+        "the model "
         f"itself (limit {limit:.0%}, at least 1)"
     )
     return _finding(name, ahead / own.size, text)
@@ -167,7 +169,8 @@ def no_effect(before: Right, after: Right) -> Finding | None:
     if deviations > DIAGNOSTICS["no-effect"].limit:
         return None
     text = (
-        f"{lost} targets lost and {gained} gained of {int(before.sum())} right ones, no more than "
+        f"{count(lost, 'target')} lost and {gained} gained of {int(before.sum())} right ones, "
+        "no more than "
         f"chance (a difference above 1.64 deviations would be)"
     )
     return _finding("no-effect", deviations, text)

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from grb_check.errors import UsageError, one_line
+from grb_check.files.byte_order_mark import without_mark
 from grb_check.files.control_characters import fit_all
 
 Content = TypeVar("Content", bound=msgspec.Struct)
@@ -101,7 +102,7 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
     Raises:
         UsageError: names the file, the field, its value and what to do.
     """
-    fields = _object(kind, raw.removeprefix(b"\xef\xbb\xbf"), name)
+    fields = _object(kind, raw, name)
     head = {key: fields.pop(key, None) for key in _HEAD}
     _check_head(kind, head, name)
     try:
@@ -146,7 +147,7 @@ def _without_descriptions(value: Any) -> Any:
 
 def _object(kind: FileKind[Content], raw: bytes, name: str) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(raw)
+        found = msgspec.json.decode(without_mark(raw))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         marks = ", or has the marks of a merge" if b"<<<<<<<" in raw else ""
         raise UsageError(

@@ -6,6 +6,7 @@ Imports scipy when a case is judged, and not scipy.stats, which takes a second.
 from __future__ import annotations
 
 import math
+import reprlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -121,7 +122,7 @@ def parse_fraction(text: str, name: str) -> float:
     """Read a fraction such as `0.2` or `20%`.
 
     Raises:
-        UsageError: it is not a number from -1 to 1.
+        UsageError: it is not a number from 0 to 1.
     """
     body, percent = text.strip(), 1.0
     if body.endswith("%"):
@@ -130,9 +131,10 @@ def parse_fraction(text: str, name: str) -> float:
         value = float(body) / percent
     except ValueError:
         value = math.nan
-    if not -1.0 <= value <= 1.0:
+    if not 0.0 <= value <= 1.0:
         raise UsageError(
-            f"{name}: {text!r} is not a fraction; give a number such as 0.2 or 20%, at most 100%"
+            f"{name}: {reprlib.repr(text)} is not a fraction; give a number from 0 to 1, such as "
+            f"0.2 or 20%"
         )
     return value
 

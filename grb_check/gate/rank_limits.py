@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError
 
 FLAG: Final = "--grb-min-rank"
 EXAMPLE: Final = "grb-cora/full = 5"
+WORST_RANK: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,13 @@ def parse_rank_limit(line: str) -> RankLimit:
         raise UsageError(
             f"{FLAG} {line!r} must have the form 'dataset/difficulty = rank', such as {EXAMPLE!r}"
         )
-    if not text.isdecimal() or int(text) == 0:
-        raise UsageError(f"{FLAG} {line!r}: {text!r} is not a rank; give a whole number from 1")
-    return RankLimit(pattern, int(text))
+    rank = whole_number(text, 1, WORST_RANK)
+    if rank is None:
+        raise UsageError(
+            f"{FLAG} {reprlib.repr(line)}: {reprlib.repr(text)} is not a rank; give a whole number "
+            f"from 1 to {WORST_RANK:,}"
+        )
+    return RankLimit(pattern, rank)
 
 
 def check_rank_limits(limits: Sequence[RankLimit], known: Sequence[Group]) -> None:

@@ -15,6 +15,7 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.metrics import over_repeats, weighted_lowest
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import Outcome
+from grb_check.errors import count
 from grb_check.gate.limits import Gate, clean_floor
 from grb_check.gate.rank_limits import Group
 from grb_check.ranking.boards.board import NO_ATTACK, Board
@@ -181,10 +182,10 @@ def _group_standings(
     )
 
 
-def _lost(lost: Sequence[str], count: int) -> str:
+def _lost(lost: Sequence[str], cases: int) -> str:
     verb = "has" if len(lost) == 1 else "have"
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-    return f"{len(lost)} of {count} cases {verb} no figures ({lost[0]}{more})"
+    return f"{len(lost)} of {count(cases, 'case')} {verb} no figures ({lost[0]}{more})"
 
 
 def _unlike(outcomes: Sequence[Outcome]) -> str:

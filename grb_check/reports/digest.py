@@ -10,11 +10,11 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from grb_check.cases.expected_cases import inconsistent
 from grb_check.cases.node_ids import case_of, is_node_id
+from grb_check.errors import count
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files.control_characters import fit
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
-from grb_check.reports.plain import count
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 
 Status: TypeAlias = Literal[

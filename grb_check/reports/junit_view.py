@@ -17,6 +17,7 @@ from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE
+from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
 from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, gate_lines
@@ -208,9 +209,10 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
 
 def _average_properties(each: Averages) -> dict[str, str]:
     where = with_budget(each.difficulty, each.budget)
+    attacks = count(each.attacks, "attack")
     return {
         f"grb.clean.{where}": _figure(each.clean),
-        f"grb.average.{where}": f"{_figure(each.mean)} over {each.attacks} attacks and none",
+        f"grb.average.{where}": f"{_figure(each.mean)} over {attacks} and none",
         f"grb.average_3min.{where}": _figure(each.three_lowest),
         f"grb.weighted.{where}": _figure(each.weighted),
     }

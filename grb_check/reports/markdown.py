@@ -15,11 +15,12 @@ from typing import Final
 
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
+from grb_check.errors import count
 from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, gate_lines
 from grb_check.reports.lowest_words import delta_lines
-from grb_check.reports.plain import clipped, count, percent
+from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import comparison_line, place_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB

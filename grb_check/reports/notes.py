@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from grb_check.cases.outcomes import Finding, Outcome
+from grb_check.errors import count
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.limits import Result
-from grb_check.reports.plain import count
 from grb_check.reports.record import CaseRecord
 
 SHOWN: Final = 2  # cases named if a note concerns more

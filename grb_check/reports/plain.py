@@ -24,11 +24,6 @@ def percent(fraction: float | None) -> str:
     return DASH if fraction is None else f"{fraction:.1%}"
 
 
-def count(number: int, one: str, more: str = "") -> str:
-    """Return `1 case`, `2 cases`; `more` is the plural if it is not `one` with an s."""
-    return f"{number} {one if number == 1 else more or f'{one}s'}"
-
-
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Return rows of cells as aligned lines; columns in `right` are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

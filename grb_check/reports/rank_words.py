@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.boards.published import PUBLISHED
 from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.ranking.standing import Neighbour, Standing
-from grb_check.reports.plain import count
 from grb_check.reports.record import ModelComparison, PlaceRecord, RanksRecord
 
 Property = tuple[str, float | int | str]
@@ -32,7 +32,7 @@ def sentence(standing: Standing) -> str:
     """Return `3rd of 17 (zoo), between SGCN+LN 81.2% and ... (weighted accuracy 80.9%)`."""
     ours = "; settings GRB's, perturbations ours" if standing.board == PUBLISHED else ""
     all_attacks = standing.attacks + len(standing.missing)
-    over = f" over {standing.attacks} of {all_attacks} attacks" if standing.missing else ""
+    over = f" over {standing.attacks} of {count(all_attacks, 'attack')}" if standing.missing else ""
     if standing.missing and standing.board == PUBLISHED:
         over += ", theirs from mean accuracies and so a little too high"
     return (

@@ -1,6 +1,8 @@
 """The file of a run record: written, read, and refused if it contradicts itself.
 
-Loads neither torch nor numpy.
+What is computed from the repeats of the cases is computed again: figures, verdicts of the gate,
+orders and summaries. Comparisons with a baseline, ranks on leaderboards and texts need what the
+file does not hold; only its digest protects them. Loads no torch, and scipy to judge again.
 """
 
 from __future__ import annotations
@@ -9,20 +11,41 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from grb_check.attacks.names import split_budget
 from grb_check.cases.attack_pairs import SCENARIOS
-from grb_check.cases.case import DIFFICULTIES
-from grb_check.cases.node_ids import case_of
+from grb_check.cases.case import DIFFICULTIES, MOST_REPEATS, WHOLE
+from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE, Scores
-from grb_check.errors import GrbCheckError, UsageError
+from grb_check.errors import GrbCheckError, UsageError, count
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
-from grb_check.reports.record import FIGURES, CaseRecord, RunRecord, RunSettings
+from grb_check.gate.default_limit import ALPHA
+from grb_check.gate.limits import judge
+from grb_check.ranking.run_ranks import Ranks
+from grb_check.ranking.standing import Standing
+from grb_check.reports.record import FIGURES, CaseRecord, RunRecord, RunSettings, rows_of
+from grb_check.reports.recording import ranks_record, summaries
 
 KIND: Final = FileKind(
     name="run record", type=RunRecord, format=6, wanted="give a file that --grb-json wrote"
+)
+
+# Fields of a verdict that are compared with those of the gate; texts may be rounded otherwise.
+JUDGED: Final = (
+    "result",
+    "limit",
+    "width",
+    "alpha",
+    "floor",
+    "below_floor",
+    "failed_diagnostics",
+    "interval",
+    "borderline",
+    "undecided",
 )
 
 
@@ -62,7 +85,8 @@ def _problems(record: RunRecord) -> Iterator[str]:
         yield "its environment does not name the version of grb_check"
     yield from _settings_problems(record.settings)
     for case in record.cases:
-        yield from _case_problems(case)
+        yield from _case_problems(case, record.settings.repeats)
+        yield from _verdict_problems(case, record.settings)
     for what, ids in (
         ("case", [each.node_id for each in record.cases]),
         ("missing case", record.missing),
@@ -70,17 +94,38 @@ def _problems(record: RunRecord) -> Iterator[str]:
         ("deselected case", record.deselected),
     ):
         yield from (f"{what} {each!r} is listed twice" for each in _repeated(ids))
-    for planned in record.planned:
-        case_planned = case_of(planned.node_id)
-        if case_planned is None or case_planned.id != planned.id:
-            yield f"planned case {planned.id!r} has the node id {planned.node_id!r}"
-    unplanned = set(record.deselected) - {each.id for each in record.planned}
-    yield from (f"deselected case {each!r} was not planned" for each in sorted(unplanned))
+    yield from _plan_problems(record)
     if record.shard is not None and record.shard.index > record.shard.count:
         yield f"shard {record.shard.index} of {record.shard.count}"
-    for curve in record.curves:
-        if not curve.points or any(not 0.0 < each.budget <= 1.0 for each in curve.points):
-            yield f"the curve of {curve.id} has no points, or budgets outside of (0, 1]"
+    places = [each.standing for each in record.ranks.standings]
+    for standing in (*places, *(each for case in record.cases for each in case.standings)):
+        if standing is not None and not _possible(standing):
+            yield f"the rank {standing.rank} on {standing.board} has impossible figures"
+    yield from _summary_problems(record)
+
+
+def _plan_problems(record: RunRecord) -> Iterator[str]:
+    """Each planned case is one of the settings, and each built-in case was planned."""
+    settings = record.settings
+    labels = {each.label for each in settings.models} if len(settings.models) > 1 else {""}
+    for planned in record.planned:
+        case = case_of(planned.node_id)
+        if case is None or case.id != planned.id:
+            yield f"planned case {planned.id!r} has the node id {planned.node_id!r}"
+        elif (
+            case.model not in labels
+            or case.dataset not in settings.datasets
+            or case.difficulty not in (*settings.difficulties, WHOLE)
+            or f"{case.scenario}/{case.attack}" not in settings.attacks
+        ):
+            yield f"planned case {planned.id!r} is not one of its settings"
+    reported = map(case_of, [*(each.node_id for each in record.cases), *record.missing])
+    known = {each.id for each in record.planned}
+    for what, ids in (
+        ("case", {each.id for each in reported if each is not None}),
+        ("deselected case", set(record.deselected)),
+    ):
+        yield from (f"{what} {each!r} was not planned" for each in sorted(ids - known))
 
 
 def _settings_problems(settings: RunSettings) -> Iterator[str]:
@@ -92,20 +137,36 @@ def _settings_problems(settings: RunSettings) -> Iterator[str]:
         if scenario not in SCENARIOS or not name:
             yield f"its settings have the attack {attack!r} of no known scenario"
         split_budget(name)
+    for label in _repeated(each.label for each in settings.models):
+        yield f"two models of its settings have the label {label!r}"
+    gate = settings.gate
+    limits = [each.limit for each in gate.thresholds] + [
+        gate.max_drop or 0.0,
+        gate.min_clean or 0.0,
+    ]
+    if settings.repeats > MOST_REPEATS or not all(0.0 <= each <= 1.0 for each in limits):
+        yield "its settings have limits or repeats that no option takes"
 
 
-def _case_problems(row: CaseRecord) -> Iterator[str]:
+def _case_problems(row: CaseRecord, repeats: int) -> Iterator[str]:
     case = row.case
     if case.difficulty not in DIFFICULTIES or case.scenario not in SCENARIOS:
         yield f"case {row.id!r} has no known difficulty and scenario"
         return
-    found = row.outcome
+    found, named = row.outcome, case_of(row.node_id)
+    if named is not None and named.id != row.id:
+        yield f"case {row.id!r} has the node id {row.node_id!r}"
     if case.id != row.id or (found is not None and found.id != row.id):
         yield f"case {row.id!r} has the outcome of {case.id!r}"
     if found is None:
         return
+    if is_node_id(row.node_id) and len(found.repeats) != repeats:
+        yield f"case {row.id!r} has {len(found.repeats)} of {count(repeats, 'repeat')}"
     names = set(found.repeats[0].references)
     for number, repeat in enumerate(found.repeats, 1):
+        least = min(repeat.seconds, repeat.training_seconds, *repeat.spent.values())
+        if least < 0 or not 0.0 <= (repeat.per_target or 0.0) <= 1.0:
+            yield f"repeat {number} of case {row.id!r} has a negative size or time, or no share"
         if MAIN_REFERENCE not in repeat.references or set(repeat.references) != names:
             yield f"repeat {number} of case {row.id!r} has the references {list(repeat.references)}"
             return
@@ -113,11 +174,52 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
             if not _counted(side, found.targets):
                 yield (
                     f"repeat {number} of case {row.id!r} has accuracies that are not those of its "
-                    f"{found.targets} targets"
+                    f"{count(found.targets, 'target')}"
                 )
     for name in FIGURES:
         if not _same(getattr(found, name), getattr(found.outcome, name)):
             yield f"{name} of case {row.id!r} is not that of its repeats"
+
+
+def _verdict_problems(row: CaseRecord, settings: RunSettings) -> Iterator[str]:
+    """The gate judges again; cases of a run share the level of its default limits."""
+    verdict, found = row.verdict, row.outcome
+    if verdict is None:
+        return
+    if found is None:
+        yield f"case {row.id!r} has a verdict and no figures"
+        return
+    if row.result == "pass" and is_node_id(row.node_id) and not verdict.passed:
+        yield f"case {row.id!r} passed, and its verdict is {verdict.result!r}"
+    cases = 1 if verdict.alpha is None else round(ALPHA / verdict.alpha)
+    formed = judge(found.outcome, settings.gate, verdict.comparison, cases=max(cases, 1))
+    for name in JUDGED:
+        own, other = getattr(verdict, name), getattr(formed, name)
+        if not _same(own, other):
+            yield f"{name} of the verdict on {row.id!r} is {own!r}, and its figures give {other!r}"
+
+
+def _summary_problems(record: RunRecord) -> Iterator[str]:
+    rows = rows_of(record.cases)
+    formed = summaries(rows, record.missing, record.settings.delta_to)
+    for name, value in formed.items():
+        if not _same(msgspec.to_builtins(getattr(record, name)), msgspec.to_builtins(value)):
+            yield f"{name} is not that of its cases"
+    orders = ranks_record(rows, Ranks(), ())
+    for name in ("attacks", "mean_attacks", "models"):
+        own, other = (msgspec.to_builtins(getattr(each, name)) for each in (record.ranks, orders))
+        if not _same(own, other):
+            yield f"the order of {name} is not that of its cases"
+
+
+def _possible(standing: Standing) -> bool:
+    """Whether a rank and the accuracies beside it fit together."""
+    beside = [each.figure for each in (standing.better, standing.worse) if each is not None]
+    return (
+        1 <= standing.rank <= standing.competitors
+        and (standing.better is None) == (standing.rank == 1)
+        and all(0.0 <= each <= 1.0 for each in (standing.figure, *beside))
+    )
 
 
 def _counted(scores: Scores, targets: int) -> bool:
@@ -131,11 +233,15 @@ def _counted(scores: Scores, targets: int) -> bool:
     )
 
 
-def _same(one: float | None, other: float | None) -> bool:
-    """Whether two figures are the same but for rounding."""
-    if one is None or other is None:
-        return one is other
-    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of builtin types are the same but for rounding of figures."""
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and _same([*one.values()], [*other.values()])
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
 
 
 def _repeated(ids: Iterable[str]) -> list[str]:

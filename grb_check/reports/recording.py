@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from typing import Any
 
 import msgspec
 
@@ -69,8 +70,6 @@ def record_of(
         environment: versions, see `environment_here`.
         notes: on the whole run.
     """
-    to = "" if settings.delta_to == REFERENCE else settings.delta_to
-    counted = each_once(rows)
     record = RunRecord(
         environment=dict(environment),
         settings=settings,
@@ -80,25 +79,40 @@ def record_of(
         planned=tuple(PlannedCase(id=each.id, node_id=node_id_of(each)) for each in plan.cases),
         deselected=plan.deselected,
         shard=_shard(plan),
-        lowest=tuple(lowest(counted)),
-        delta=tuple(deltas(counted, to)),
-        averages=tuple(averages([*counted, *_lost(missing, rows)])),
-        curves=tuple(curves(counted)),
-        ranks=ranks_record(counted, ranks, verdicts),
+        ranks=ranks_record(rows, ranks, verdicts),
+        **summaries(rows, missing, settings.delta_to),
         notes=tuple(notes),
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
 
 
+def summaries(rows: Sequence[Row], missing: Sequence[str], delta_to: str) -> dict[str, Any]:
+    """Return the fields of a record that are computed from its cases.
+
+    Args:
+        rows: cases that came back.
+        missing: node ids of cases that were to run and got no verdict.
+        delta_to: of the settings.
+    """
+    counted = each_once(rows)
+    return {
+        "lowest": tuple(lowest(counted)),
+        "delta": tuple(deltas(counted, "" if delta_to == REFERENCE else delta_to)),
+        "averages": tuple(averages([*counted, *_lost(missing, rows)])),
+        "curves": tuple(curves(counted)),
+    }
+
+
 def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdict]) -> RanksRecord:
     """Return the ranks of a run: orders of its attacks and models, standings, and verdicts."""
+    counted = each_once(rows)
     return RanksRecord(
         attacks={
             f"{model}@{group}" if model else group: _by_drop(ranked)
-            for (model, group), ranked in by_effect(rows).items()
+            for (model, group), ranked in by_effect(counted).items()
         },
-        mean_attacks=_by_drop(mean_by_attack(rows)),
-        models=_by_drop(by_robustness(rows)),
+        mean_attacks=_by_drop(mean_by_attack(counted)),
+        models=_by_drop(by_robustness(counted)),
         standings=tuple(place for group in ranks.groups for place in _places(group)),
         comparisons=tuple(map(_comparison, ranks.rankings)),
         verdicts=tuple(map(_rank_verdict, verdicts)),

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
 from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.reports.digest import STATUSES, Digest, Line
 from grb_check.reports.lowest_words import delta_lines, lowest_line
 from grb_check.reports.notes import diagnostic_notes, notes
-from grb_check.reports.plain import columns, count
+from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_line, place_line, rank_of
 from grb_check.reports.record import CaseRecord, RunRecord
 from grb_check.settings.table_layout import COLUMNS, Sort, TableLayout

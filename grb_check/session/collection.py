@@ -153,12 +153,14 @@ def cases_of_marker(
     def listed(name: str, default: object) -> list[str]:
         return _listed(name, marker.kwargs.get(name, default))
 
-    check_repeats("@pytest.mark.grb(repeats=...)", marker.kwargs.get("repeats", 1))
+    repeats = marker.kwargs.get("repeats", 1)
+    given = repr(repeats) if isinstance(repeats, str) else repeats  # a text is no number here
+    check_repeats("@pytest.mark.grb(repeats=...)", given)
     scenarios = [choose("scenario", each, SCENARIOS) for each in listed("scenario", SCENARIOS)]
     attacks = [_one_attack(name, scenarios, registry) for name in listed("attack", "injection/pgd")]
     levels = [choose("difficulty", level, DIFFICULTIES) for level in listed("difficulty", "full")]
     names = [name_of(each) for each in listed("dataset", DEFAULT_DATASET)]
-    return expand([""], names, levels, attacks)
+    return list(dict.fromkeys(expand([""], names, levels, attacks)))
 
 
 def _one_attack(name: str, scenarios: Sequence[str], registry: AttackRegistry) -> Pair:
@@ -173,10 +175,10 @@ def _listed(name: str, value: object) -> list[str]:
     if (
         not isinstance(values, (list, tuple))
         or not values
-        or not all(isinstance(each, str) for each in values)
+        or not all(isinstance(each, str) and each.strip() for each in values)
     ):
         raise UsageError(
-            f"@pytest.mark.grb: {name}={value!r} is neither a string nor a list of "
-            f"strings; give one of these"
+            f"@pytest.mark.grb: {name}={value!r} is neither a string nor a list of strings, none "
+            f"of them blank; give one of these"
         )
     return list(values)

@@ -10,6 +10,7 @@ import pytest
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_path
+from grb_check.errors import count
 from grb_check.gate.baselines.environment import EnvironmentCheck
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
@@ -59,8 +60,9 @@ def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pyte
         ]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)
     message = (
-        f"there was no baseline {found.where}: it was written from this run, {found.written} "
-        f"cases; look at it and commit it, and the next run compares with it"
+        f"there was no baseline {found.where}: it was written from this run, "
+        f"{count(found.written or 0, 'case')}; look at it and commit it, and the next run compares "
+        "with it"
     )
     return [
         entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown="written")

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from grb_check.cases.shards import Plan
+from grb_check.errors import count
 from grb_check.gate.default_limit import DROP_MARGIN
-from grb_check.reports.plain import count
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import Settings
 
@@ -84,7 +84,7 @@ def _baseline(settings: Settings) -> list[str]:
     baseline = settings.baseline
     if baseline is None:
         return []
-    what = f"{len(baseline.entries)} entries, margin {baseline.margin:g} points"
+    what = f"{count(len(baseline.entries), 'entry', 'entries')}, margin {baseline.margin:g} points"
     changed = len(baseline.saved.repinned)
     if changed:
         what += f", {count(changed, 'entry', 'entries')} changed since {baseline.saved.pin.name}"

@@ -39,17 +39,17 @@ def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
         UsageError: a limit is not a fraction, or an attack does not take a modifier.
     """
 
-    def fraction(dest: str, flag: str) -> float | None:
+    def fraction(dest: str) -> float | None:
         value = raw.one(dest)
-        return None if value is None else parse_fraction(str(value), flag)
+        return None if value is None else parse_fraction(str(value), raw.name(dest))
 
-    parsed = map(parse_threshold, registry.split(raw.texts("grb_threshold")))
+    parsed = map(parse_threshold, registry.split(raw.filled("grb_threshold")))
     return Gate(
         thresholds=tuple(
             replace(each, pattern=registry.canonical_pattern(each.pattern)) for each in parsed
         ),
-        max_drop=fraction("grb_max_drop", "--grb-max-drop"),
-        min_clean=fraction("grb_min_clean", "--grb-min-clean"),
+        max_drop=fraction("grb_max_drop"),
+        min_clean=fraction("grb_min_clean"),
         strict_diagnostics=raw.one("grb_strict_diagnostics") is True,
         strict_limits=raw.one("grb_strict_limits") is True,
         inconclusive=choose("--grb-inconclusive", raw.one("grb_inconclusive", "pass"), RESULTS),
@@ -142,7 +142,7 @@ def read_baseline(
     shard: Shard | None,
     *,
     update: bool,
-    pin_label: str | None = None,
+    pin_label: str | bool | None = None,
 ) -> Baseline | None:
     """Return the baseline that is compared with or written; None if none is given.
 
@@ -151,13 +151,14 @@ def read_baseline(
         models: of the run.
         shard: of the run.
         update: whether the baseline is to be written.
-        pin_label: label of its pin, if that is to be moved to this run.
+        pin_label: label of its pin if that is to be moved to this run; True for one without.
 
     Raises:
         UsageError: the file cannot be read, the run must not write it, or the pin is to be moved in
             a run that writes no file.
     """
-    path, margin = read_output(raw, "grb_baseline"), _margin(raw)
+    path = read_output(raw, "grb_baseline")
+    margin = read_points(str(raw.one("grb_margin", LOSS_MARGIN)), raw.name("grb_margin"))
     label = None if pin_label is None else check_label(PIN_FLAG, pin_label)
     if path is None:
         if update or label is not None:
@@ -185,31 +186,47 @@ def read_baseline(
     return baseline
 
 
-def check_label(flag: str, label: str) -> str:
-    """Return the label of a pin without blanks around it; it may be empty.
+def check_label(flag: str, given: str | bool) -> str:
+    """Return the label of a pin without blanks around it; empty for a pin without one.
+
+    Args:
+        flag: of the option.
+        given: the label; True if the flag stands alone.
 
     Raises:
-        UsageError: it is too long, or has control characters.
+        UsageError: it is blank or too long, or has control characters.
     """
-    label = label.strip()
-    if len(label) > MAX_LABEL or not label.isprintable():
+    if isinstance(given, bool):
+        return ""
+    label = given.strip()
+    if not 1 <= len(label) <= MAX_LABEL or not label.isprintable():
         raise UsageError(
-            f"{flag}={reprlib.repr(label)} is not a label of at most {MAX_LABEL} printable "
-            f"characters; give one such as v1.2, or none"
+            f"{flag}={reprlib.repr(given)} is not a label of 1 to {MAX_LABEL} printable "
+            f"characters; give one such as v1.2, or {flag} alone for a pin without a label"
         )
     return label
 
 
-def _margin(raw: RawValues) -> float:
-    text = str(raw.one("grb_margin", LOSS_MARGIN)).strip()
+def read_points(text: str, name: str, *, above: float | None = None) -> float:
+    """Return a number of accuracy points below 100.
+
+    Args:
+        text: as given.
+        name: of the option, for the message.
+        above: what it has to exceed; None for numbers from 0 on.
+
+    Raises:
+        UsageError: it is not such a number.
+    """
     try:
         points = float(text)
     except ValueError:
         points = math.nan
-    if not 0.0 <= points < 100.0:
+    if not 0.0 <= points < 100.0 or (above is not None and points <= above):
+        least = "from 0" if above is None else f"above the margin of {above:g}"
         raise UsageError(
-            f"--grb-margin {text!r} is not a number of accuracy points; give one from 0 to below "
-            f"100, such as 2"
+            f"{name} {reprlib.repr(text)} is not a number of accuracy points; give one {least} and "
+            f"below 100, such as 2"
         )
     return points
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, count
 from grb_check.user_code.factories import parse_model_args
 from grb_check.user_code.sources import source_digest
 
@@ -36,25 +36,27 @@ def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, .
     """
     if len(args) not in (0, 1, len(specs)):
         raise UsageError(
-            f"--grb-model-args was given {len(args)} times for {len(specs)} models; give it once "
+            f"--grb-model-args was given {count(len(args), 'time')} for "
+            f"{count(len(specs), 'model')}; give it once "
             f"for all or once for each"
         )
     models: list[ModelSpec] = []
     for index, spec in enumerate(specs):
-        label, _, target = spec.rpartition("=")
+        label, equals, target = spec.rpartition("=")
         given = _arguments(args[index if len(args) > 1 else 0]) if args else {}
         module, colon, attribute = target.partition(":")
         if not (module and colon and attribute):
             raise UsageError(
                 f"--grb-model {spec!r} must have the form 'pkg.module:attr', such as 'mypkg:build'"
             )
-        label = label or _free_label(attribute, [each.label for each in models])
+        if not equals:
+            label = _free_label(attribute, [each.label for each in models])
         if any(each.label == label for each in models):
             raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
-        if set(label) & set(":/[]@* ") or not label.isprintable():
+        if not label or set(label) & set(":/[]@* ") or not label.isprintable():
             raise UsageError(
-                f"--grb-model: label {label!r} must be printable and without any of ':/[]@* '; "
-                f"give another with LABEL=..."
+                f"--grb-model {spec!r}: label {label!r} must be of printable characters other than "
+                f"':/[]@* '; give another before the '=', or leave the '=' out"
             )
         source = source_digest(target)
         models.append(ModelSpec(label=label, target=target, args=given, source=source))

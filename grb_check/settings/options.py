@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
 import pytest
 
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, unknown
 from grb_check.settings.option_table import (
     COMMAND_LINE,
     DEFAULT,
@@ -67,7 +68,7 @@ def register(parser: pytest.Parser) -> None:
         PIN_FLAG,
         metavar="LABEL",
         nargs="?",
-        const="",
+        const=True,  # unlike the empty label of --grb-pin=
         help="make the baseline file that this run writes its own pin, as at a release; later runs "
         "are compared with the pin as well, however often the baseline is updated",
     )
@@ -101,14 +102,14 @@ def in_use(config: pytest.Config) -> bool:
     ):
         return True
     named = any(config.getoption(option.dest) is not None for option in OPTIONS)
-    return named or bool(config.getini("grb_model"))
+    return named or bool(ini_value(config, "grb_model"))
 
 
 def names_users_code(config: pytest.Config) -> bool:
     """Whether a model or an attack is named that lies in the user's directories."""
-    attacks = [*(config.getoption("grb_attack") or ()), *(config.getini("grb_attacks") or ())]
-    named = config.getoption("grb_model") or config.getini("grb_model")
-    return bool(named) or any(":" in attack for attack in attacks)
+    attacks = [config.getoption("grb_attack"), ini_value(config, "grb_attacks")]
+    named = config.getoption("grb_model") or ini_value(config, "grb_model")
+    return bool(named) or ":" in str(attacks)
 
 
 def selecting(config: pytest.Config) -> str | None:
@@ -153,12 +154,50 @@ def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
         given = config.getoption(option.dest)
         if given is not None:
             return given, COMMAND_LINE
-        try:
-            from_ini = config.getini(option.ini)
-        except (TypeError, ValueError, pytest.UsageError) as error:  # the last since pytest 9.2
-            raise UsageError(
-                f"ini value {option.ini}: {error}; see {option.flag} in pytest --help"
-            ) from None
+        from_ini = ini_value(config, option.ini)
         return (MISSING, DEFAULT) if from_ini is None else (from_ini, INI)
 
     return find
+
+
+def ini_value(config: pytest.Config, name: str) -> Any:
+    """Return a value of the ini file, of its type, or as it is written if it is not of its type.
+
+    pytest's own error says neither which option it is about nor what is allowed, and there `20%` is
+    no number.
+    """
+    try:
+        return config.getini(name)
+    except (TypeError, ValueError, pytest.UsageError):  # the last since pytest 9.2
+        if name not in _ini_file(config):
+            raise
+        return _ini_file(config)[name].value
+
+
+def check_ini_file(config: pytest.Config) -> None:
+    """Refuse names that begin as ours and that no option has, and what `read` does not look at.
+
+    pytest only warns about unknown names, and a limit whose name is misspelt would not hold.
+
+    Raises:
+        UsageError: names the nearest name, or the value.
+    """
+    known = [*(option.ini for option in OPTIONS), JUNIT_PROPERTIES]
+    for name in sorted(_ini_file(config)):
+        if name.replace("-", "_").lower().startswith("grb_") and name not in known:
+            raise unknown("ini value", name, known)
+    properties = ini_value(config, JUNIT_PROPERTIES)
+    if not isinstance(properties, bool):
+        raise UsageError(
+            f"{JUNIT_PROPERTIES} = {reprlib.repr(properties)} must be true or false; see "
+            f"{JUNIT_PROPERTIES} in pytest --help"
+        )
+
+
+def _ini_file(config: pytest.Config) -> Mapping[str, Any]:
+    """Return what the ini file and `-o` give, by name, each with the attribute `value`.
+
+    The name is private to pytest: without it, misspelt names are pytest's warnings again.
+    """
+    found: Mapping[str, Any] = getattr(config, "_inicfg", {})
+    return found

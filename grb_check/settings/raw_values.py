@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import COMMAND_LINE, MISSING, OPTIONS, Option
+from grb_check.settings.option_table import COMMAND_LINE, INI, MISSING, OPTIONS, Option
 
 _KINDS: Final = {
     "string": "a string",
@@ -59,7 +59,7 @@ class RawValues:
         texts = self.texts(dest)
         on_command_line = self.values[dest][1] == COMMAND_LINE
         if on_command_line and not all(split_at_commas([text]) for text in texts):
-            raise UsageError(f"{_flag(dest)} was given without a value; give one or leave it out")
+            raise self._empty(dest)
         return texts
 
     def many(self, dest: str) -> list[str]:
@@ -74,8 +74,10 @@ class RawValues:
         """Return a path that this option gives.
 
         Raises:
-            UsageError: no file can have that name.
+            UsageError: it is empty, or no file can have that name.
         """
+        if not text.strip():
+            raise self._empty(dest)
         path = self.base(dest) / expanded(text)
         try:
             path.lstat()
@@ -83,8 +85,8 @@ class RawValues:
             pass  # it may be written later, or the option asks for it
         except (OSError, ValueError) as error:
             raise UsageError(
-                f"{_flag(dest)} {reprlib.repr(text)} cannot be used as a path ({error.args[-1]}); "
-                f"give another"
+                f"{self.name(dest)} {reprlib.repr(text)} cannot be used as a path "
+                f"({error.args[-1]}); give another"
             ) from None
         return path
 
@@ -96,6 +98,14 @@ class RawValues:
     def base(self, dest: str) -> Path:
         """Return the directory where relative paths of this option start."""
         return self.here if self.values[dest][1] == COMMAND_LINE else self.rootdir
+
+    def name(self, dest: str) -> str:
+        """Return the name of an option for messages: its flag, or its name in the ini file."""
+        option = next(each for each in OPTIONS if each.dest == dest)
+        return option.ini if self.values[dest][1] == INI else option.flag
+
+    def _empty(self, dest: str) -> UsageError:
+        return UsageError(f"{self.name(dest)} was given without a value; give one or leave it out")
 
 
 def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: Path) -> RawValues:
@@ -115,8 +125,8 @@ def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: P
         if value is not MISSING and not _fits(value, option):
             kind = "a string or a list of strings" if option.repeatable else _KINDS[option.type]
             raise UsageError(
-                f"{option.ini} = {reprlib.repr(value)} must be {kind}, not "
-                f"{type(value).__name__}; see {option.flag} in pytest --help"
+                f"{option.ini} = {reprlib.repr(value)} must be {kind}; see {option.flag} in "
+                f"pytest --help"
             )
     return RawValues(values, rootdir, here)
 
@@ -135,7 +145,3 @@ def _fits(value: object, option: Option) -> bool:
     if isinstance(value, bool) or option.type == "bool":
         return isinstance(value, bool) and option.type == "bool"
     return isinstance(value, (str, *_NUMBERS.get(option.type, ())))
-
-
-def _flag(dest: str) -> str:
-    return f"--{dest.replace('_', '-')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,7 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
 from grb_check.cases.shards import parse_shard
 from grb_check.cases.suites import SUITES, check_graph_sets
+from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.rank_limits import parse_rank_limit
@@ -33,6 +35,7 @@ from grb_check.settings.settings import Settings, in_order
 from grb_check.settings.table_layout import read_layout
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
+LAST_DEVICE: Final = 127  # torch keeps the index in one byte
 
 
 def read(
@@ -42,7 +45,7 @@ def read(
     registry: AttackRegistry,
     *,
     update: bool = False,
-    pin_label: str | None = None,
+    pin_label: str | bool | None = None,
 ) -> Settings:
     """Return the settings that raw values give.
 
@@ -52,7 +55,7 @@ def read(
         here: working directory; relative paths of the command line start there.
         registry: resolves names of attacks.
         update: whether the baseline is to be written.
-        pin_label: label of its pin, if that is to be moved to this run.
+        pin_label: label of its pin if that is to be moved to this run; True for one without.
 
     Raises:
         UsageError: names the option, the value given and what is allowed.
@@ -62,7 +65,7 @@ def read(
     suite = read_suite(raw, names)
     places = read_places(raw, SUITES[suite])
     levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
-    budgets = sorted({read_budget(text, "--grb-budget") for text in raw.many("grb_budget")})
+    budgets = sorted({read_budget(text, raw.name("grb_budget")) for text in raw.many("grb_budget")})
     attacks = read_attacks(raw, suite, registry)
     patterns = registry.split(raw.filled("grb_case"))
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"))
@@ -79,11 +82,11 @@ def read(
         difficulties=in_order(levels) or SUITES[suite].difficulties,
         attacks=at_budgets(attacks, budgets),
         patterns=tuple(map(registry.canonical_pattern, patterns)),
-        repeats=check_repeats("--grb-repeats", raw.one("grb_repeats", repeats)),
+        repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
         gate=read_gate(raw, registry),
         places=places,
         store=_directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or folder)),
-        device=_device(raw.one("grb_device", "auto")),
+        device=_device(raw.one("grb_device", "auto"), raw.name("grb_device")),
         outputs=read_outputs(raw),
         origins=_origins(raw, baseline),
         layout=read_layout(raw.one("grb_sort"), raw.many("grb_columns"), "--grb-"),
@@ -111,12 +114,13 @@ def _directory(raw: RawValues, dest: str, default: Path) -> Path | None:
     return None if given == "off" else raw.path(dest, given)
 
 
-def _device(text: str) -> str:
-    kind, _, index = text.partition(":")
+def _device(text: str, name: str) -> str:
+    kind, colon, index = text.partition(":")
     choose("device", kind, ("auto", "cpu", "cuda", "mps", "xpu"))
-    if index and not index.isdecimal():
+    if colon and (kind == "auto" or whole_number(index, 0, LAST_DEVICE) is None):
         raise UsageError(
-            f"--grb-device {text!r}: {index!r} after ':' is not a number; write it as in 'cuda:0'"
+            f"{name} {reprlib.repr(text)}: after ':' a number from 0 to {LAST_DEVICE} may follow, "
+            f"and none after auto; write it as in 'cuda:0'"
         )
     return text
 

@@ -35,7 +35,7 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
     return Places(
         folders=tuple(folders),
         download=raw.one("grb_download") is True,
-        sources=named_sources(raw.texts("grb_sources") if given else None),
+        sources=named_sources(raw.filled("grb_sources") if given else None),
         split=choose("split", raw.one("grb_split", suite.split), SPLIT_RULES),
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
         features=choose("features", raw.one("grb_features", suite.features), FEATURE_RULES),

@@ -42,6 +42,6 @@ def read_layout(sort: str | None, columns: Sequence[str], prefix: str) -> TableL
     """
     chosen = [choose(f"column of {prefix}columns", name, COLUMNS) for name in columns]
     return TableLayout(
-        sort=choose(f"order of {prefix}sort", sort or "order", SORTS),
+        sort=choose(f"order of {prefix}sort", "order" if sort is None else sort, SORTS),
         columns=tuple(dict.fromkeys(chosen)),
     )

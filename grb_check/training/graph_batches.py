@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,9 @@ def graphs_of(data: Data, *, least: int = 2) -> Graphs:
                 f"x, edge_index, batch and y"
             )
     if data.y.numel() < least:
-        raise DataError(f"data has {data.y.numel()} graphs; training needs at least {least}")
+        raise DataError(
+            f"data has {count(data.y.numel(), 'graph')}; training needs at least {least}"
+        )
     num_nodes = data.x.shape[0]
     order = torch.argsort(data.edge_index[0] * num_nodes + data.edge_index[1])
     return Graphs(

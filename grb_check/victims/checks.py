@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, count
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
 
@@ -100,7 +100,9 @@ def check_output(
     finite = torch.isfinite(output)
     if not finite.all():
         bad = int((~finite).any(dim=1).sum())
-        raise ModelError(f"model {name}: {expected}, got NaN or infinity in {bad} of {rows} rows")
+        raise ModelError(
+            f"model {name}: {expected}, got NaN or infinity in {bad} of {count(rows, 'row')}"
+        )
     return output if type(output) is Tensor else output.as_subclass(Tensor)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import attacked, graph_of, pairs, undirected
 
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-from grb_check.errors import BudgetError
+from grb_check.errors import BudgetError, count
 
 few = settings(deadline=None, max_examples=60)
 
@@ -52,7 +52,7 @@ FAULTS = {
     "wrong dimensions": ({"removed_edges": torch.zeros(2, dtype=torch.int64)}, "dimension"),
     "edges in rows": ({"added_edges": pairs([(0, 3), (1, 4), (2, 4)]).t()}, r"\(3, 2\)"),
     "wrong width": ({"modified_x": torch.zeros(2, 3)}, "3 features a row, the graph has 2"),
-    "rows missing": ({"modified_x": torch.zeros(1, 2)}, "1 rows for 2 modified_nodes"),
+    "rows missing": ({"modified_x": torch.zeros(1, 2)}, "1 row for 2 modified_nodes"),
     "too many edges": (
         {"added_edges": pairs([(0, 3), (1, 4), (2, 4)])},
         "4 edges changed, edge_budget is 3",
@@ -67,7 +67,7 @@ FAULTS = {
     "node injected": ({"injected_x": torch.zeros(1, 2)}, "in a threat of modification, allowed 0"),
     "link injected": ({"injected_edges": pairs([(0, 1)])}, "in a threat of modification"),
     "node twice": ({"modified_nodes": torch.tensor([1, 1])}, "1 repeated nodes"),
-    "node no target": ({"modified_nodes": torch.tensor([1, 2])}, "1 nodes that are not targets"),
+    "node no target": ({"modified_nodes": torch.tensor([1, 2])}, "1 node other than targets"),
     "node out of range": ({"modified_nodes": torch.tensor([1, 9])}, "ids from 1 to 9"),
     "too many nodes": (
         {"modified_nodes": torch.tensor([0, 1, 3]), "modified_x": torch.zeros(3, 2)},
@@ -75,8 +75,11 @@ FAULTS = {
     ),
     "too low": ({"modified_x": torch.full((2, 2), -0.1000001)}, "the limits are"),
     "too high": ({"modified_x": torch.full((2, 2), 0.9000001)}, "the limits are"),
-    "NaN": ({"modified_x": torch.tensor([[0.0, math.nan], [0, 0]])}, "1 values are not finite"),
-    "infinite": ({"modified_x": torch.tensor([[0.0, -math.inf], [0, 0]])}, "not finite"),
+    "NaN": ({"modified_x": torch.tensor([[0.0, math.nan], [0, 0]])}, "infinite in 1 value"),
+    "infinite": (
+        {"modified_x": torch.tensor([[0.0, -math.inf], [0, 0]])},
+        "NaN or infinite in 1 value",
+    ),
 }
 
 INJECTION_FAULTS = {
@@ -103,7 +106,7 @@ INJECTION_FAULTS = {
     "link from an existing node": ({"injected_edges": pairs([(-1, 1)])}, "first row: ids from -1"),
     "link to an unknown node": ({"injected_edges": pairs([(0, 7)])}, "allowed are 0 to 6"),
     "below the range": ({"injected_x": torch.full((2, 2), -0.9)}, "the limits are -0.1"),
-    "NaN": ({"injected_x": torch.full((2, 2), math.nan)}, "4 values are not finite"),
+    "NaN": ({"injected_x": torch.full((2, 2), math.nan)}, "NaN or infinite in 4 values"),
 }
 
 
@@ -143,7 +146,7 @@ def test_exact_edge_count_is_the_limit(case) -> None:
     used = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
     assume(used)
     verify(perturbation, graph, replace(threat, edge_budget=used))
-    with pytest.raises(BudgetError, match=f"{used} edges changed"):
+    with pytest.raises(BudgetError, match=f"{count(used, 'edge')} changed"):
         verify(perturbation, graph, replace(threat, edge_budget=used - 1))
 
 
@@ -157,7 +160,7 @@ def test_exact_injected_degree_is_the_limit(case) -> None:
     assume(degrees.sum())
     most = int(degrees.max())
     verify(perturbation, graph, replace(threat, edges_per_injected_node=most))
-    with pytest.raises(BudgetError, match=f"{most} edges at injected node"):
+    with pytest.raises(BudgetError, match=f"{count(most, 'edge')} at injected node"):
         verify(perturbation, graph, replace(threat, edges_per_injected_node=most - 1))
 
 
@@ -265,13 +268,13 @@ def test_each_graph_may_use_its_own_budget() -> None:
 def test_budget_of_one_graph_is_no_other_ones() -> None:
     """Even if the sum of both budgets would allow it."""
     over = Perturbation(added_edges=pairs([(0, 2)]), removed_edges=pairs([(0, 1), (1, 2)]))
-    with pytest.raises(BudgetError, match=r"3 edges of graph 0 changed, its budget is 2 \(1 graph"):
+    with pytest.raises(BudgetError, match=r"its budget is 2 \(over the budget: 1 graph"):
         verify(over, TWO_GRAPHS, TO_GRAPHS)
 
 
 def test_pairs_between_graphs_are_refused() -> None:
     across = Perturbation(added_edges=pairs([(2, 3), (0, 2)]))
-    with pytest.raises(BudgetError, match="1 pairs connect two graphs, allowed 0"):
+    with pytest.raises(BudgetError, match="1 pair between two graphs, allowed 0"):
         verify(across, TWO_GRAPHS, TO_GRAPHS)
 
 

@@ -108,6 +108,27 @@ def test_a_lock_that_fails_leaves_the_record(
     assert (home / LOCK_FILE).read_text() == before
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info", "synthetic-cora", "--data="],
+        ["datasets", "--into="],
+        ["lock", " "],
+        ["replay", "x.npz", "--grb-model="],
+        ["merge", "run.json", "--columns="],
+        ["leaderboard", "--dataset=synthetic-cora", "--name="],
+    ],
+)
+def test_an_empty_argument_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As of an unset variable in a script; it is not the same as no argument."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == (128 if arguments[0] == "replay" else 4)
+    assert "it was given without a value; give one or leave it out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("dataset", ["synthetic-cora", "string:ascii_letters"])
 def test_a_dataset_without_files_cannot_be_locked(
     home: Path, dataset: str, capsys: pytest.CaptureFixture[str]

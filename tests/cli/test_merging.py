@@ -35,9 +35,10 @@ from grb_check.gate.baselines.result import baseline_result
 from grb_check.gate.limits import Gate, Threshold, judge
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.rank_plan import prepare
+from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import encode, read
-from grb_check.reports.recording import record_of
+from grb_check.reports.recording import ranks_record, record_of, summaries
 from grb_check.session.ending import settings_record
 from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
@@ -312,7 +313,9 @@ def test_the_command_passes_if_every_case_passes(folder: Path) -> None:
     calm = replace(SETTINGS, rank_limits=())
     assert main(["merge", *written(parts(2, own=calm))]) == 0
     record = part(None, own=calm)
-    gone = replace_fields(record, cases=(), deselected=tuple(each.id for each in record.cases))
+    empty = summaries([], [], calm.delta_to) | {"ranks": ranks_record([], Ranks(), ())}
+    left_out = tuple(each.id for each in record.cases)
+    gone = replace_fields(record, cases=(), deselected=left_out, **empty)
     assert main(["merge", *written([Part(name="none.json", record=gone)])]) == 5
 
 

@@ -15,10 +15,12 @@ from record_factory import entry, measured, record, typed
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cli.part_differences import UNEXPLAINED, differences
 from grb_check.cli.shard_records import Part
 from grb_check.reports.record_file import encode, read
 
+ATTACKS = ("rnd", "fgsm", "pgd")
 WEIGHTS = "0123456789abcdef"
 MACHINE = {"processor": "x86_64 AVX2", "threads": "2"}
 
@@ -30,15 +32,19 @@ def part(
     source: str = "s",
     model: str = "",
     node_id: str = "",
+    of: int = 2,
     **environment: str,
 ) -> Part:
     """The record of one case, of a model whose repeats have these weights."""
-    attack = ("rnd", "fgsm", "pgd")[number]
-    case = Case("d", "easy", "injection", attack, model)
+    case = Case("d", "easy", "injection", ATTACKS[number], model)
     made = measured(case, 0.1)
     repeats = [replace(x, weights=weights and weights + str(x.seed)) for x in made.repeats]
     made = replace(made, repeats=tuple(repeats))
-    fields = record([entry(case, made, **({"node_id": node_id} if node_id else {}))])
+    cases = [Case("d", "easy", "injection", each, model) for each in ATTACKS[:of]]
+    planned = [] if node_id else [{"id": each.id, "node_id": node_id_of(each)} for each in cases]
+    shard = {"index": number + 1, "count": of, "plan": "p"}
+    own = entry(case, made, **({"node_id": node_id} if node_id else {}))
+    fields = record([own], planned=planned, shard=shard)
     fields["settings"]["models"][0]["source"] = source
     fields["environment"] |= MACHINE | environment
     return Part(name=f"{number}.json", record=typed(fields))
@@ -59,7 +65,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_parts_of_one_commit_do_not_differ() -> None:
     """Though a part has other cases."""
-    assert differences([part(0), part(1), part(2)]) == []
+    assert differences([part(each, of=3) for each in range(3)]) == []
 
 
 @pytest.mark.parametrize(
@@ -115,7 +121,7 @@ def test_only_the_same_training_is_compared() -> None:
 
 def test_the_sources_of_all_parts_are_recorded() -> None:
     """As versions are."""
-    names = written([part(0), part(1, source="t"), part(2)])
+    names = written([part(0, of=3), part(1, source="t", of=3), part(2, of=3)])
     assert main(["merge", *names, "--allow-different", "--json=out.json"]) == 0
     assert [each.source for each in read(Path("out.json")).settings.models] == ["s and t"]
 

@@ -29,9 +29,13 @@ def test_a_table_for_each_model_and_dataset(run: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--loss=1"], "--loss 1 is not a number of accuracy points; give one from more than the"),
-        (["--loss=nan"], "--loss nan is not a number"),
-        (["--margin=-3"], "--margin -3 is not a number of accuracy points; give one from 0"),
+        (
+            ["--loss=1"],
+            "--loss '1' is not a number of accuracy points; give one above the margin of 2",
+        ),
+        (["--loss=nan"], "--loss 'nan' is not a number"),
+        (["--loss=much"], "--loss 'much' is not a number of accuracy points; give one above"),
+        (["--margin=-3"], "--margin '-3' is not a number of accuracy points; give one from 0"),
     ],
 )
 def test_wrong_options_are_one_line(

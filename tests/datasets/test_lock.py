@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutants import byte_mutants, structural_mutants
 
 from grb_check.datasets import lock
 from grb_check.errors import DataError
@@ -105,6 +107,40 @@ def test_a_damaged_lock_file_is_named(content: str, files: dict[str, Path], tmp_
     (tmp_path / lock.LOCK_FILE).write_text(content)
     with pytest.raises(DataError, match=r"grb_check\.lock\.json.*delete"):
         use(files, tmp_path)
+
+
+def test_a_byte_order_mark_of_utf_8_is_skipped(files: dict[str, Path], tmp_path: Path) -> None:
+    """As some editors write it; a file in UTF-16 is refused by name."""
+    use(files, tmp_path)
+    path = tmp_path / lock.LOCK_FILE
+    text = path.read_text()
+    path.write_text(text, encoding="utf-8-sig")
+    use(files, tmp_path)
+    path.write_text(text, encoding="utf-16")
+    with pytest.raises(DataError, match="it is UTF-16 or UTF-32; save it as UTF-8"):
+        use(files, tmp_path)
+
+
+def test_a_damaged_record_is_refused_or_compares(
+    files: dict[str, Path], tmp_path: Path, how_many: int
+) -> None:
+    """No file is used whose stamp is not that of the record; the lock file has no digest itself."""
+    use(files, tmp_path)
+    path = tmp_path / lock.LOCK_FILE
+    raw = path.read_bytes()
+    stamps = lock.recorded("grb-cora", tmp_path)
+    messages = []
+    changed = structural_mutants(json.loads(raw), how_many, 0, lock._LockFile)
+    for mutant in chain(changed, byte_mutants(raw, how_many, 0)):
+        path.write_bytes(mutant)
+        try:
+            use(files, tmp_path)
+        except DataError as error:
+            messages.append(str(error))
+        else:
+            assert lock.recorded("grb-cora", tmp_path) == stamps
+    assert len(messages) > how_many
+    assert all(str(path) in each and "\n" not in each for each in messages)
 
 
 def test_a_home_that_cannot_be_written_is_named(files: dict[str, Path], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.datasets.splits import IntArray, Split, given_split, grb_split, rank_by_degree
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -162,7 +162,7 @@ def test_given_split_keeps_the_parts_and_ranks_the_test_nodes(
         (([], [1], [2, 3, 4]), "no training nodes"),
         (([0], [], [2, 3, 4]), "no validation nodes"),
         (([0], [1], []), "no test nodes"),
-        (([0, 2], [1], [2, 3, 4]), "share 1 nodes"),
+        (([0, 2], [1], [2, 3, 4]), "share 1 node;"),
         (([0], [1], [2, 3]), "2 test nodes, 3 are needed"),
     ],
 )
@@ -178,5 +178,5 @@ def test_given_split_that_cannot_be_used_is_refused(
 @pytest.mark.parametrize("size", [0, 1, 9])
 def test_too_small_graph_is_refused(size: int) -> None:
     """Under ten nodes a level would be empty."""
-    with pytest.raises(DataError, match=f"a graph of {size} nodes is too small"):
+    with pytest.raises(DataError, match=f"a graph of {count(size, 'node')} is too small"):
         grb_split(np.ones(size, dtype=np.int64), 0)

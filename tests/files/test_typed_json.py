@@ -88,6 +88,13 @@ def test_what_is_no_such_file_is_refused(raw: bytes) -> None:
         decode(KIND, raw, "test file 'x.json'")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
+def test_another_encoding_is_refused_by_name(encoding: str) -> None:
+    raw = ("\ufeff" * encoding.endswith("be") + encode(KIND, CONTENT, "1.0")).encode(encoding)
+    with pytest.raises(UsageError, match="it is UTF-16 or UTF-32; save it as UTF-8"):
+        decode(KIND, raw, "test file 'x.json'")
+
+
 @pytest.mark.parametrize("number", ["1e400", "1" + "0" * 400, "-1e400"])
 def test_a_number_beyond_floats_is_refused(number: str) -> None:
     text = encode(KIND, CONTENT, "1.0").replace("0.25", number)

@@ -130,7 +130,7 @@ def test_fractions_are_read_as_number_or_percentage() -> None:
     assert parse_fraction("0.2", "x") == parse_fraction(" 20% ", "x") == 0.2
 
 
-@pytest.mark.parametrize("text", ["", "x", "20", "nan", "101%", "0.2.1"])
+@pytest.mark.parametrize("text", ["", "x", "20", "nan", "101%", "0.2.1", "-5%", "-1", "inf"])
 def test_invalid_fractions_are_refused(text: str) -> None:
     """20 without a percent sign is more likely a mistake than a drop of 2000 %."""
     with pytest.raises(UsageError, match="not a fraction"):

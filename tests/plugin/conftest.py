@@ -30,6 +30,7 @@ for _pair in attack_names():
 
 MODELS = """
 import torch
+from scipy.sparse import load_npz
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
@@ -56,6 +57,15 @@ class Mlp(torch.nn.Module):
 class Constant(Mlp):
     def forward(self, x, edge_index):
         return torch.zeros(x.shape[0], self.linear.out_features) + 0 * self.linear(x)
+
+
+class Brittle(torch.nn.Module):  # reads the features, and is wrong once ./tiny has changed
+    def forward(self, x, edge_index):
+        clean = load_npz("tiny/adj.npz").tocoo()
+        pairs = int((edge_index[0] * edge_index[1]).sum())
+        logits = x[:, :3] * (1 + edge_index[0].bincount(minlength=x.shape[0])[:, None])
+        whole = x.shape[0] >= clean.shape[0]
+        return -logits if whole and pairs != (clean.row.astype(int) * clean.col).sum() else logits
 
 
 class Integers(Mlp):
@@ -149,6 +159,10 @@ class Pgd(Average):
 
 def untrained(num_features, num_classes):
     return grb_check.Trained(models.Net(num_features, num_classes).eval())
+
+
+def brittle():
+    return grb_check.Trained(models.Brittle().eval())
 """
 
 

@@ -10,7 +10,7 @@ import pytest
 from plugin_names import TINY
 
 # The figures do not matter here, so that nothing needs to be trained for them.
-MODEL = ("--grb-model=attacks:untrained", "--grb-min-clean=0", "--grb-max-drop=1")
+MODEL = ("--grb-model=attacks:brittle", "--grb-min-clean=0", "--grb-max-drop=1")
 BASE = (*TINY, *MODEL, "--grb-difficulty=easy")
 README = Path(__file__).parents[2] / "README.md"
 
@@ -35,7 +35,7 @@ def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
     """It has one id for all spellings, a node id that selects it, and entries in the store."""
     variant = "fgsm+step_size=0.5+iterations=3"
     args = [*BASE, "--grb-attack=fgsm+iterations=2", "--grb-attack=fgsm+iterations=3+step_size=.5"]
-    limit = "--grb-threshold=*/fgsm+iterations=3+step_size=5e-1=-100%"
+    limit = "--grb-threshold=*/fgsm+iterations=3+step_size=5e-1=0"
     result = project.runpytest(*args, limit, "--grb-json=a.json")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*easy*injection/fgsm+iterations=2*pass*", f"*/{variant}*fail*"])
@@ -70,7 +70,7 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
 ) -> None:
     """Together with built-in ones; thresholds and patterns accept their names."""
     named = "--grb-attack=injection/rnd,average,attacks:Stored"
-    limit = "--grb-threshold=*/injection/average=-100%"
+    limit = "--grb-threshold=*/injection/average=0"
     chosen = ["--grb-case=*/rnd", "--grb-case=*/average", "--grb-case=*/stored"]
     result = installed.runpytest(*BASE, "-n", "1", named, limit, *chosen)
     result.assert_outcomes(passed=2, failed=1)

@@ -165,9 +165,9 @@ def test_one_repeat_of_a_pretrained_model_is_compared(project: pytest.Pytester) 
 
 def test_a_baseline_replaces_only_the_default_limit(kept: pytest.Pytester) -> None:
     """The user's limits still apply."""
-    result = kept.runpytest(*BASE, KEPT, "--grb-max-drop=-1")
+    result = kept.runpytest(*BASE, KEPT, "--grb-min-clean=1")
     result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(["drop * > limit -100.0% *"])
+    result.stdout.fnmatch_lines(["clean accuracy * < floor 100.0% (min clean accuracy); *"])
 
 
 def test_new_cases_and_unused_entries_are_reported(kept: pytest.Pytester) -> None:
@@ -389,6 +389,6 @@ def test_a_model_of_a_fixture_has_a_baseline_too(project: pytest.Pytester) -> No
 
 def test_a_run_that_stops_early_writes_no_baseline(project: pytest.Pytester) -> None:
     """It would be incomplete."""
-    result = project.runpytest(*BASE, KEPT, "--grb-max-drop=-1", "-x")
+    result = project.runpytest(*BASE, KEPT, "--grb-min-clean=1", "-x")
     assert not (project.path / "kept.json").exists()
     result.stdout.fnmatch_lines(["*kept.json not written: the run stopped before its end"])

@@ -15,13 +15,13 @@ CASES = ("tiny/easy/injection/rnd", "tiny/easy/modification/rnd")
 RUN = (
     "--grb-only",
     "--grb-dataset=./tiny",
-    "--grb-model=build=attacks:untrained",  # which costs no training
+    "--grb-model=build=attacks:brittle",
     "--grb-min-clean=0",
     "--grb-attack=rnd",
     "--grb-difficulty=easy",
     "--grb-repeats=1",
 )
-FAILING = (*RUN, "--grb-threshold=*/injection/*=-1", "--grb-threshold=*/modification/*=1")
+FAILING = (*RUN, "--grb-threshold=*/injection/*=0", "--grb-threshold=*/modification/*=1")
 KNOWN = "--grb-expected-failure=*/easy/injection/rnd: GAT, #12"
 
 
@@ -54,7 +54,7 @@ def test_a_known_failure_is_reported_as_expected(project: pytest.Pytester) -> No
             "*grb limit: failures expected by 1 line (command line)",
             "*test_attack[[]easy/injection/rnd[]] XFAIL (GAT, #12)*",
             "*easy *injection/rnd * expected failure",
-            "*easy *modification/rnd * pass",
+            "*easy *modification/rnd * pass*",
             "XFAIL grb::tiny::test_attack[[]easy/injection/rnd[]] - GAT, #12",
         ]
     )
@@ -242,7 +242,7 @@ def test_parts_that_are_merged_have_the_same_known_failures(
 
 def test_workers_report_known_failures_alike(project: pytest.Pytester) -> None:
     """What they report is what a run without workers reports."""
-    args = (*RUN, "--grb-max-drop=-1", KNOWN, "--grb-json=out.json", "-rx")
+    args = (*RUN, "--grb-max-drop=0", KNOWN, "--grb-json=out.json", "-rx")
     result = project.runpytest_subprocess(*args, "-n", "2")
     result.assert_outcomes(failed=1, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL *easy/injection/rnd* - GAT, #12"])

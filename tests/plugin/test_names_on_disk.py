@@ -25,12 +25,12 @@ PAIR = ("modification", "prbcd")
 ARGS = (
     "--grb-only",
     "--grb-dataset=./tiny",
-    "--grb-model=models:Mlp",
+    "--grb-model=attacks:brittle",
     "--grb-attack=modification/prbcd+iterations=3,modification/prbcd+iterations=3+black-box",
     "--grb-difficulty=easy",
     "--grb-repeats=1",
     "--grb-min-clean=0",
-    "--grb-max-drop=-1",  # so that evidence is kept
+    "--grb-max-drop=0",  # so that evidence is kept
     "--grb-json=run.json",
     "--grb-baseline=kept.json",
     "--grb-update-baseline",

@@ -107,7 +107,13 @@ def test_an_override_of_the_root_reaches_the_cases_whatever_the_packages(
         ("attack='rnd'", "*attack 'rnd' is ambiguous; give one of injection/rnd, modification/*"),
         ("difficulty=5", "*difficulty=5 is neither a string nor a list of strings*"),
         ("dataset=[]", "*dataset=?? is neither a string nor a list of strings*"),
-        ("repeats=0", "*repeats=...): 0 is not a number of repeats*"),
+        *(
+            (f"repeats={each}", "*repeats=...): * is not a number of repeats; give a whole number*")
+            for each in ("0", "-1", "10**12", "True", "1.5", "'3'", "None", "float('nan')", "[3]")
+        ),
+        ("dataset=' '", "*dataset=' ' is neither a string nor a list of strings, none of them*"),
+        ("difficulty=['easy', '']", "*difficulty=* is neither a string nor a list of strings, *"),
+        ("attack='rnd\\0'", "*unknown attack*"),
         ("budget=3", "*grb takes dataset=, difficulty=*; got budget"),
     ],
 )

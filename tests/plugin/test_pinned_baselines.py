@@ -173,11 +173,13 @@ def test_merged_parts_move_the_pin(
         (["--grb-baseline=kept.json", "--grb-pin"], "*only compares with *add --grb-update-base*"),
         (["--grb-pin"], "*--grb-pin needs the file to write; add --grb-baseline=FILE*"),
         (["--grb-pin", "v2"], "*--grb-pin v2: write a label in the same word, as --grb-pin=v2;*"),
-        ([f"--grb-pin={'v' * 81}"], "*is not a label of at most 80 printable characters*"),
-        (["--grb-pin=v\n2"], "*is not a label of at most 80 printable characters*"),
+        ([f"--grb-pin={'v' * 81}"], "*is not a label of 1 to 80 printable characters*"),
+        (["--grb-pin=v\n2"], "*is not a label of 1 to 80 printable characters*"),
+        (["--grb-pin="], "*--grb-pin='' is not a label of 1 to 80 * or --grb-pin alone for a pin*"),
+        (["--grb-pin= "], "*--grb-pin=' ' is not a label of 1 to 80 printable characters*"),
         (["grb::tiny::test_pin"], "*verdict on all cases of grb::tiny together*"),
     ],
-    ids=["compares", "no-file", "two-words", "long", "control", "verdict"],
+    ids=["compares", "no-file", "two-words", "long", "control", "empty", "blank", "verdict"],
 )
 def test_wrong_input_ends_before_any_work(
     project: pytest.Pytester, args: list[str], told: str

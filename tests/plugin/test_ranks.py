@@ -151,7 +151,7 @@ def test_a_rank_over_some_of_the_cases_is_not_judged(ranked: pytest.Pytester) ->
 def test_a_run_that_stops_does_not_judge_the_rank(ranked: pytest.Pytester) -> None:
     """With -x it fails for another reason."""
     result = ranked.runpytest(
-        *(*BASE, "--grb-rank-against=zoo", "--grb-min-rank=tiny/easy=3", "--grb-max-drop=-1", "-x")
+        *(*BASE, "--grb-rank-against=zoo", "--grb-min-rank=tiny/easy=3", "--grb-min-clean=1", "-x")
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["grb: rank on tiny/easy not judged: the run stopped *"])

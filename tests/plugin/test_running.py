@@ -6,7 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
-from plugin_names import IDS, QUICK, TINY
+from plugin_names import BRITTLE, IDS, QUICK, TINY
 
 
 def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> None:
@@ -87,7 +87,7 @@ def test_a_node_id_reaches_cases_that_the_other_options_leave_out(
 
 def test_last_failed_and_stepwise_work_on_cases(project: pytest.Pytester) -> None:
     """A failed case is run again by --lf; -x and --sw stop at it."""
-    strict = (*QUICK, "--grb-threshold=*/injection/rnd=-100%")
+    strict = (*BRITTLE, "--grb-threshold=*/injection/rnd=0", "--grb-max-drop=1")
     project.runpytest(*strict).assert_outcomes(passed=1, failed=1)
     project.runpytest(*strict, "--lf").assert_outcomes(failed=1)
     project.runpytest(*strict, "-x").assert_outcomes(failed=1)
@@ -96,10 +96,10 @@ def test_last_failed_and_stepwise_work_on_cases(project: pytest.Pytester) -> Non
 
 def test_a_failure_is_one_line_that_begins_with_the_figures(project: pytest.Pytester) -> None:
     """A JUnit reader shows the verdict, without a frame of ours."""
-    result = project.runpytest(*QUICK, "--grb-max-drop=-100%", "-k", "injection")
+    result = project.runpytest(*BRITTLE, "--grb-max-drop=0", "-k", "injection")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.re_match_lines(
-        [r"drop -?\d+\.\d% > limit -100\.0% \(clean \d+\.\d% -> attacked \d+\.\d%; max drop\)"]
+        [r"drop \d+\.\d% > limit 0\.0% \(clean \d+\.\d% -> attacked \d+\.\d%; max drop\)"]
     )
     result.stdout.no_fnmatch_line("*Traceback*")
     result.stdout.no_fnmatch_line("*suite.py:*")
@@ -255,7 +255,7 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
 
 def test_stopping_at_the_first_failure_loses_no_case(project: pytest.Pytester) -> None:
     """Cases that -x leaves out are not lost."""
-    result = project.runpytest(*QUICK, "--grb-max-drop=-100%", "-x")
+    result = project.runpytest(*BRITTLE, "--grb-max-drop=0", "-x")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.no_fnmatch_line("*not judged*")
 

@@ -87,20 +87,21 @@ def test_a_case_that_could_not_fail_is_not_judged(project: pytest.Pytester) -> N
 
 def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Pytester) -> None:
     """In all reports; a later threshold without the word fails."""
-    warns = "--grb-threshold=*/rnd = -100% warn"
-    result = project.runpytest(*BASE, *RND, *FILES, warns, "-v")
+    warns = "--grb-threshold=*/rnd = 1% warn"
+    brittle = [each.replace("untrained", "brittle") for each in BASE]
+    result = project.runpytest(*brittle, *RND, *FILES, warns, "-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "grb limit: drop -100.0% for [*]/rnd, only a warning (command line)",
+            "grb limit: drop 1.0% for [*]/rnd, only a warning (command line)",
             "grb::tiny::test_attack* PASSED (drop *, warn)*",
             "*easy *injection/rnd *warn*",
             "note: warn: 1 case (tiny/easy/injection/rnd): *",
         ]
     )
-    check_reports(project, "warn", "limit -100.0%")
-    fails = "--grb-threshold=tiny/* = -100%"
-    project.runpytest(*BASE, *RND, warns, fails).assert_outcomes(failed=1)
+    check_reports(project, "warn", "limit 1.0%")
+    fails = "--grb-threshold=tiny/* = 1%"
+    project.runpytest(*brittle, *RND, warns, fails).assert_outcomes(failed=1)
     wrong = project.runpytest(*BASE, *RND, "--grb-threshold=* = 30% maybe")
     wrong.stderr.fnmatch_lines(["*only 'warn' may stand, not 'maybe'*"])
 

@@ -15,8 +15,10 @@ def test_several_models_get_labels(tmp_path: Path) -> None:
     made = settings(tmp_path, model=["a:GCN", "b:GCN", "mine=c:build"])
     assert made.labels == ("GCN", "GCN-2", "mine")
     assert settings(tmp_path, model=["a:GCN"]).labels == ("",)
-    with pytest.raises(UsageError, match=r"label 'a\\x1bb' must be printable and without"):
+    with pytest.raises(UsageError, match=r"label 'a\\x1bb' must be of printable characters"):
         settings(tmp_path, model=["a\x1bb=a:GCN", "b:GCN"])
+    with pytest.raises(UsageError, match=r"--grb-model '=a:GCN': label '' must be of printable"):
+        settings(tmp_path, model=["=a:GCN", "b:GCN"])
     with pytest.raises(UsageError, match="two models have the label 'x'"):
         settings(tmp_path, model=["x=a:GCN", "x=b:GCN"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from settings_factory import settings
@@ -66,3 +67,40 @@ def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
     assert not settings(tmp_path).comparison_models
     with pytest.raises(UsageError, match="--grb-rank-against was given without a value"):
         settings(tmp_path, rank_against=[""])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("max_drop", "-5%", r"'-5%' is not a fraction; give a number from 0 to 1, such as"),
+        ("min_clean", "-0.5", "'-0.5' is not a fraction; give a number from 0 to 1"),
+        ("threshold", ["*=-5%"], "'-5%' is not a fraction; give a number from 0 to 1"),
+        ("repeats", "9" * 20, "is not a number of repeats; give a whole number from 1 to 10,000"),
+        ("repeats", "9" * 5000, "is not a number of repeats; give a whole number from 1 to 10,000"),
+        ("repeats", "٣", "'٣' is not a number of repeats; give a whole number from 1 to 10,000"),
+        ("min_rank", ["*=" + "9" * 5000], "is not a rank; give a whole number from 1 to 10,000"),
+        ("device", "cuda:" + "9" * 20, "after ':' a number from 0 to 127 may follow"),
+        ("device", "cuda:٣", "after ':' a number from 0 to 127 may follow"),
+        ("device", "auto:1", "none after auto; write it as in 'cuda:0'"),
+        ("dataset", ["x" * 5000], "a name consists of up to 100 letters, digits"),
+        ("shard", "٣/٣", "is not a shard; give I/N with I from 1 to N and N up to 10,000"),
+        ("sort", "", "unknown order of --grb-sort ''; allowed: order, drop"),
+        *(
+            (name, value, f"grb.{name.replace('_', '.')} was given without a value; give one or")
+            for name in ("store", "evidence", "durations")
+            for value in ("", "  ")
+        ),
+        ("threshold", [""], "--grb-threshold was given without a value; give one or leave it out"),
+        ("sources", [" ,"], "--grb-sources was given without a value; give one or leave it out"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_range(
+    tmp_path: Path, option: str, value: Any, message: str
+) -> None:
+    """Before any work, from wherever it comes; the message names the flag or the ini value."""
+    with pytest.raises(UsageError, match=message):
+        settings(tmp_path, model=["a:b"], **{option: value})
+    if not isinstance(value, list) and option != "sort":
+        with pytest.raises(UsageError, match=message) as caught:
+            settings(tmp_path, ini={option: value}, model=["a:b"])
+        assert str(caught.value).startswith((f"grb_{option}", "--grb-shard"))

@@ -63,7 +63,7 @@ def random_flips_at_targets(
         notes=shortfall(
             removals + additions,
             threat.edge_budget,
-            f"there are {candidates.shape[1]} edges to remove and {addable} to add",
+            f"edges to remove: {candidates.shape[1]}, to add: {addable}",
         ),
     )
 

@@ -134,6 +134,6 @@ def _perturbation(
         notes=shortfall(
             removed.numel() + added.numel(),
             threat.edge_budget,
-            f"there are {removals.shape[1]} edges to remove and {additions.shape[1]} to add",
+            f"edges to remove: {removals.shape[1]}, to add: {additions.shape[1]}",
         ),
     )

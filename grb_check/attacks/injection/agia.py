@@ -30,6 +30,7 @@ from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.setting_checks import check_at_least, check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
+from grb_check.errors import count
 
 # From features [n, d] and weights of links [n, t] to the objective (a scalar).
 _Value = Callable[[Tensor, Tensor], Tensor]
@@ -138,7 +139,7 @@ class InjectionAgia:
         pairs = threat.injected_nodes * threat.targets.numel()
         if pairs > self.most_pairs:
             return (
-                f"links were not exchanged: {pairs} pairs of injected nodes and targets, "
+                f"links were not exchanged: {count(pairs, 'pair')} of injected nodes and targets, "
                 f"most_pairs is {self.most_pairs}"
             )
         found = [

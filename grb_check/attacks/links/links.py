@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.threat import Threat
+from grb_check.errors import count
 
 
 def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tuple[str, ...]]:
@@ -100,13 +101,14 @@ def links_per_node(threat: Threat, reserved: int = 0) -> tuple[int, tuple[str, .
         return links_each, ()
     if links_each <= 0:
         note = (
-            f"none of {injected} nodes injected: {targets} targets to link to, {allowed} edges "
+            f"none of {count(injected, 'node')} injected: {count(targets, 'target')} to link "
+            f"to, {count(allowed, 'edge')} "
             f"allowed at each node"
         )
         return 0, (note,)
     spent = links_each + reserved
     return links_each, (
-        f"{spent} of {allowed} edges at each injected node: there are no more targets",
+        f"{spent} of {count(allowed, 'edge')} at each injected node: there are no more targets",
     )
 
 

@@ -99,6 +99,6 @@ class ModificationFlip:
             notes=shortfall(
                 removed + added,
                 budget,
-                f"there are {removals.shape[1]} edges to remove and {addable} to add",
+                f"edges to remove: {removals.shape[1]}, to add: {addable}",
             ),
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
 import socket
@@ -13,10 +12,12 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
+import msgspec
 import requests
 import urllib3
+from msgspec import Meta
 
 from grb_check.datasets.download.sources import shown_url
 from grb_check.errors import DataError
@@ -172,6 +173,22 @@ class _Begun:
         return self.total if match is None or match[2] == "*" else int(match[2])
 
 
+_Header: TypeAlias = Annotated[str, Meta(pattern="^[\\x20-\\x7e]*$")]  # it is sent back
+
+
+class _Notes(msgspec.Struct):
+    """What a later attempt has to know of an unfinished file; see `_Begun`."""
+
+    url: str
+    total: Annotated[int, Meta(ge=0)] | None
+    etag: _Header | None
+    last_modified: _Header | None
+
+
+# Made at import, since msgspec looks types up in sys.modules, which a test may have changed since.
+_NOTES: Final = msgspec.json.Decoder(_Notes)
+
+
 @dataclass(frozen=True)
 class _Part:
     """The unfinished file and the notes on it."""
@@ -187,11 +204,11 @@ class _Part:
         """Return what can be resumed; None if there is nothing, or it is of another URL."""
         try:
             size = self.path.stat().st_size
-            notes = json.loads(self.notes.read_text("utf-8"))
-            begun = _Begun(size, notes["total"], notes["etag"], notes["last_modified"])
-            can_go_on = notes["url"] == self.url and size > 0 and begun.validator is not None
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            notes = _NOTES.decode(self.notes.read_bytes())
+        except (FileNotFoundError, msgspec.MsgspecError, ValueError, RecursionError):
             return None
+        begun = _Begun(size, notes.total, notes.etag, notes.last_modified)
+        can_go_on = notes.url == self.url and size > 0 and begun.validator is not None
         return begun if can_go_on else None
 
     def discard(self) -> None:
@@ -204,13 +221,8 @@ class _Part:
         if _is_encoded(response):
             return
         headers = response.headers
-        notes = {
-            "url": self.url,
-            "total": total,
-            "etag": headers.get("ETag"),
-            "last_modified": headers.get("Last-Modified"),
-        }
-        self.notes.write_text(json.dumps(notes), "utf-8")
+        notes = _Notes(self.url, total, headers.get("ETag"), headers.get("Last-Modified"))
+        self.notes.write_bytes(msgspec.json.encode(notes))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tqdm import tqdm
 from grb_check.datasets.download.archives import extract
 from grb_check.datasets.download.downloading import DownloadError, Report, Retry, download
 from grb_check.datasets.download.sources import shown_url
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 from grb_check.files.writing import UnwritableError, writing
 
 _DIGEST_LENGTH: Final = 16
@@ -227,7 +227,7 @@ def _move(bar: Any, done: int, total: int | None) -> None:
 
 
 def _all_failed(failures: Sequence[str], job: _Job) -> str:
-    number = f"all {len(failures)} sources failed" if failures else "no source is known for it"
+    number = f"{count(len(failures), 'source')} failed" if failures else "no source is known for it"
     return "\n".join(
         (
             f"dataset {job.name}: {number}{':' if failures else ''}",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted, find_file
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +57,7 @@ def read(source: Source) -> Dataset:
         del arrays[key]
     num_nodes = num_nodes_of(adjacency, f"{where}: adj")
     if labels.shape[:1] != (num_nodes,):
-        raise DataError(f"{where}: labels {list(labels.shape)}, but {num_nodes} nodes")
+        raise DataError(f"{where}: labels {list(labels.shape)}, but {count(num_nodes, 'node')}")
     matrix = both_ways(read_matrix({**adjacency, "format": np.array("csr")}, f"{where}: adj"))
     del adjacency
     return dataset_of(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from grb_check.datasets.reading.npz import integers
 from grb_check.datasets.source import DataNotice
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 IntArray = NDArray[np.int64]
 
@@ -82,7 +82,10 @@ def num_nodes_of(arrays: Mapping[str, NDArray[Any]], where: str) -> int:
     num_nodes = int(shape[0])
     rows = arrays["indptr"].size - 1 if "indptr" in arrays else num_nodes
     if rows != num_nodes:
-        msg = f"{where}: indptr has {rows + 1} values; {num_nodes} nodes need {num_nodes + 1}"
+        msg = (
+            f"{where}: indptr has {count(rows + 1, 'value')}; for {count(num_nodes, 'node')} "
+            f"it needs {num_nodes + 1}"
+        )
         raise DataError(msg)
     return num_nodes
 
@@ -233,7 +236,9 @@ def _weights(values: NDArray[Any], where: str) -> NDArray[np.int8]:
         raise DataError(msg)
     finite = np.isfinite(values)
     if not finite.all():
-        raise DataError(f"{where}: {int((~finite).sum())} entries are NaN or infinite")
+        raise DataError(
+            f"{where}: NaN or infinite in {count(int((~finite).sum()), 'entry', 'entries')}"
+        )
     weights = np.full(values.shape, 2, dtype=np.int8)
     weights[values == 1] = 1
     weights[values == 0] = 0

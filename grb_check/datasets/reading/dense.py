@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from grb_check.datasets.reading.npz import integers
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 LARGEST: Final = 8 << 30  # bytes; GRB's largest graph needs 0.6 GB
 BLOCK_VALUES: Final = 1 << 22  # 32 MiB of float64
@@ -74,7 +74,7 @@ def checked_shape(shape: NDArray[np.int64], where: str) -> tuple[int, int]:
     num_rows, num_columns = shape.tolist()
     if num_rows * num_columns * 4 > LARGEST:
         raise DataError(
-            f"{where}: {num_rows} x {num_columns} features would take "
+            f"{where}: {num_rows} x {count(num_columns, 'feature')} would take "
             f"{num_rows * num_columns * 4 / 2**30:.1f} GiB; at most {LARGEST >> 30} are allowed"
         )
     return num_rows, num_columns

@@ -14,7 +14,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix, undirected_edges
 from grb_check.datasets.reading.npz import array_of, integers, read_npz
 from grb_check.datasets.splits import Split
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
 
 _SLACK: Final = 10_000  # rows beyond the limit that are still read, for a better message
 
@@ -96,7 +96,7 @@ def read_split(arrays: dict[str, NDArray[Any]], num_nodes: int, where: str) -> S
         shared = np.intersect1d(parts[one], parts[other], assume_unique=True)
         if shared.size:
             msg = (
-                f"{where}: {_PARTS[one]} and {_PARTS[other]} share {shared.size} nodes, "
+                f"{where}: {_PARTS[one]} and {_PARTS[other]} share {count(shared.size, 'node')}, "
                 f"the first is {shared[0]}"
             )
             raise DataError(msg)
@@ -105,8 +105,8 @@ def read_split(arrays: dict[str, NDArray[Any]], num_nodes: int, where: str) -> S
         given = _node_ids(arrays["index_test"], num_nodes, f"{where}: index_test")
         if not np.array_equal(given, full):
             msg = (
-                f"{where}: index_test ({given.size} nodes) is not the union of "
-                f"its three levels ({full.size} nodes)"
+                f"{where}: index_test ({count(given.size, 'node')}) is not the union of "
+                f"its three levels ({count(full.size, 'node')})"
             )
             raise DataError(msg)
     return Split(full=full, **parts)

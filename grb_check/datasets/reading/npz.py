@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from grb_check.errors import DataError, one_line
+from grb_check.errors import DataError, count, one_line
 
 LARGEST: Final = 8 << 30  # bytes of one array; GRB's largest features have 0.6 GB
 _HEADERS: Final = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -80,12 +80,14 @@ def _check_header(member: IO[bytes], key: str, most_rows: int | None, num_bytes:
         raise ValueError(f"{key!r} is damaged, or holds Python objects, which are never loaded")
     rows = shape[0] if shape else 1
     if min(shape, default=0) < 0 or (most_rows is not None and rows > most_rows):
-        raise ValueError(f"{key!r} has shape {shape}; at most {most_rows} rows are expected")
+        raise ValueError(f"{key!r} has shape {shape}; its first size is to be at most {most_rows}")
     size = math.prod(map(int, shape)) * dtype.itemsize
     if size > LARGEST:
         raise ValueError(f"{key!r} has {size:,} bytes; at most {LARGEST:,} are read")
     if member.tell() + size != num_bytes:
-        raise ValueError(f"{key!r} has {num_bytes} bytes, which its shape {shape} contradicts")
+        raise ValueError(
+            f"{key!r} has {count(num_bytes, 'byte')}, which its shape {shape} contradicts"
+        )
 
 
 def array_of(arrays: dict[str, NDArray[Any]], key: str, where: str) -> NDArray[Any]:

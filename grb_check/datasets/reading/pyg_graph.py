@@ -16,7 +16,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.places import SplitRule
 from grb_check.datasets.reading.adjacency import matrix_of_pairs
 from grb_check.datasets.reading.dense import checked_shape, dense_features
-from grb_check.errors import DataError, one_line
+from grb_check.errors import DataError, count, one_line
 
 _PARTS = ("train", "val", "test")
 
@@ -161,7 +161,7 @@ def _mask(values: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.bool_]
         return values.astype(np.bool_)
     kind = "node ids" if values.dtype.kind in "iu" else f"{values.dtype}{list(values.shape)}"
     raise DataError(
-        f"{where}: must be one truth value for each of {num_nodes} nodes, not {kind}"
+        f"{where}: must be one truth value for each of {count(num_nodes, 'node')}, not {kind}"
         + ("; torch_geometric.utils.index_to_mask makes a mask of them" if kind[0] == "n" else "")
     )
 
@@ -181,8 +181,10 @@ def _array(value: Any, where: str) -> NDArray[Any]:
     return array
 
 
-def _many(count: int, where: str) -> DataError:
-    return DataError(f"{where}: has {count} graphs; node classification needs exactly one")
+def _many(number: int, where: str) -> DataError:
+    return DataError(
+        f"{where}: has {count(number, 'graph')}; node classification needs exactly one"
+    )
 
 
 def _keys(data: Data) -> str:

@@ -28,7 +28,7 @@ from grb_check.datasets.reading.adjacency import num_nodes_of, read_matrix
 from grb_check.datasets.reading.dense import blocks
 from grb_check.datasets.reading.npz import read_npz
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root, raw_files
-from grb_check.errors import DataError, one_line
+from grb_check.errors import DataError, count, one_line
 
 RECIPES: Final = {
     "grb-flickr": Recipe(kind=Flickr, arguments={}, spec="Flickr"),
@@ -124,12 +124,12 @@ def standardise(features: NDArray[np.float32]) -> None:
     Args:
         features: float32 [num_nodes, num_features], finite.
     """
-    count = np.float64(features.shape[0])
-    mean = sum(features[rows].sum(axis=0, dtype=np.float64) for rows in blocks(features)) / count
+    nodes = np.float64(features.shape[0])
+    mean = sum(features[rows].sum(axis=0, dtype=np.float64) for rows in blocks(features)) / nodes
     squares = sum(np.square(features[rows] - mean).sum(axis=0) for rows in blocks(features))
-    variance = np.asarray(squares / count)
+    variance = np.asarray(squares / nodes)
     epsilon = np.finfo(np.float64).eps
-    is_constant = variance <= count * epsilon * variance + np.square(count * mean * epsilon)
+    is_constant = variance <= nodes * epsilon * variance + np.square(nodes * mean * epsilon)
     scale = np.sqrt(np.where(is_constant, 1.0, variance))
     for rows in blocks(features):
         features[rows] = (features[rows] - mean) / scale
@@ -156,9 +156,10 @@ def _labels(path: Path, num_nodes: int) -> IntArray:
     except (OSError, ValueError, RecursionError) as error:
         raise _unreadable(path, "JSON", error) from error
     if not isinstance(classes, dict) or len(classes) != num_nodes:
-        count = f"{len(classes)} nodes" if isinstance(classes, dict) else "another type"
+        found = count(len(classes), "node") if isinstance(classes, dict) else "another type"
         raise DataError(
-            f"{path}: must be an object with the class of each of {num_nodes} nodes, has {count}"
+            f"{path}: must be an object with the class of each of {count(num_nodes, 'node')}, "
+            f"has {found}"
         )
     try:
         labels = [classes[str(node)] for node in range(num_nodes)]

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from grb_check.errors import DataError
+from grb_check.errors import DataError, count
+from grb_check.files.byte_order_mark import without_mark
 
 LONGEST_LINE: Final = 1 << 20  # bytes
 
@@ -56,15 +57,15 @@ def read_table(
             reason = " ".join(str(error).split("; use")[0].split()) or type(error).__name__
             raise DataError(f"{where}: not a table of numbers: {reason}") from error
     if columns is not None and table.shape[1] != columns:
-        raise DataError(f"{where}: {table.shape[1]} numbers per line; expected {columns}")
+        raise DataError(f"{where}: {count(table.shape[1], 'number')} per line; expected {columns}")
     return table
 
 
 def _lines(stream: BinaryIO | GzipFile, largest: int) -> Iterator[bytes]:
     taken = 0
     while line := stream.readline(LONGEST_LINE):
-        taken += len(line)
+        first, taken = not taken, taken + len(line)
         if taken > largest or len(line) == LONGEST_LINE:
             msg = f"its text is longer than {largest >> 20} MiB, or a line than 1 MiB"
             raise ValueError(msg)
-        yield line
+        yield without_mark(line) if first else line

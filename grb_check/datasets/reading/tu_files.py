@@ -20,7 +20,7 @@ from grb_check.datasets.published import sizes
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root
 from grb_check.datasets.reading.text_table import read_table
 from grb_check.datasets.source import DataNotice
-from grb_check.errors import DataError, one_line
+from grb_check.errors import DataError, count, one_line
 
 IntArray = NDArray[np.int64]
 
@@ -106,7 +106,7 @@ def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
         with zipfile.ZipFile(place) as archive:
             members = [each for each in archive.namelist() if each.split("/")[-1] == name]
             if len(members) != 1:
-                raise DataError(f"{place}: has {len(members)} files {name}, expected one")
+                raise DataError(f"{place}: has {count(len(members), 'file')} {name}, expected one")
             with archive.open(members[0]) as member:
                 yield member  # type: ignore[misc]
     except (OSError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
@@ -123,11 +123,11 @@ def _batch(tables: Mapping[str, IntArray], where: str) -> IntArray:
         raise DataError(f"{where}: graph_indicator does not rise from 1 by steps of 1")
     if batch[-1] + 1 != num_graphs:
         raise DataError(
-            f"{where}: nodes of {batch[-1] + 1} graphs, but {num_graphs} graphs have a label"
+            f"{where}: nodes of {count(batch[-1] + 1, 'graph')}, but labels of {num_graphs}"
         )
     labelled = tables["node_labels"].size
     if labelled != batch.size:
-        raise DataError(f"{where}: {batch.size} nodes, but {labelled} node labels")
+        raise DataError(f"{where}: {count(batch.size, 'node')}, but {labelled} node labels")
     return batch
 
 
@@ -144,9 +144,9 @@ def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
     forward = np.unique(row * num_nodes + column)
     backward = np.unique(column * num_nodes + row)
     if not np.array_equal(forward, backward):
-        count = np.setdiff1d(forward, backward, assume_unique=True).size
+        single = np.setdiff1d(forward, backward, assume_unique=True).size
         raise DataError(
-            f"{where}: {count} edges are listed in one direction only; is the file cut off?"
+            f"{where}: {count(single, 'edge')} listed in one direction only; is the file cut off?"
         )
     if not forward.size:
         raise DataError(f"{where}: the graphs have no edges")
@@ -167,16 +167,16 @@ def _split(num_graphs: int) -> tuple[IntArray, IntArray]:
     order = np.random.default_rng(SEED).permutation(num_graphs)
     cut = int(TRAIN_SHARE * num_graphs)
     if not 0 < cut < num_graphs:
-        raise DataError(f"a set of {num_graphs} graphs is too small to be split")
+        raise DataError(f"a set of {count(num_graphs, 'graph')} is too small to be split")
     return np.sort(order[:cut]), np.sort(order[cut:])
 
 
 def _compare(name: str, found: Mapping[str, int], place: Path) -> None:
     row = sizes()[name]
     differing = [
-        f"{figure}: expected {row[figure]:,}, found {count:,}"
-        for figure, count in found.items()
-        if count != row[figure]
+        f"{figure}: expected {row[figure]:,}, found {number:,}"
+        for figure, number in found.items()
+        if number != row[figure]
     ]
     if differing:
         msg = f"{place}: not the published figures of {name}: {'; '.join(differing)}"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grb_check.cases.case import DIFFICULTIES, WHOLE
+from grb_check.errors import count
 from grb_check.gate.baselines.collapses import (
     MIN_REPEATS,
     Collapses,
@@ -90,7 +91,7 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
         return judge.equal(means, n) if equal else judge.one_training(means, n)
     found = _on_repeats(pairs, sorted(common), judge)
     if len(pairs) < every:
-        told = f"without {every - len(pairs)} of {every} cases, which have fewer trainings"
+        told = f"without {every - len(pairs)} of {count(every, 'case')}, which have fewer trainings"
         found = replace(found, text=f"{found.text}; {told}")
     return found
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grb_check.cases.expected_cases import Row
+from grb_check.errors import count
 from grb_check.files.versions import MEASURED
 from grb_check.gate.baselines.baseline import Baseline, key_of
 from grb_check.gate.baselines.files import entry_of
@@ -97,7 +98,7 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[Row]) -> list[str]:
             found.append(row.case.id)
     if not found:
         return []
-    cases = "1 case" if len(found) == 1 else f"{len(found)} cases"
+    cases = count(len(found), "case")
     return [
         f"in {cases} ({found[0]}{', ...' if found[1:] else ''}) the perturbations differ from the "
         f"baseline's, though they do not depend on the model: rounding differences between "

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, count
 from grb_check.files.outputs import write_output
 from grb_check.files.typed_json import FileKind, digest_of, encode, read
 from grb_check.gate.baselines.content import (
@@ -307,14 +307,17 @@ def _unpacked(text: str, repeats: int, targets: int) -> tuple[tuple[bytes, ...],
     width = (targets + 7) // 8
     size = 2 * repeats * width
     if size > MAX_BYTES:
-        raise ValueError(f"{repeats} repeats of {targets} targets are more than {MAX_BYTES} bytes")
+        raise ValueError(
+            f"{count(repeats, 'repeat')} of {count(targets, 'target')} would exceed "
+            f"{MAX_BYTES} bytes"
+        )
     content = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), size + 1)
     if len(content) != size:
-        raise ValueError(f"not {repeats} repeats of {targets} targets")
+        raise ValueError(f"not {count(repeats, 'repeat')} of {count(targets, 'target')}")
     parts = [content[start : start + width] for start in range(0, size, width)]
     padding = (1 << 8 * width - targets) - 1  # the last bits of the last byte
     if any(part[-1] & padding for part in parts):
-        raise ValueError(f"bits of more than {targets} targets")
+        raise ValueError(f"bits of more than {count(targets, 'target')}")
     return tuple(parts[::2]), tuple(parts[1::2])
 
 

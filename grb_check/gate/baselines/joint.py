@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from grb_check.cases.case import Case
+from grb_check.errors import count
 from grb_check.gate.baselines.compare import compare_jointly
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import Entry
@@ -60,7 +61,8 @@ def scope(compared: int, cases: int, name: str) -> str:
     """Return `all 15 cases of NAME`, or `12 of 15 cases of NAME`."""
     if cases == 1:
         return f"{'the' if compared else '0 of 1'} case of {name}"
-    return f"{f'all {cases}' if compared == cases else f'{compared} of {cases}'} cases of {name}"
+    share = "all" if compared == cases else f"{compared} of"
+    return f"{share} {count(cases, 'case')} of {name}"
 
 
 def groups_of(cases: Iterable[Case]) -> dict[ModelOnDataset, int]:

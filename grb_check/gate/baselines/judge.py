@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from grb_check.errors import count
 from grb_check.gate.baselines.collapses import Collapses
 from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test
@@ -40,7 +41,7 @@ class Judge:
         """Return the comparison of equal results."""
         return Comparison(
             result="equal",
-            text=f"equal to the baseline in every target ({_repeats(repeats)})",
+            text=f"equal to the baseline in every target ({count(repeats, 'repeat')})",
             before=means[0],
             after=means[1],
             loss=0.0,
@@ -72,7 +73,7 @@ class Judge:
             return self._untested(means, "targets", ONE_TARGET)
         floor = 100.0 / repeats / math.sqrt(len(losses))  # of one target that is lost once
         test = mean_test(losses.tolist(), self.margin, floor)
-        changes = f"{int((losses > 0).sum())} of {len(losses)} targets lost and "
+        changes = f"{int((losses > 0).sum())} of {count(len(losses), 'target')} lost and "
         changes += f"{int((losses < 0).sum())} won"
         return self._tested(means, test, ON_TARGETS, "targets", changes)
 
@@ -134,18 +135,16 @@ def _against(means: tuple[float, float]) -> str:
     return f"attacked {means[1]:.1%} against the baseline's {means[0]:.1%}"
 
 
-def _repeats(number: int) -> str:
-    return f"{number} repeat{'' if number == 1 else 's'}"
-
-
 def _needed(n: int, repeats: int | None) -> str:
     if repeats is None:
-        return f"not decided by {_repeats(n)}, nor by {MAX_REPEATS:,}"
-    return f"not decided by {_repeats(n)}; about {repeats} would with 80 % probability"
+        return f"not decided by {count(n, 'repeat')}, nor by {MAX_REPEATS:,}"
+    return f"not decided by {count(n, 'repeat')}; about {repeats} would with 80 % probability"
 
 
 def _collapses(found: Collapses, tested: int) -> str:
-    told = f"{found.after} of {found.n} trainings collapsed, {found.before} in the baseline"
+    told = (
+        f"{found.after} of {count(found.n, 'training')} collapsed, {found.before} in the baseline"
+    )
     return f"{told}; tested without them" if tested < found.n else told
 
 

@@ -10,6 +10,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
+from grb_check.errors import count
 from grb_check.files.outputs import reason
 from grb_check.files.whole import shown
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
@@ -98,7 +99,7 @@ def baseline_result(
     if unused:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
         notes.append(
-            f"{len(unused)} {'entry' if len(unused) == 1 else 'entries'} of the baseline without a "
+            f"{count(len(unused), 'entry', 'entries')} of the baseline without a "
             f"case in this run ({some}); to remove them, delete the file and write it again"
         )
     if shard is not None:
@@ -142,7 +143,8 @@ def _few_repeats(entries: Mapping[str, Entry]) -> list[str]:
     if not few:
         return []
     return [
-        f"{len(few)} of {len(entries)} entries of the baseline have fewer than {FEW} repeats (the "
+        f"{len(few)} of {count(len(entries), 'entry', 'entries')} of the baseline have fewer "
+        f"than {FEW} repeats (the "
         f"least {min(few)}), with which a loss of 3 points of a retrained model is often not "
         f"detected; --grb-repeats={REPEATS} --grb-update-baseline writes them again"
     ]
@@ -168,7 +170,7 @@ def _written(
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
     kept = len(set(baseline.entries) - set(made))
-    entries = "1 entry" if len(made) == 1 else f"{len(made)} entries"
+    entries = count(len(made), "entry", "entries")
     text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
     if found.unchanged:
         text = f"{shown(baseline.path)} unchanged: {entries} of this run already there"

@@ -8,6 +8,7 @@ from typing import Final
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
+from grb_check.errors import count
 from grb_check.gate.baselines.baseline import Baseline, key_of
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import entry_of
@@ -97,4 +98,4 @@ def _content(baseline: Baseline) -> str:
 
 
 def _of(cases: int, model: str, dataset: str) -> str:
-    return f"{cases} case{'' if cases == 1 else 's'}{f' of {model}' if model else ''} on {dataset}"
+    return f"{count(cases, 'case')}{f' of {model}' if model else ''} on {dataset}"

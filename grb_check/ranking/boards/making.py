@@ -12,7 +12,7 @@ from grb_check import __version__, datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
-from grb_check.errors import ModelError, UsageError, choose, one_line
+from grb_check.errors import ModelError, UsageError, choose, count, one_line
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.own_models import OwnModels
@@ -126,7 +126,7 @@ class Maker:
                 if result is not None:
                     self._results[candidate.title, case] = result
         if self._results:
-            self._say(f"{self.done} of {self.total} cases have a result from an earlier run")
+            self._say(f"results from an earlier run: {self.done} of {count(self.total, 'case')}")
 
     def _missing(self, candidate: Candidate) -> list[Case]:
         return [case for case in self._cases if (candidate.title, case) not in self._results]

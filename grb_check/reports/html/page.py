@@ -13,11 +13,12 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from grb_check.errors import count
 from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
 from grb_check.reports.digest import WORDS, Digest
 from grb_check.reports.html.view import Run, says_more, sections
-from grb_check.reports.plain import clipped, count, percent, points
+from grb_check.reports.plain import clipped, percent, points
 
 
 def page_text(digests: Sequence[Digest]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from grb_check.attacks.names import with_budget
 from grb_check.cases.case import DIFFICULTIES
+from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
 from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
@@ -20,7 +21,7 @@ from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines
 from grb_check.reports.notes import diagnostic_notes, notes
-from grb_check.reports.plain import clipped, count, percent
+from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import place_line
 from grb_check.reports.record import OutcomeRecord
 

@@ -125,7 +125,7 @@ def test_shortfall_is_noted_with_its_figures() -> None:
     """With one class and one edge, DICE can remove one edge and add none."""
     graph = graph_of(4, [(0, 1)], y=torch.zeros(4, dtype=torch.int64))
     found = run(ModificationDice(), graph, [0], 5)
-    assert found.notes == ("1 of 5 edge changes used: there are 1 edges to remove and 0 to add",)
+    assert found.notes == ("1 of 5 edge changes used: edges to remove: 1, to add: 0",)
 
 
 def test_large_sparse_graph_needs_little_memory() -> None:

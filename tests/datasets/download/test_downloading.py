@@ -195,13 +195,22 @@ def test_what_cannot_be_continued_is_begun_again(
         lambda notes: notes.unlink(),
         lambda notes: notes.write_bytes(b"\xff{"),
         lambda notes: notes.write_text("[]"),
+        lambda notes: notes.write_text("[" * 100_000),
+        lambda notes: notes.write_text(
+            json.dumps({**json.loads(notes.read_text()), "etag": '"one"\r\nX-Injected: 1'})
+        ),
+        lambda notes: notes.write_text(json.dumps({**json.loads(notes.read_text()), "etag": 1})),
+        lambda notes: notes.write_text(json.dumps({**json.loads(notes.read_text()), "total": -1})),
         lambda notes: notes.write_text("{}"),
         lambda notes: notes.write_text(
             json.dumps({**json.loads(notes.read_text()), "url": "http://elsewhere/"})
         ),
         lambda notes: notes.write_text(json.dumps({**json.loads(notes.read_text()), "etag": None})),
     ],
-    ids=["none", "damaged", "list", "empty", "other url", "no validator"],
+    ids=[
+        *("none", "damaged", "list", "deep", "two headers", "number", "negative", "empty"),
+        *("other url", "no validator"),
+    ],
 )
 def test_a_part_of_unknown_origin_is_not_continued(
     spoil: Callable[[Path], object], target: Path

@@ -83,7 +83,7 @@ def test_split_files_are_needed_for_the_given_split_only(tmp_path: Path) -> None
         ),
         ({"edge": b"0,1\n1,-1\n"}, r"the first is -1"),
         ({"edge": b"0,1\n1\n"}, "columns changed"),
-        ({"edge": b"0\n1\n"}, "1 numbers per line; expected 2"),
+        ({"edge": b"0\n1\n"}, "1 number per line; expected 2"),
         ({"edge": b"src,dst\n0,1\n"}, "could not convert string 'src'"),
         ({"edge": b"0,1.5\n"}, "not a table of numbers"),
         ({"edge": b""}, "is empty"),
@@ -93,7 +93,7 @@ def test_split_files_are_needed_for_the_given_split_only(tmp_path: Path) -> None
         ({"node_label": b"0\n1\n"}, "2 labels"),
         ({"test": b"25\n25\n26\n"}, "names a node twice"),
         ({"valid": b"30\n"}, r"valid\.csv\.gz: .*the first is 30"),
-        ({"valid": b"3\n"}, "share 1 nodes"),
+        ({"valid": b"3\n"}, "share 1 node;"),
     ],
 )
 def test_fault_is_a_data_error(

@@ -201,7 +201,7 @@ def test_class_without_nodes_is_noticed(tmp_path: Path) -> None:
     """Labels 0 and 2 leave class 1 empty: three classes, and a warning."""
     files = valid_files()
     files["labels"]["data"] = files["labels"]["data"] * 2
-    with pytest.warns(DataNotice, match="1 classes of 3 have no node, the first is 1"):
+    with pytest.warns(DataNotice, match="no node in 1 class of 3, the first is 1"):
         assert read(write(tmp_path, files)).num_classes == 3
 
 
@@ -247,7 +247,7 @@ FAULTS: dict[str, tuple[Callable[[Files], None], str]] = {
     "adj column": (put("adj", "indices", lambda a: changed(a, 0, 20)), "1 indices lie outside 0"),
     "adj negative": (put("adj", "indices", lambda a: changed(a, 0, -1)), "the first is -1"),
     "adj float indices": (put("adj", "indices", lambda a: a.astype(float)), "row of integers"),
-    "adj nan": (put("adj", "data", lambda a: changed(a, 0, np.nan)), "1 entries are NaN"),
+    "adj nan": (put("adj", "data", lambda a: changed(a, 0, np.nan)), "NaN or infinite in 1 entry"),
     "adj text": (put("adj", "data", lambda a: a.astype(str)), "real numbers"),
     "adj empty": (put("adj", "data", lambda a: a * 0), "no edges"),
     "features no data": (drop("features", "data"), r"features\.npz: key 'data' is missing"),
@@ -261,7 +261,7 @@ FAULTS: dict[str, tuple[Callable[[Files], None], str]] = {
     "features none": (put("features", "data", lambda a: a[:, :0]), r"\[20x0\]"),
     "features nan": (
         put("features", "data", lambda a: changed(a, ([4, 7], 1), np.nan)),
-        "2 values in 2 rows are NaN or infinite as float32, the first in row 4",
+        "NaN or infinite as float32 in 2 values of 2 rows, the first in row 4",
     ),
     "features overflow": (put("features", "data", lambda a: a.astype(float) * 1e300), "infinite"),
     "labels of two classes at once": (
@@ -314,7 +314,7 @@ def test_overlapping_parts_are_named(tmp_path: Path) -> None:
     files = valid_files()
     index = files["index"]
     index["index_train"] = np.append(index["index_train"], index["index_test_hard"][0])
-    with pytest.raises(DataError, match="index_train and index_test_hard share 1 nodes"):
+    with pytest.raises(DataError, match="index_train and index_test_hard share 1 node,"):
         read(write(tmp_path, files))
 
 

@@ -155,7 +155,7 @@ def test_peak_memory(tmp_path: Path) -> None:
         ({"adjacency": {"indices": np.full(80, 40)}}, r"outside 0 \.\. 39"),
         ({"adjacency": {"indptr": np.arange(41)}}, "indptr"),
         ({"adjacency": {"data": np.array([object()] * 80)}}, "never loaded"),
-        ({"classes": {"0": 1}}, "class of each of 40 nodes, has 1 nodes"),
+        ({"classes": {"0": 1}}, "class of each of 40 nodes, has 1 node"),
         ({"classes": [1] * 40}, "has another type"),
         ({"classes": {str(i + 1): 0 for i in range(40)}}, "no class for node 0"),
         ({"classes": {str(i): [0, 1] for i in range(40)}}, r"\[0, 1\] is not a class number"),

@@ -135,7 +135,7 @@ def test_a_damaged_file_is_refused_with_the_way_out(path: Path, change, message:
         ("clean", "61.00%", "clean of 'x/easy/injection/pgd' is '61.00%', and its bits give '60"),
         ("attacked_by_repeat", "50.00 71.00", "attacked_by_repeat of .* '50.00 70.00'"),
         ("repeats", 3, "not 3 repeats of 100 targets"),
-        ("repeats", 10**8, "repeats of 100 targets are more than 100000000 bytes"),
+        ("repeats", 10**8, "repeats of 100 targets would exceed 100000000 bytes"),
         ("targets", 9, "not 2 repeats of 9 targets"),
         ("weights", "w0", "weights of .* must have one digest for each repeat"),
         ("seconds", 2.5, ""),
@@ -182,7 +182,7 @@ def test_bits_of_a_case_without_figures_are_refused(path: Path) -> None:
         ),
         (lambda pin: pin["cases"].pop("x"), "the pin's 'x' is in cases or in bits alone"),
         (lambda pin: pin["bits"].update(x="eA=="), "bits of the pin's 'x': "),
-        (lambda pin: pin["cases"]["x"].update(repeats=10**8), "are more than 100000000 bytes"),
+        (lambda pin: pin["cases"]["x"].update(repeats=10**8), "would exceed 100000000 bytes"),
         (
             lambda pin: [pin[each].update(y=pin[each]["x"]) for each in ("cases", "bits")],
             "'y' is in",

@@ -94,7 +94,7 @@ def test_a_second_run_measures_nothing(bench: Bench, measured: list[tuple[str, s
     second = bench.maker(GOOD, say=said.append).make()
     assert len(measured) == 2
     assert cells(first) == cells(second)
-    assert said == ["2 of 2 cases have a result from an earlier run"]
+    assert said == ["results from an earlier run: 2 of 2 cases"]
 
 
 @pytest.mark.parametrize("stop", [2, 3])

@@ -122,12 +122,12 @@ def test_an_interrupted_command_says_what_is_stored_and_is_resumed(
     models = "--models=board_models:good,board_models:poor"
     assert run(models) == 130
     captured = capsys.readouterr()
-    assert f"interrupted; 1 of 2 cases are kept in {bench.store}" in captured.err
+    assert f"interrupted; kept in {bench.store}: 1 of 2 cases, and the same command" in captured.err
     assert captured.out == ""
     assert not (tmp_path / "home" / "leaderboards").exists()
     assert run(models) == 0
     assert trained == [20, 20, 1, 1, 1, 1]  # steps: good, good; poor, poor; poor, poor again
-    assert "1 of 2 cases have a result from an earlier run" in capsys.readouterr().err
+    assert "results from an earlier run: 1 of 2 cases" in capsys.readouterr().err
     trained[:] = [0] * 4
     assert run(models, "--fresh") == 0
     assert trained[4:] == [20, 20, 1, 1]

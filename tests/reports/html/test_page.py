@@ -276,7 +276,7 @@ def test_a_shard_counts_the_cases_of_the_others() -> None:
     """The page names the shard and counts planned cases that it does not list."""
     here = entry(CASE, measured(CASE, 0.1))
     others = [replace(CASE, attack=name) for name in ("rnd", "fgsm", "tdgia")]
-    planned = [{"id": each.id, "node_id": node_id_of(each)} for each in others]
+    planned = [{"id": each.id, "node_id": node_id_of(each)} for each in (CASE, *others)]
     shard = {"index": 2, "count": 4, "plan": "abc"}
     found = read(record([here], shard=shard, planned=planned))
     assert "shard 2 of 4" in found.text
