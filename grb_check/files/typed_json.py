@@ -109,13 +109,15 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
         content = msgspec.convert(fields, kind.type)
         digest = digest_of(content)
         plain = fit_all(fields)
+        if plain != fields:
+            content = msgspec.convert(plain, kind.type)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         raise UsageError(f"{name} is damaged: {one_line(error)}; {kind.wanted}") from None
     if head["digest"] != digest:
         raise UsageError(
             f"{name} was edited or damaged: its content does not match its digest; {kind.wanted}"
         )
-    return content if plain == fields else msgspec.convert(plain, kind.type)
+    return content
 
 
 def schema(kind: FileKind[Content]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -86,6 +86,16 @@ def test_a_changed_file_is_refused_with_the_reason(change: dict[str, Any], says:
 def test_what_is_no_such_file_is_refused(raw: bytes) -> None:
     with pytest.raises(UsageError, match="write it again"):
         decode(KIND, raw, "test file 'x.json'")
+
+
+def test_a_text_that_is_too_short_without_control_characters_is_refused() -> None:
+    class Named(msgspec.Struct, frozen=True, kw_only=True):
+        label: Annotated[str, msgspec.Meta(min_length=1)]
+
+    kind = FileKind(name="test file", type=Named, format=1, wanted="write it again")
+    raw = encode(kind, Named(label="\x1b[31m"), "1.0").encode()
+    with pytest.raises(UsageError, match="'x.json' is damaged: Expected `str` of length >= 1"):
+        decode(kind, raw, "test file 'x.json'")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32", "utf-32-be"])
