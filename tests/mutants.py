@@ -106,7 +106,7 @@ def npz_mutants(raw: bytes, number: int, seed: int) -> Iterator[bytes]:
             changed[name] = _npy(rng)
             if not rng.randrange(4):
                 del changed[name]
-        yield _sealed(changed)
+        yield sealed(changed)
 
 
 def _npy(rng: random.Random) -> bytes:
@@ -121,7 +121,7 @@ def _npy(rng: random.Random) -> bytes:
     return rng.choice((stream.getvalue(), stream.getvalue()[:-1], b""))
 
 
-def _sealed(members: dict[str, bytes]) -> bytes:
+def sealed(members: dict[str, bytes]) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in members.items():

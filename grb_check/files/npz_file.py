@@ -13,6 +13,8 @@ import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -68,7 +70,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
         with zipfile.ZipFile(io.BytesIO(plain)) as archive:
             if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
                 raise Unreadable("is compressed, unlike files of grb_check")
-            header = json.loads(archive.read(_HEADER), parse_constant=_refuse)
+            header = msgspec.json.decode(archive.read(_HEADER))
             if not isinstance(header, dict):
                 raise Unreadable(f"has a {type(header).__name__} as its header")
             arrays = {
@@ -78,7 +80,8 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
                 for name in archive.namelist()
                 if name != _HEADER
             }
-    # The last two: an array that claims to exceed memory, and a header that is nested too deeply.
+    # The last three: an array that claims to exceed memory, and a header nested too deeply, or that
+    # is not JSON or has a number beyond floats.
     except (
         zipfile.BadZipFile,
         KeyError,
@@ -86,6 +89,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
         ValueError,
         MemoryError,
         RecursionError,
+        msgspec.MsgspecError,
     ) as error:
         raise Unreadable(f"cannot be read: {error}") from error
     return header, arrays
@@ -94,7 +98,3 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
 def _fixed(name: str) -> zipfile.ZipInfo:
     """Return a zip member without a time stamp."""
     return zipfile.ZipInfo(name)
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"its head has {constant}, which is not JSON")

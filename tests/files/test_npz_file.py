@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mutants import sealed
 
 from grb_check.files.npz_file import Unreadable, seal, unseal
 
@@ -48,3 +49,12 @@ def test_other_files_are_refused() -> None:
             unseal(buffer.getvalue())
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
         seal({}, {"a": np.array([{}])})
+
+
+@pytest.mark.parametrize(
+    "header", [b'{"limit": 1e999}', b'{"limit": NaN}', b"[" * 100_000, b"\xff"]
+)
+def test_a_header_with_what_json_lacks_is_refused(header: bytes) -> None:
+    """An infinite limit would be kept by any model."""
+    with pytest.raises(Unreadable, match="cannot be read: "):
+        unseal(sealed({"grb_check.json": header}))

@@ -94,7 +94,7 @@ def test_a_text_that_is_too_short_without_control_characters_is_refused() -> Non
 
     kind = FileKind(name="test file", type=Named, format=1, wanted="write it again")
     raw = encode(kind, Named(label="\x1b[31m"), "1.0").encode()
-    with pytest.raises(UsageError, match="'x.json' is damaged: Expected `str` of length >= 1"):
+    with pytest.raises(UsageError, match=r"'x\.json' is damaged: Expected `str` of length >= 1"):
         decode(kind, raw, "test file 'x.json'")
 
 
