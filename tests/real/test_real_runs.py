@@ -43,16 +43,6 @@ def record(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> dict[st
     )
 
 
-def test_the_default_limit_is_made_of_three_references(tmp_path: Path, real_data: Path) -> None:
-    """PyG's GCN is not less robust than they are."""
-    one_case = ("--grb-difficulty=easy", "--grb-attack=injection/pgd", "--grb-model")
-    data = f"--grb-dataset=four-files={real_data / FOUR_FILES}"
-    found = run(tmp_path, real_data, "one", *one_case, "torch_geometric.nn.models:GCN", data)
-    (case,) = found["cases"]
-    assert case["result"] == "pass"
-    assert list(case["outcome"]["repeats"][0]["references"]) == ["gcn", "gat", "sage"]
-
-
 def test_every_case_is_measured(record: dict[str, Any]) -> None:
     """No error, no case missing, every accuracy a fraction of the targets."""
     assert record["missing"] == []
