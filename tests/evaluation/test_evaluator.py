@@ -411,11 +411,11 @@ def test_a_repaired_dataset_says_so_in_every_outcome(tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"repeats": 2.5}, "give 1 or more"),
+        ({"repeats": 2.5}, "give a whole number from 1"),
         ({"data": "/nowhere", "attack": "pdg"}, "did you mean 'pgd'"),
         ({"difficulty": "esay"}, "did you mean 'easy'"),
         ({"attack": "rnd"}, "ambiguous; give one of injection/rnd, modification/rnd"),
-        ({"repeats": 0}, "give 1 or more"),
+        ({"repeats": 0}, "give a whole number from 1"),
         ({"device": "cuda:99"}, "device 'cuda:99' cannot be used here"),
         ({"model": Net(8, 3)}, r"Trained\(module\)"),
         ({"model": 3}, "the model is a int"),

@@ -140,7 +140,7 @@ def test_what_is_no_batch_is_refused() -> None:
 
 def test_one_graph_is_too_few() -> None:
     """There would be nothing to compare it with."""
-    with pytest.raises(DataError, match="1 graphs"):
+    with pytest.raises(DataError, match="1 graph"):
         graphs_of(Batch.from_data_list([rings_and_triangles(1)[0]]))
 
 
