@@ -240,7 +240,10 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
-    verdict, result = run.runner.judged(request.node.nodeid, request.node.stash[RESULT], run.cases)
+    with _short_errors():  # references may be attacked
+        verdict, result = run.runner.judged(
+            request.node.nodeid, request.node.stash[RESULT], run.cases
+        )
     request.node.stash[RESULT], comparison = result, verdict.comparison
     record = request.node.stash[RECORD]
     record |= {"outcome": result.outcome.to_dict(), "verdict": asdict(verdict)}

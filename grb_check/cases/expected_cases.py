@@ -95,9 +95,11 @@ def each_once(rows: Sequence[Row]) -> list[Row]:
 
     That of the built-in test if there is one, else the first of the users' own tests.
     """
+    names = {row.case.model: row.outcome.model for row in rows if row.outcome is not None}
     chosen: dict[tuple[str, Case], Row] = {}
     for row in sorted(rows, key=lambda row: not is_node_id(row.node_id)):
-        model = row.case.model if row.outcome is None else row.outcome.model
+        label = row.case.model
+        model = names.get(label, label) if row.outcome is None else row.outcome.model
         chosen.setdefault((model, replace(row.case, model="")), row)
     kept = {row.node_id for row in chosen.values()}
     return [row for row in rows if row.node_id in kept]

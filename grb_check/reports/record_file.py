@@ -18,7 +18,7 @@ import msgspec
 from grb_check.attacks.names import split_budget
 from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.case import DIFFICULTIES, MOST_REPEATS, WHOLE
-from grb_check.cases.node_ids import case_of, is_node_id
+from grb_check.cases.node_ids import case_of
 from grb_check.cases.outcomes import MAIN_REFERENCE, Scores
 from grb_check.errors import GrbCheckError, UsageError, count
 from grb_check.files import typed_json
@@ -85,7 +85,7 @@ def _problems(record: RunRecord) -> Iterator[str]:
         yield "its environment does not name the version of grb_check"
     yield from _settings_problems(record.settings)
     for case in record.cases:
-        yield from _case_problems(case, record.settings.repeats)
+        yield from _case_problems(case)
         yield from _verdict_problems(case, record.settings)
     for what, ids in (
         ("case", [each.node_id for each in record.cases]),
@@ -148,7 +148,7 @@ def _settings_problems(settings: RunSettings) -> Iterator[str]:
         yield "its settings have limits or repeats that no option takes"
 
 
-def _case_problems(row: CaseRecord, repeats: int) -> Iterator[str]:
+def _case_problems(row: CaseRecord) -> Iterator[str]:
     case = row.case
     if case.difficulty not in DIFFICULTIES or case.scenario not in SCENARIOS:
         yield f"case {row.id!r} has no known difficulty and scenario"
@@ -160,8 +160,6 @@ def _case_problems(row: CaseRecord, repeats: int) -> Iterator[str]:
         yield f"case {row.id!r} has the outcome of {case.id!r}"
     if found is None:
         return
-    if is_node_id(row.node_id) and len(found.repeats) != repeats:
-        yield f"case {row.id!r} has {len(found.repeats)} of {count(repeats, 'repeat')}"
     names = set(found.repeats[0].references)
     for number, repeat in enumerate(found.repeats, 1):
         least = min(repeat.seconds, repeat.training_seconds, *repeat.spent.values())
@@ -189,8 +187,6 @@ def _verdict_problems(row: CaseRecord, settings: RunSettings) -> Iterator[str]:
     if found is None:
         yield f"case {row.id!r} has a verdict and no figures"
         return
-    if row.result == "pass" and is_node_id(row.node_id) and not verdict.passed:
-        yield f"case {row.id!r} passed, and its verdict is {verdict.result!r}"
     cases = 1 if verdict.alpha is None else round(ALPHA / verdict.alpha)
     formed = judge(found.outcome, settings.gate, verdict.comparison, cases=max(cases, 1))
     for name in JUDGED:

@@ -56,8 +56,8 @@ def captured(config: pytest.Config) -> Iterator[None]:
     For users' code that runs outside of a test. With `-s` nothing is captured.
     """
     manager = config.pluginmanager.get_plugin("capturemanager")
-    if manager is None or not manager.is_globally_capturing():
-        yield
+    if manager is None or not manager.is_globally_capturing() or _is_started(manager):
+        yield  # not wanted, or pytest captures already
         return
     manager.resume_global_capture()
     written: list[str] = []
@@ -71,6 +71,11 @@ def captured(config: pytest.Config) -> Iterator[None]:
     except Exception:
         say(config, written)
         raise
+
+
+def _is_started(manager: object) -> bool:
+    """Whether pytest captures now, as while it collects and while a test runs."""
+    return getattr(getattr(manager, "_global_capturing", None), "_state", "") == "started"
 
 
 def add_tests(session: pytest.Session, tests: Sequence[Sequence[pytest.TestReport]]) -> None:

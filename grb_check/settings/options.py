@@ -184,7 +184,8 @@ def check_ini_file(config: pytest.Config) -> None:
     """
     known = [*(option.ini for option in OPTIONS), JUNIT_PROPERTIES]
     for name in sorted(_ini_file(config)):
-        if name.replace("-", "_").lower().startswith("grb_") and name not in known:
+        ours = name.replace("-", "_").lower().startswith("grb_")
+        if ours and name not in known and not _is_registered(config, name):
             raise unknown("ini value", name, known)
     properties = ini_value(config, JUNIT_PROPERTIES)
     if not isinstance(properties, bool):
@@ -192,6 +193,15 @@ def check_ini_file(config: pytest.Config) -> None:
             f"{JUNIT_PROPERTIES} = {reprlib.repr(properties)} must be true or false; see "
             f"{JUNIT_PROPERTIES} in pytest --help"
         )
+
+
+def _is_registered(config: pytest.Config, name: str) -> bool:
+    """Whether another plugin or a conftest.py has an ini value of that name."""
+    try:
+        config.getini(name)
+    except (KeyError, ValueError):
+        return False
+    return True
 
 
 def _ini_file(config: pytest.Config) -> Mapping[str, Any]:

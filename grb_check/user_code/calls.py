@@ -91,8 +91,19 @@ def _restoring(settings: Sequence[Setting]) -> Iterator[None]:
         yield
     finally:
         for setting, value in zip(settings, before, strict=True):
-            if setting.read() != value:
-                setting.write(value)
+            # One that cannot be restored, as a lower recursion limit than the depth, must not keep
+            # the others from it, nor hide what the code raised.
+            with suppress(Exception):
+                _restore(setting, value)
+
+
+def _restore(setting: Setting, value: Any) -> None:
+    try:
+        changed = setting.read() != value
+    except AttributeError:  # the code has deleted it
+        changed = True
+    if changed:
+        setting.write(value)
 
 
 @contextmanager

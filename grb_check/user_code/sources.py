@@ -21,10 +21,15 @@ def source_digest(target: str) -> str:
     if spec is None:
         return ""
     folders = [Path(each) for each in spec.submodule_search_locations or ()]
-    files = {path for folder in folders for path in folder.rglob("*.py") if path.is_file()}
+    files = [
+        (path.relative_to(folder).as_posix(), path)
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if path.is_file()
+    ]
     if not folders and spec.has_location and spec.origin is not None:
-        files.add(Path(spec.origin))
+        files = [("", Path(spec.origin))]
     sha = hashlib.sha256()
-    for path in sorted(files):
+    for _, path in sorted(files):  # by names that are the same on every machine
         sha.update(hashlib.sha256(path.read_bytes()).digest())
     return sha.hexdigest() if files else ""

@@ -39,11 +39,13 @@ class Written:
 
     Attributes:
         unchanged: whether the file was the same before.
+        kept: number of entries of the file that the run did not make.
         losses: that it accepts.
         notes: to report.
     """
 
     unchanged: bool
+    kept: int
     losses: tuple[UpdateLoss, ...]
     notes: tuple[str, ...]
 
@@ -151,6 +153,9 @@ class Baseline:
     ) -> Written:
         """Write the file, unless it is the same; entries that the run did not make are left.
 
+        Those of a model that the only model of this run is compared with are replaced if the run
+        made all of them; otherwise both models are in the file.
+
         Args:
             made: entries of the run, by the key that the case has in it.
             now: those of them that are compared jointly.
@@ -160,14 +165,17 @@ class Baseline:
         losses = update_losses(self.seen, now, self.margin)
         before = self.saved
         if self.model:
-            prefix = f"{self.model}@"
-            before = before.with_prefix(f"{self.compared_model}@", prefix)
+            prefix, theirs = f"{self.model}@", f"{self.compared_model}@"
+            stored = {key.removeprefix(theirs) for key in before.entries if key.startswith(theirs)}
+            if stored <= made.keys():  # else another model's figures would get this one's name
+                before = before.with_prefix(theirs, prefix)
             made = {k if is_own_test(k) else prefix + k: each for k, each in made.items()}
         labelled = [replace(each, model=each.model or self.model) for each in losses]
         new, notes = updated(before, made, named, labelled, label=self.pin_label)
         if new != self.saved:
             write_baseline(self.path, new)
-        return Written(unchanged=new == self.saved, losses=losses, notes=notes)
+        kept = len(new.entries) - len(made)
+        return Written(unchanged=new == self.saved, kept=kept, losses=losses, notes=notes)
 
 
 def open_baseline(
@@ -205,8 +213,13 @@ def open_baseline(
     found = replace(new, saved=saved)
     if found.compared_model == model:
         return found
-    taken = "replaces" if update else "is compared with"
-    note = f"{model}, the only model of this run, {taken} {found.compared_model} of the baseline"
+    theirs = found.compared_model
+    note = f"{model}, the only model of this run, is compared with {theirs} of the baseline"
+    if update:
+        note = (
+            f"{model}, the only model of this run, replaces {theirs} of the baseline if this run "
+            f"has all of its cases"
+        )
     return replace(found, notes=(note,))
 
 

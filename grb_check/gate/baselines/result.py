@@ -169,7 +169,7 @@ def _written(
     except OSError as error:
         note = f"{shown(baseline.path)} not written: {reason(error)}"
         return BaselineResult(baseline=baseline, failed=True, notes=(note,))
-    kept = len(set(baseline.entries) - set(made))
+    kept = found.kept
     entries = count(len(made), "entry", "entries")
     text = f"{entries} written to {shown(baseline.path)}" + (f", {kept} kept" if kept else "")
     if found.unchanged:

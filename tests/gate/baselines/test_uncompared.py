@@ -154,7 +154,7 @@ def test_the_only_model_is_compared_with_the_only_one_of_the_file(of_net: Path) 
     assert told in found.notes
     assert told not in run(of_net, ["net"]).notes
     found = run(of_net, ["other"], update=True)
-    assert "other, the only model of this run, replaces net of the baseline" in found.notes
+    assert any("replaces net of the baseline if this run has all" in each for each in found.notes)
     assert read_baseline(of_net).models == ("other",)
     assert read_baseline(of_net).pin.entries == read_baseline(of_net).entries
 
