@@ -209,5 +209,5 @@ def _ini_file(config: pytest.Config) -> Mapping[str, Any]:
 
     The name is private to pytest: without it, misspelt names are pytest's warnings again.
     """
-    found: Mapping[str, Any] = getattr(config, "_inicfg", {})
-    return found
+    found: Mapping[str, Any] | None = getattr(config, "_inicfg", None)
+    return getattr(config, "inicfg", {}) if found is None else found  # its name in pytest 9.0
