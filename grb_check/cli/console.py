@@ -1,4 +1,4 @@
-"""What commands write to the terminal: text from files has no control characters there."""
+"""Terminal output of the commands, without control characters of the files that they read."""
 
 from __future__ import annotations
 

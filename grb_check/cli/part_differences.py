@@ -1,4 +1,4 @@
-"""What shows that the parts of a run are not of the same code, versions and training."""
+"""Differences of code, versions and weights between the parts of a run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _other_weights(name: str, one: Part, other: Part) -> Difference:
 
 
 def _code(one: Part, other: Part) -> list[str]:
-    """What differs of the sources of the models and the versions of libraries."""
+    """Differences of the sources of the models and of the versions of libraries."""
     models = zip(one.record.settings.models, other.record.settings.models, strict=True)
     sources = [
         f"different Python files in the package of {ours.label} ({ours.target})"

@@ -68,7 +68,7 @@ def _compared(row: Row) -> bool:
 
 
 def _text(baseline: Baseline, rows: Sequence[Row], model: str) -> str:
-    """What the baseline has, what the run has, and what to do."""
+    """The content of the baseline and of the run, and what to do."""
     entries, dataset = baseline.entries, rows[0].case.dataset
     known = [row for row in rows if key_of(row.node_id, row.case) in entries]
     told = [f"{len(rows) - len(known)} not in the baseline"] if len(known) < len(rows) else []
