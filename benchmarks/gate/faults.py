@@ -1,7 +1,8 @@
 """Ten planted faults: regressions that a team could make in an ordinary model.
 
 Each loses at least 10 points more than every reference in a case of the suite `smoke`, as measured
-over the repeats of the command `limits`. Other mistakes are none by that measure: see docs/gate.md.
+over the repeats of the command `limits`. Other mistakes are none by that measure: see
+docs/explanation/gate.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The built-in attacks, one row each, and the way from a name to an attack.
 
-A new attack is its file, a row here and a row in the table of `docs/injection.md` or
-`docs/modification.md`. Names, suites, listings and the tests of every attack follow from the row
-and the class; one of these tests prints the line that pins the defaults in
-`tests/attacks/defaults.json`. Attacks, and torch with them, are imported only when needed.
+A new attack is its file and a row here. Names, suites, listings, its documentation and the tests of
+every attack follow from the row and the class; one of these tests prints the line that pins the
+defaults in `tests/attacks/defaults.json`. Attacks, and torch with them, are imported only when
+needed.
 """
 
 from __future__ import annotations

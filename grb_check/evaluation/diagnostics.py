@@ -1,7 +1,7 @@
 """Diagnostics: named checks whether an attack was strong enough, as AutoAttack has for images.
 
-Each check takes figures and returns a `Finding` or None. docs/diagnostics.md explains the names and
-what to do. Needs no torch: `white_box` and `gradient_sample` measure the figures.
+Each check takes figures and returns a `Finding` or None. docs/explanation/diagnostics.md explains
+the names and what to do. Needs no torch: `white_box` and `gradient_sample` measure the figures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Right = NDArray[np.bool_]  # [t], which targets are classified correctly
 
-DOCUMENT: Final = "docs/diagnostics.md"
+DOCUMENT: Final = "docs/explanation/diagnostics.md"
 ENOUGH_TARGETS: Final = 20  # right before the attack; with fewer, an effect may be chance
 
 
@@ -31,7 +31,7 @@ class Diagnostic:
     """One check: its figure, and the limit beyond which the figure is a finding.
 
     Attributes:
-        name: in reports, and the heading in docs/diagnostics.md.
+        name: in reports, and the heading in docs/explanation/diagnostics.md.
         limit: of the figure.
         figure: description of what is measured.
         about_model: whether it concerns the model, and so every attack on it.

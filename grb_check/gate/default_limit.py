@@ -17,7 +17,8 @@ One repeat is the case d = 0. The prior is our choice: `PRIOR_SCALE` times the b
 the two drops, each over the targets that its model classifies correctly without attack. Above
 `PRIOR_TARGETS` it falls no further, since more targets do not make trainings more alike.
 
-`python -m benchmarks.gate limits` fits scale and d_0 to measured architectures (docs/gate.md).
+`python -m benchmarks.gate limits` fits scale and d_0 to measured architectures
+(docs/explanation/gate.md).
 
 Imports scipy when a limit is computed, and not scipy.stats, which takes a second.
 """

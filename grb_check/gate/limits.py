@@ -374,7 +374,7 @@ def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, f
     Student's t over the repeats. One repeat shows no spread: its standard deviation is taken from
     the binomial variance over the targets, times `ONE_REPEAT_SCALE`, and as known with
     `PRIOR_FREEDOM` degrees of freedom, since trainings differ by more than their targets. Such an
-    interval covered the mean of all trainings in 92 to 95 % of cases (docs/gate.md).
+    interval covered the mean of all trainings in 92 to 95 % of cases (docs/explanation/gate.md).
 
     Args:
         sides: scores of the model in each repeat.

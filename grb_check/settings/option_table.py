@@ -169,7 +169,7 @@ OPTIONS: Final = _options(
         "bool",
         False,
         "fail a case whose attack may have been too weak for a conclusion "
-        "(docs/diagnostics.md); by default this is only reported",
+        "(docs/explanation/diagnostics.md); by default this is only reported",
     ),
     (
         "--grb-expected-failure",

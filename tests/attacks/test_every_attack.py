@@ -406,17 +406,6 @@ def test_a_version_stands_for_its_defaults(scenario, name) -> None:
     )
 
 
-DOCS = Path(__file__).parents[2] / "docs"
-
-
-@every_attack
-def test_every_attack_is_documented(scenario, name) -> None:
-    """It has a row in the table of attacks on its scenario's page."""
-    page = (DOCS / f"{scenario}.md").read_text("utf-8")
-    documented = f"| `{name}` |" in page
-    assert documented, f"add a row `{name}` to the table of attacks in docs/{scenario}.md"
-
-
 def test_unknown_attack_lists_the_known_and_the_nearest() -> None:
     """The message for a misspelt name lists all names."""
     with pytest.raises(UsageError, match="allowed: injection/rnd, injection/fgsm"):

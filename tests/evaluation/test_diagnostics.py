@@ -23,7 +23,7 @@ def test_every_diagnostic_is_explained_under_its_name() -> None:
     """Every anchor in a report leads to a heading, and there are no other headings."""
     headings = re.findall(r"^## `([a-z-]+)`$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
     assert headings == list(DIAGNOSTICS)
-    assert anchor("no-effect") == "docs/diagnostics.md#no-effect"
+    assert anchor("no-effect") == "docs/explanation/diagnostics.md#no-effect"
 
 
 def test_a_tenth_of_the_targets_may_lack_a_gradient() -> None:

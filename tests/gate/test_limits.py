@@ -169,8 +169,8 @@ def test_strict_diagnostics_fail_a_case_that_would_pass() -> None:
     assert not verdict.passed
     assert verdict.failed_diagnostics == ("no-gradient",)
     assert verdict.message == (
-        "diagnostics: no-gradient: 0.5 beyond 0.1 (docs/diagnostics.md#no-gradient). The drop of "
-        "12.5% may be meaningless. synthetic-cora/easy/injection/pgd"
+        "diagnostics: no-gradient: 0.5 beyond 0.1 (docs/explanation/diagnostics.md#no-gradient). "
+        "The drop of 12.5% may be meaningless. synthetic-cora/easy/injection/pgd"
     )
 
 

@@ -94,7 +94,7 @@ def _check_properties(project: pytest.Pytester, cases: dict[str, Any]) -> None:
 def test_findings_are_reported_and_are_failures_in_strict_mode(project: pytest.Pytester) -> None:
     """With a flag or in the ini file. The attack injects one of three nodes."""
     args = [*BASE, "--grb-attack=attacks:Average"]
-    told = "budget-unused*1 of *injected nodes used (limit 90%)*docs/diagnostics.md#budget-unused"
+    told = "budget-unused*1 of *injected nodes used (limit 90%)*/diagnostics.md#budget-unused"
     result = project.runpytest(*args, "--junitxml=out.xml", "--grb-json=out.json")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(

@@ -184,9 +184,9 @@ def test_a_doubtful_case_has_a_question_mark_and_each_diagnostic_one_line() -> N
     assert [line.rsplit("  ", 1)[1] for line in lines[3:7]] == ["pass", *["pass ?"] * 3]
     assert lines[-2:] == [
         "diagnostic: no-effect (d/easy/modification/flip): 0.1 beyond 1.64; "
-        "docs/diagnostics.md#no-effect",
+        "docs/explanation/diagnostics.md#no-effect",
         "diagnostic: no-gradient (d/easy/modification/flip, d/easy/modification/nea and 1 more): "
-        "0.9 beyond 0.1; docs/diagnostics.md#no-gradient",
+        "0.9 beyond 0.1; docs/explanation/diagnostics.md#no-gradient",
     ]
     strict = shown(*entries, gate=Gate(max_drop=0.55, strict_diagnostics=True))
     assert strict[3].endswith("  pass")

@@ -1,4 +1,6 @@
-"""Compare one case, or all cases of a model and dataset, with the baseline. See docs/gate.md.
+"""Compare one case, or all cases of a model and dataset, with the baseline.
+
+The rules, and how often they are wrong, are in docs/explanation/gate.md.
 
 A pretrained model is compared target by target. One that was trained is compared repeat by repeat,
 since all targets share the randomness of a training. Imports numpy when a test needs it.

@@ -8,7 +8,7 @@ pushes those of all other nodes away. The three variants differ in the centralit
 The encoder has two graph convolutions, the first twice as wide as the embeddings, and is trained
 for all epochs, both as in the authors' code. The row of Table 7 has a 20 that may be a patience,
 but the loss is random, and with that patience training ends by chance, often in the dip that
-docs/contrastive.md describes.
+docs/benchmarks/contrastive.md describes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ dropout between them, 200 epochs of Adam at 0.01.
 Early stopping is by validation accuracy and loss. Kipf & Welling also have a weight decay of 5e-4
 on the first layer and dropout on the input, which the table does not list; this model is trained
 without them, which comes closer to the accuracies that Guerranti et al. print: see
-docs/contrastive.md.
+docs/benchmarks/contrastive.md.
 """
 
 from __future__ import annotations

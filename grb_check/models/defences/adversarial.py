@@ -82,8 +82,8 @@ def paper_settings(dataset: str) -> AdversarialSettings:
     """Return the attack of GRB's Table 5: against cross-entropy, with a constant budget.
 
     Ten steps of 0.01 hardly move a feature from 0, and a model learns little from that: see
-    docs/adversarial-training.md. The paper does not state the warm-up, the number of iterations and
-    how the best state is chosen; for these the defaults are used.
+    docs/benchmarks/adversarial-training.md. The paper does not state the warm-up, the number of
+    iterations and how the best state is chosen; for these the defaults are used.
 
     Raises:
         UsageError: the dataset is not one of GRB's.

@@ -149,7 +149,7 @@ def test_the_verdicts_come_first_then_figures_then_the_run() -> None:
         "node 5 (class 2): 2 -> 6",
         "Compared with robustness.json. A loss of up to 2 points is tolerated.",
         "1 unused entrysynthetic-cora/full/injection/rnd",
-        "docs/diagnostics.md#no-effect",
+        "docs/explanation/diagnostics.md#no-effect",
         "the model gives the same answer whatever the edges are",
         "drop at most 30.0% (command line)",
         "failed (clean)",
