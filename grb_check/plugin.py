@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from grb_check import hookspecs
 from grb_check.session import workers
 from grb_check.settings import options
 
@@ -31,6 +32,10 @@ RECORD = pytest.StashKey[dict[str, Any]]()
 MODEL = pytest.StashKey[Any]()
 RESULT: pytest.StashKey[CaseResult] = pytest.StashKey()
 KEPT = pytest.StashKey["Kept"]()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,10 +68,11 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         return None
     from grb_check.session.listing import listing
     from grb_check.session.planning import places_of
+    from grb_check.session.plugin_hooks import registered_names
     from grb_check.session.pytest_private import say
 
     with _usage_errors():
-        say(config, listing(what, lambda: places_of(config)))
+        say(config, listing(what, lambda: places_of(config), registered_names(config)))
     return pytest.ExitCode.OK
 
 

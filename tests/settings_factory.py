@@ -8,6 +8,7 @@ from typing import Any
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, MISSING, Option
 from grb_check.settings.reading import read
+from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.settings import Settings
 
 
@@ -22,4 +23,4 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
             return ini[name], INI
         return MISSING, DEFAULT
 
-    return read(lookup, tmp_path, tmp_path / "sub", AttackRegistry())
+    return read(lookup, tmp_path, tmp_path / "sub", AttackRegistry(), RegisteredNames())

@@ -55,12 +55,29 @@ def from_entry_point(name: str) -> tuple[object, Attack]:
         raise UsageError(f"{label}: two packages offer it; select one as pkg.module:attr")
     with users_code(f"{label}: importing {points[0].value} failed", UsageError):
         found = points[0].load()
+    return found, _of_name(name, found, label)
+
+
+def registered(name: str, path: str, label: str) -> tuple[object, Attack]:
+    """Import `pkg.module:attr`; return it and the attack that it is or makes.
+
+    Args:
+        name: under which a plugin registered it.
+        path: what it registered.
+        label: for messages.
+
+    Raises:
+        UsageError: it cannot be imported, is not an attack, or has another name.
+    """
+    found = import_target(path, f"{label}:", "attack, or a class or function in it that makes one")
+    return found, _of_name(name, found, label)
+
+
+def _of_name(name: str, found: object, label: str) -> Attack:
     attack = made(found, label)
     if attack.name != name:
-        raise UsageError(
-            f"{label}: its own name is {attack.name!r}; give the entry point the same name"
-        )
-    return found, attack
+        raise UsageError(f"{label}: its own name is {attack.name!r}; offer it under that name")
+    return attack
 
 
 def made(found: object, label: str) -> Attack:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from grb_check.attacks import own_attacks
 from grb_check.attacks.names import base_name, split_names
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from grb_check.attacks.protocol import Attack
 
 WILDCARDS = frozenset("*?[")
+_NOTHING: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
 
 class AttackRegistry:
@@ -23,10 +25,14 @@ class AttackRegistry:
     A name is `[SCENARIO/]NAME(+MODIFIER)*` or `pkg.module:attr(+MODIFIER)*`; `worst` is a name too.
     Plain names of built-in attacks import nothing. Users' attacks are imported when they are first
     named, and kept in `own` by scenario and name without modifiers.
+
+    Args:
+        registered: import path and plugin of the names that plugins registered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, registered: Mapping[str, tuple[str, str]] = _NOTHING) -> None:
         self.own: dict[Pair, Attack] = {}
+        self._registered = registered
         self._found: dict[Pair, object] = {}  # users' objects as they were given
 
     def add(self, attack: object) -> Pair:
@@ -71,7 +77,7 @@ class AttackRegistry:
 
     def split(self, texts: Iterable[str]) -> list[str]:
         """Return the names, or patterns of case ids, in lists with commas."""
-        names = {*self._spellings(), *own_attacks.entry_point_names()}
+        names = {*self._spellings(), *self._offered()}
         return [part for text in texts for part in split_names(text, names) if part]
 
     def canonical_pattern(self, pattern: str) -> str:
@@ -91,7 +97,7 @@ class AttackRegistry:
     def named_in(self, pattern: str) -> tuple[Pair, ...]:
         """Return the attacks of a pattern whose last part has no wildcard and is known."""
         name = pattern.rpartition("/")[2]
-        known = {each for _, each in self._known()} | set(own_attacks.entry_point_names())
+        known = {*(each for _, each in self._known()), *self._offered()}
         return tuple(self._resolve(name)) if base_name(name) in known else ()
 
     def _known(self) -> tuple[Pair, ...]:
@@ -119,15 +125,25 @@ class AttackRegistry:
 
     def _named(self, base: str) -> list[Pair]:
         """Return the pairs of `name` or `scenario/name`."""
-        offered = own_attacks.entry_point_names()
+        offered = self._offered()
         if base.rpartition("/")[2] in offered:
             self._enter_offered(base.rpartition("/")[2])
         choose("attack", base, list(dict.fromkeys([*self._spellings(), *offered])))
         return [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
 
+    def _offered(self) -> tuple[str, ...]:
+        """Names that packages and plugins offer, which are imported only when they are named."""
+        return (*own_attacks.entry_point_names(), *self._registered)
+
     def _enter_offered(self, name: str) -> None:
-        found, attack = own_attacks.from_entry_point(name)
-        self._enter(found, attack, f"attack {name!r} of the entry points {own_attacks.GROUP}")
+        if name in self._registered:
+            path, plugin = self._registered[name]
+            label = f"attack {name!r} of plugin {plugin}"
+            found, attack = own_attacks.registered(name, path, label)
+        else:
+            label = f"attack {name!r} of the entry points {own_attacks.GROUP}"
+            found, attack = own_attacks.from_entry_point(name)
+        self._enter(found, attack, label)
 
     def _from_path(self, path: str) -> Pair:
         return self._enter(*own_attacks.from_path(path), f"attack {path!r}")

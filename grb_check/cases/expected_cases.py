@@ -76,10 +76,10 @@ class ExpectedCases:
         seen = [(row.case.dataset, row.outcome.dataset) for row in self.rows if row.outcome]
         return inconsistent(seen)
 
-    def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> None:
-        """Add a case from the builtin types that its report carried."""
+    def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> Row:
+        """Add a case from the builtin types that its report carried, and return its row."""
         outcome = record.get("outcome")
-        self.entries[node_id] = Row(
+        row = Row(
             node_id=node_id,
             case=Case(**record["case"]),
             result=result,
@@ -88,6 +88,8 @@ class ExpectedCases:
             message=message,
             evidence=record.get("evidence"),
         )
+        self.entries[node_id] = row
+        return row
 
 
 def each_once(rows: Sequence[Row]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ from grb_check.errors import UsageError
 class Suite:
     """Cases, and how datasets are split and used for training."""
 
+    name: str
     datasets: tuple[str, ...]
     difficulties: tuple[str, ...]
     attacks: tuple[Pair, ...]
@@ -28,15 +29,17 @@ class Suite:
     features: FeatureRule = "grb"
 
 
-SUITES: Final = {
+_SUITES: Final = (
     # A minute or two on a laptop; `full` adds little to the three other difficulties.
-    "smoke": Suite(
+    Suite(
+        name="smoke",
         datasets=("synthetic-cora",),
         difficulties=("easy", "medium", "hard"),
         attacks=tagged("smoke"),
         repeats=3,
     ),
-    "standard": Suite(
+    Suite(
+        name="standard",
         datasets=("synthetic-cora",),
         difficulties=DIFFICULTIES,
         attacks=tuple(
@@ -45,14 +48,16 @@ SUITES: Final = {
         repeats=3,
     ),
     # The grid of the GRB leaderboards: injection only, each attack repeated ten times.
-    "paper": Suite(
+    Suite(
+        name="paper",
         datasets=("grb-cora", "grb-citeseer", "grb-flickr", "grb-reddit", "grb-aminer"),
         difficulties=DIFFICULTIES,
         attacks=tagged("paper"),
         repeats=10,
     ),
     # Guerranti et al. 2023: Table 6, nodes, and Table 5, graphs; 15 initialisations each.
-    "contrastive": Suite(
+    Suite(
+        name="contrastive",
         datasets=("planetoid-cora", "planetoid-citeseer", "planetoid-pubmed", "ogbn-arxiv"),
         difficulties=(WHOLE,),
         attacks=tagged("contrastive"),
@@ -61,14 +66,16 @@ SUITES: Final = {
         training="transductive",
         features="rows",
     ),
-    "contrastive-graphs": Suite(
+    Suite(
+        name="contrastive-graphs",
         datasets=("proteins", "nci1", "dd"),
         difficulties=(WHOLE,),
         attacks=tagged("graphs"),
         repeats=15,
     ),
     # Without a download, in a minute or two; GR-BCD on nodes alone would take as long again.
-    "contrastive-smoke": Suite(
+    Suite(
+        name="contrastive-smoke",
         datasets=("synthetic-cora",),
         difficulties=(WHOLE,),
         attacks=tagged("contrastive-smoke"),
@@ -76,13 +83,15 @@ SUITES: Final = {
         training="transductive",
         features="rows",
     ),
-    "contrastive-graphs-smoke": Suite(
+    Suite(
+        name="contrastive-graphs-smoke",
         datasets=("synthetic-molecules",),
         difficulties=(WHOLE,),
         attacks=tagged("graphs"),
         repeats=3,
     ),
-}
+)
+SUITES: Final[Mapping[str, Suite]] = {each.name: each for each in _SUITES}
 FOR_GRAPHS: Final = "contrastive-graphs-smoke"  # the default if only sets of graphs are named
 
 

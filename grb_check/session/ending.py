@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from grb_check.cases.expected_cases import ExpectedCases, Result
+from grb_check.cases.expected_cases import ExpectedCases, Result, Row
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.result import baseline_result
@@ -35,24 +35,28 @@ class Ending:
     unwritten: Sequence[str]
 
 
-def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> None:
-    """Enter a report, from this process or a worker, into the expected cases."""
+def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> Row | None:
+    """Enter a report, from this process or a worker, into the expected cases.
+
+    Returns:
+        The row of the case; None if the report has none.
+    """
     if is_verdict_id(report.nodeid):
-        return
+        return None
     if report.when == "teardown":  # the last report of a test; of a dead worker it is "???"
         expected_cases.reported.add(report.nodeid)
     record: Mapping[str, Any] | None = getattr(report, "grb", None)
     if record is None and report.failed and (case := case_of(report.nodeid)) is not None:
         record = {"case": asdict(case)}
     if record is None or (report.when != "call" and not report.failed):
-        return
+        return None
     result: Result = "error"
     if report.when == "call":
         result = "skip" if report.skipped else "pass" if report.passed else "fail"
         if hasattr(report, "wasxfail"):
             result = "xfail" if report.skipped else "xpass"
     message = report.longreprtext if report.failed else getattr(report, "wasxfail", "")
-    expected_cases.enter(report.nodeid, record, result, message)
+    return expected_cases.enter(report.nodeid, record, result, message)
 
 
 def finish(

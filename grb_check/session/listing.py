@@ -1,14 +1,15 @@
-"""The lists of `--grb-list`: models, attacks, datasets and leaderboards that a run can name."""
+"""The lists of `--grb-list`: models, attacks, datasets, suites and leaderboards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from grb_check.attacks.names import BUDGET, PRESETS, WORST, has_setting
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.cases.attack_pairs import SCENARIOS
+from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.datasets.listing import entries
 from grb_check.datasets.published import SIZES
@@ -19,22 +20,25 @@ from grb_check.ranking.boards.files import FOLDER, read_board
 from grb_check.ranking.boards.published import published_board, published_datasets
 from grb_check.reports.plain import columns
 from grb_check.settings.options import LIST_FLAG
+from grb_check.settings.registered_names import Named, RegisteredNames
 
 
-def listing(what: str, places: Callable[[], Places]) -> list[str]:
+def listing(what: str, places: Callable[[], Places], names: RegisteredNames) -> list[str]:
     """Return the lines of one list.
 
     Args:
-        what: `models`, `attacks`, `datasets` or `leaderboards`.
-        places: returns where datasets and leaderboards are, for the last two.
+        what: one of `LISTS`.
+        places: returns where datasets and leaderboards are.
+        names: that plugins registered.
 
     Raises:
         UsageError: there is no such list, or a folder is not a directory.
     """
     lists: dict[str, Callable[[], list[str]]] = {
-        "models": model_lines,
-        "attacks": attack_lines,
-        "datasets": lambda: dataset_lines(places()),
+        "models": lambda: [*model_lines(), *_registered(names.models)],
+        "attacks": lambda: [*attack_lines(), *_registered(names.attacks)],
+        "datasets": lambda: [*dataset_lines(places()), *_registered(names.datasets)],
+        "suites": lambda: suite_lines(names),
         "leaderboards": lambda: leaderboard_lines(places()),
     }
     return lists[choose(f"list of {LIST_FLAG}", what, tuple(lists))]()
@@ -46,7 +50,7 @@ def model_lines() -> list[str]:
         ("name", "title", ""),
         *((each.name, each.title, each.about) for each in (*ZOO.values(), *CONTRASTIVE)),
     ]
-    return [*columns(rows), "", "--grb-model=grb_check.models:NAME, or your own pkg.module:attr"]
+    return [*columns(rows), "", "--grb-model=NAME, or your own pkg.module:attr"]
 
 
 def attack_lines() -> list[str]:
@@ -92,6 +96,25 @@ def dataset_lines(places: Places) -> list[str]:
     ]
 
 
+def suite_lines(names: RegisteredNames) -> list[str]:
+    """Return all suites, with their datasets and numbers of difficulties, attacks and repeats."""
+    suites = [(each, len(each.attacks), "") for each in SUITES.values()]
+    suites += [(each, len(attacks), plugin) for each, attacks, plugin in names.suites.values()]
+    rows = [
+        (
+            each.name,
+            str(len(each.difficulties)),
+            str(attacks),
+            str(each.repeats),
+            ", ".join(each.datasets),
+            plugin,
+        )
+        for each, attacks, plugin in suites
+    ]
+    head = ("suite", "difficulties", "attacks", "repeats", "datasets", "plugin")
+    return columns([head, *rows], right=(1, 2, 3))
+
+
 def leaderboard_lines(places: Places) -> list[str]:
     """Return the published leaderboards, the shipped ones and those in the data home."""
     rows: list[tuple[str, ...]] = [
@@ -127,6 +150,11 @@ def leaderboard_lines(places: Places) -> list[str]:
         f"looked in {places.home / FOLDER}; python -m grb_check leaderboard --dataset NAME makes "
         f"more",
     ]
+
+
+def _registered(names: Mapping[str, Named]) -> list[str]:
+    rows = [(name, each.target, each.plugin) for name, each in names.items()]
+    return ["", *columns([("of plugins", "target", "plugin"), *rows])] if rows else []
 
 
 def _lacking(board: Board) -> list[str]:

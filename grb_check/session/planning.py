@@ -23,6 +23,7 @@ from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
+from grb_check.session.plugin_hooks import registered_names
 from grb_check.session.pytest_private import captured, is_worker
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
@@ -68,6 +69,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         UsageError, DataError: an option or ini value is wrong.
     """
     options.refuse_split_paths(config)
+    names = registered_names(config)
     node_ids = take_node_ids(config)
     here = config.invocation_params.dir
     if options.names_users_code(config):
@@ -75,12 +77,14 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         # Read when torch is loaded: waiting threads sleep instead of taking a core from another
         # worker; without it two workers on two cores are several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    registry = AttackRegistry()
+    registry = AttackRegistry(names.attacks)
     with quiet_imports(), captured(config):  # attacks of users are imported
         update = config.getoption("grb_update_baseline") is True
         pin_label = config.getoption("grb_pin")
         lookup = options.lookup(config)
-        given = read(lookup, config.rootpath, here, registry, update=update, pin_label=pin_label)
+        given = read(
+            lookup, config.rootpath, here, registry, names, update=update, pin_label=pin_label
+        )
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")

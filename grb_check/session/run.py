@@ -6,12 +6,15 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
 import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.gate.limits import Verdict
 from grb_check.session import collection, ending, workers
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session
+from grb_check.session.plugin_hooks import PluginHooks
 from grb_check.session.pytest_private import is_controller, is_worker
 from grb_check.session.running import CaseRunner
 
@@ -38,6 +41,7 @@ class Run:
         self.plan = plan_session(config)
         self.runner = CaseRunner(config, self.plan)
         self.expected_cases = ExpectedCases()
+        self._hooks = PluginHooks(config)
         self.cases = 1
         self._ending: ending.Ending | None = None
         self._folder: TemporaryDirectory[str] | None = None  # shared by the workers
@@ -86,19 +90,28 @@ class Run:
             workerinput[workers.FOLDER] = self._folder.name
 
     def book(self, report: pytest.TestReport) -> None:
-        """Enter a report, from this process or a worker."""
-        ending.book(self.expected_cases, report)
+        """Enter a report, from this process or a worker, and pass its figures on to plugins."""
+        row = ending.book(self.expected_cases, report)
+        if row is not None and row.outcome is not None and report.when == "call":
+            verdict = None if row.verdict is None else msgspec.convert(row.verdict, Verdict)
+            self._hooks.call("pytest_grb_outcome", outcome=row.outcome, verdict=verdict)
 
     def finish(self, session: pytest.Session) -> None:
-        """Judge, set the exit status and write the reports."""
-        if not self._config.option.collectonly:
-            device = str(self.runner.evaluator.device) if self.expected_cases.rows else ""
-            self._ending = ending.finish(session, self.plan, self.expected_cases, device)
+        """Judge, set the exit status, write the reports and pass the record on to plugins."""
+        if self._config.option.collectonly:
+            return
+        device = str(self.runner.evaluator.device) if self.expected_cases.rows else ""
+        self._ending = ending.finish(session, self.plan, self.expected_cases, device)
+        self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
+        if self._hooks.failures and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""
         if self._ending is not None:
             ending.summarise(reporter, self._ending, self.plan.settings.layout)
+        for line in self._hooks.failures:
+            reporter.write_line(f"grb: {line}", red=True)
 
     def close(self) -> None:
         """Release what the run holds."""

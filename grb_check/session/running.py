@@ -211,8 +211,10 @@ class CaseRunner:
         Raises:
             UsageError: there is no such dataset.
         """
-        anchored = datasets.anchored(dataset, self._config.rootpath)
-        source = self._plan.settings.source(anchored)
+        settings = self._plan.settings
+        if dataset not in settings.registered_datasets:
+            dataset = datasets.anchored(dataset, self._config.rootpath)
+        source = settings.source(dataset)
         self._sources.setdefault(source.name, source)
         return source.name
 

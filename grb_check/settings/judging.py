@@ -109,7 +109,8 @@ def _check_known(
 ) -> None:
     """Refuse patterns of that option that match no case of any known dataset, attack and model."""
     names = [source.name for source in settings.datasets]
-    every = dict.fromkeys([*names, *datasets.known_names(), *datasets.GRAPH_SETS])
+    known = (*datasets.known_names(), *datasets.GRAPH_SETS, *settings.registered_datasets)
+    every = dict.fromkeys([*names, *known])
     labels = ["", *(model.label for model in settings.models)]
     if settings.origins[dest] == INI:
         patterns = _for_any(patterns, settings.origins)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from grb_check.errors import UsageError, count
+from grb_check.settings.registered_names import BUILT_IN_MODELS
 from grb_check.user_code.factories import parse_model_args
 from grb_check.user_code.sources import source_digest
 
@@ -24,12 +25,15 @@ class ModelSpec:
     source: str = ""
 
 
-def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, ...]:
-    """Return the models of `[LABEL=]pkg.module:attr`, each with its arguments.
+def read_models(
+    specs: Sequence[str], args: Sequence[str], names: Mapping[str, str] = BUILT_IN_MODELS
+) -> tuple[ModelSpec, ...]:
+    """Return the models of `[LABEL=]pkg.module:attr` or `[LABEL=]NAME`, each with its arguments.
 
     Args:
         specs: as given.
         args: `NAME=VALUE,...`, none, one for all of them or one for each.
+        names: name -> `pkg.module:attr`.
 
     Raises:
         UsageError: the form of a model, a label or the number of arguments is wrong.
@@ -42,15 +46,17 @@ def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, .
         )
     models: list[ModelSpec] = []
     for index, spec in enumerate(specs):
-        label, equals, target = spec.rpartition("=")
-        given = _arguments(args[index if len(args) > 1 else 0]) if args else {}
+        label, equals, given = spec.rpartition("=")
+        target = names.get(given, given)
+        arguments = _arguments(args[index if len(args) > 1 else 0]) if args else {}
         module, colon, attribute = target.partition(":")
         if not (module and colon and attribute):
             raise UsageError(
-                f"--grb-model {spec!r} must have the form 'pkg.module:attr', such as 'mypkg:build'"
+                f"--grb-model {spec!r} must have the form 'pkg.module:attr', such as "
+                f"'mypkg:build', or be a name that --grb-list=models shows"
             )
         if not equals:
-            label = _free_label(attribute, [each.label for each in models])
+            label = _free_label(given.rpartition(":")[2], [each.label for each in models])
         if any(each.label == label for each in models):
             raise UsageError(f"--grb-model: two models have the label {label!r}; give LABEL=...")
         if not label or set(label) & set(":/[]@* ") or not label.isprintable():
@@ -59,7 +65,7 @@ def read_models(specs: Sequence[str], args: Sequence[str]) -> tuple[ModelSpec, .
                 f"':/[]@* '; give another before the '=', or leave the '=' out"
             )
         source = source_digest(target)
-        models.append(ModelSpec(label=label, target=target, args=given, source=source))
+        models.append(ModelSpec(label=label, target=target, args=arguments, source=source))
     return tuple(models)
 
 

@@ -38,7 +38,7 @@ SELECTING: Final = (
 )
 JUNIT_PROPERTIES: Final = "grb_junit_properties"
 LIST_FLAG: Final = "--grb-list"
-LISTS: Final = ("models", "attacks", "datasets", "leaderboards")
+LISTS: Final = ("models", "attacks", "datasets", "suites", "leaderboards")
 
 
 def register(parser: pytest.Parser) -> None:

@@ -79,7 +79,11 @@ def _check_limits(settings: Settings, groups: Sequence[Group]) -> None:
             f"another --grb-model"
         )
     if origins["grb_min_rank"] == INI:
-        known = (*datasets.known_names(), *datasets.GRAPH_SETS)
+        known = (
+            *datasets.known_names(),
+            *datasets.GRAPH_SETS,
+            *settings.registered_datasets,
+        )
         names = dict.fromkeys([*(each.dataset for each in groups), *known])
         labels = dict.fromkeys(each.model for each in groups)
         groups = [

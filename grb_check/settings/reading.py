@@ -14,7 +14,7 @@ from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
 from grb_check.cases.shards import parse_shard
-from grb_check.cases.suites import SUITES, check_graph_sets
+from grb_check.cases.suites import check_graph_sets
 from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import Baseline
@@ -29,6 +29,7 @@ from grb_check.settings.judging import (
 from grb_check.settings.model_specs import read_models
 from grb_check.settings.option_table import DEFAULT, Option
 from grb_check.settings.raw_values import RawValues, read_raw
+from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
 from grb_check.settings.settings import Settings, in_order
@@ -43,6 +44,7 @@ def read(
     rootdir: Path,
     here: Path,
     registry: AttackRegistry,
+    names: RegisteredNames,
     *,
     update: bool = False,
     pin_label: str | bool | None = None,
@@ -54,6 +56,7 @@ def read(
         rootdir: pytest's; relative paths of the ini file start there.
         here: working directory; relative paths of the command line start there.
         registry: resolves names of attacks.
+        names: that plugins registered.
         update: whether the baseline is to be written.
         pin_label: label of its pin if that is to be moved to this run; True for one without.
 
@@ -61,25 +64,26 @@ def read(
         UsageError: names the option, the value given and what is allowed.
     """
     raw = read_raw(lookup, rootdir, here)
-    names = [datasets.anchored(name, raw.base("grb_dataset")) for name in raw.many("grb_dataset")]
-    suite = read_suite(raw, names)
-    places = read_places(raw, SUITES[suite])
+    texts, base = names.dataset_texts, raw.base("grb_dataset")
+    asked = [texts.get(name) or datasets.anchored(name, base) for name in raw.many("grb_dataset")]
+    suite = names.suite(read_suite(raw, asked, names), registry)
+    places = read_places(raw, suite)
     levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
     budgets = sorted({read_budget(text, raw.name("grb_budget")) for text in raw.many("grb_budget")})
     attacks = read_attacks(raw, suite, registry)
     patterns = registry.split(raw.filled("grb_case"))
-    models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"))
-    sources = read_sources(names, places, suite)
+    models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"), names.model_targets)
+    sources = read_sources(asked, places, suite, texts)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
     shard = None if raw.one("grb_shard") is None else parse_shard(str(raw.one("grb_shard")))
     baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
-    repeats = SUITES[suite].repeats if baseline is None else baseline.repeats
+    repeats = suite.repeats if baseline is None else baseline.repeats
     folder = rootdir / ".grb_check"
     return Settings(
         models=models,
-        suite=suite,
+        suite=suite.name,
         datasets=sources,
-        difficulties=in_order(levels) or SUITES[suite].difficulties,
+        difficulties=in_order(levels) or suite.difficulties,
         attacks=at_budgets(attacks, budgets),
         patterns=tuple(map(registry.canonical_pattern, patterns)),
         repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
@@ -102,6 +106,7 @@ def read(
         evidence=_directory(raw, "grb_evidence", folder / "evidence"),
         shrink=raw.one("grb_shrink") is True,
         shard=shard,
+        registered_datasets=texts,
         durations=raw.maybe_path("grb_durations"),
     )
 

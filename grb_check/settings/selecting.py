@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
@@ -15,6 +15,7 @@ from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose
 from grb_check.settings.option_table import DEFAULT
 from grb_check.settings.raw_values import RawValues
+from grb_check.settings.registered_names import RegisteredNames
 
 
 def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
@@ -42,35 +43,40 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
     )
 
 
-def read_suite(raw: RawValues, names: Sequence[str]) -> str:
+def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> str:
     """Return the suite that is given; the default for sets of graphs has its own attacks.
 
     Args:
         raw: values of the options.
-        names: of the datasets that are given.
+        asked: datasets that are given.
+        names: that plugins registered.
     """
-    of_graphs = bool(names) and all(name in datasets.GRAPH_SETS for name in names)
+    of_graphs = bool(asked) and all(name in datasets.GRAPH_SETS for name in asked)
     default = FOR_GRAPHS if of_graphs else "smoke"
-    return choose("suite", raw.one("grb_suite", default), tuple(SUITES))
+    return choose("suite", raw.one("grb_suite", default), (*SUITES, *names.suites))
 
 
-def read_sources(names: Sequence[str], places: Places, suite: str) -> tuple[Source, ...]:
+def read_sources(
+    asked: Sequence[str], places: Places, suite: Suite, registered: Mapping[str, str]
+) -> tuple[Source, ...]:
     """Return where each dataset is, each once.
 
     Args:
-        names: of the datasets that are given; if none are, those of the suite are used.
+        asked: datasets that are given; if none are, those of the suite are used.
         places: where to look.
-        suite: name of the suite.
+        suite: in force.
+        registered: what the names of plugins' datasets stand for.
 
     Raises:
         UsageError: a dataset is not found, or two have the same name.
     """
     try:
-        found = [datasets.find(name, places) for name in names or SUITES[suite].datasets]
+        names = asked or [registered.get(name, name) for name in suite.datasets]
+        found = [datasets.find(name, places) for name in names]
     except UsageError as error:
-        if names:
+        if asked:
             raise
-        raise UsageError(f"suite {suite!r}: {error}") from None
+        raise UsageError(f"suite {suite.name!r}: {error}") from None
     sources = tuple(dict.fromkeys(found))
     for source in sources:
         alike = [each.asked for each in sources if each.name == source.name]
@@ -82,7 +88,7 @@ def read_sources(names: Sequence[str], places: Places, suite: str) -> tuple[Sour
     return sources
 
 
-def read_attacks(raw: RawValues, suite: str, registry: AttackRegistry) -> tuple[Pair, ...]:
+def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tuple[Pair, ...]:
     """Return the attacks that are given; if none are, those of the suite.
 
     Raises:
@@ -92,10 +98,10 @@ def read_attacks(raw: RawValues, suite: str, registry: AttackRegistry) -> tuple[
     asked = registry.split(raw.filled("grb_attack"))
     if asked:
         return registry.select(asked, scenarios or SCENARIOS)
-    kept = tuple(pair for pair in SUITES[suite].attacks if not scenarios or pair[0] in scenarios)
+    kept = tuple(pair for pair in suite.attacks if not scenarios or pair[0] in scenarios)
     if not kept:
         raise UsageError(
-            f"suite {suite!r} has no attack of scenario {', '.join(scenarios)}; name some with "
-            f"--grb-attack"
+            f"suite {suite.name!r} has no attack of scenario {', '.join(scenarios)}; name some "
+            f"with --grb-attack"
         )
     return kept

@@ -53,6 +53,7 @@ class Settings:
     shrink: bool = False
     shard: Shard | None = None
     durations: Path | None = None
+    registered_datasets: Mapping[str, str] = field(default_factory=dict)  # name -> NAME=TARGET
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ class Settings:
         for source in self.datasets:
             if source.name == dataset:
                 return source
-        return datasets.find(dataset, self.places)
+        return self._found(dataset)
 
     def model(self, label: str) -> ModelSpec:
         """Return the model of a label; the first one for any other label."""
@@ -84,7 +85,7 @@ class Settings:
         """Return these settings, widened so that every case that a node id names exists."""
         names = [source.name for source in self.datasets]
         wanted = [part for each in node_ids for part in each.parts if part not in self.labels]
-        added = [datasets.find(name, self.places) for name in wanted if name not in names]
+        added = [self._found(name) for name in wanted if name not in names]
         cells = [each.cell.split("/") for each in node_ids if each.cell]
         levels = [choose("difficulty", cell[0], DIFFICULTIES) for cell in cells]
         attacks = [pair for cell in cells for pair in registry.select(["/".join(cell[1:])])]
@@ -94,6 +95,9 @@ class Settings:
             difficulties=in_order([*self.difficulties, *levels]),
             attacks=tuple(sorted({*self.attacks, *attacks}, key=attack_order)),
         )
+
+    def _found(self, dataset: str) -> Source:
+        return datasets.find(self.registered_datasets.get(dataset, dataset), self.places)
 
 
 def in_order(levels: Sequence[str]) -> tuple[str, ...]:

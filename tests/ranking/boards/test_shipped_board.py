@@ -16,6 +16,7 @@ from grb_check.ranking.boards.board import defence_summary, not_measured
 from grb_check.ranking.boards.files import measured_board
 from grb_check.ranking.comparison_models import find_boards, read_comparison_models
 from grb_check.session.listing import listing
+from grb_check.settings.registered_names import RegisteredNames
 
 SOURCE = datasets.find("synthetic-cora")
 
@@ -65,5 +66,5 @@ def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
     (board,) = found["synthetic-cora"]
     assert not_measured(board) == ("GAT", "Shield")
     assert notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
-    listed = listing("leaderboards", lambda: Places(home=tmp_path))
+    listed = listing("leaderboards", lambda: Places(home=tmp_path), RegisteredNames())
     assert "not measured on zoo of synthetic-cora: GAT, Shield" in listed

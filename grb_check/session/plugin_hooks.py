@@ -1,0 +1,81 @@
+"""Calls of the hooks in `hookspecs`, one plugin at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pluggy
+import pytest
+
+from grb_check.errors import UsageError, count
+from grb_check.files.control_characters import fit_line
+from grb_check.files.outputs import reason
+from grb_check.settings.registered_names import RegisteredNames, Registry
+from grb_check.user_code.tracebacks import short_traceback
+
+_RAISED = (Exception, SystemExit, pytest.fail.Exception, pytest.skip.Exception)
+
+
+def registered_names(config: pytest.Config) -> RegisteredNames:
+    """Return the names that plugins register.
+
+    Raises:
+        UsageError: a plugin registers what is refused, or raises; the message names it.
+    """
+    names = RegisteredNames()
+    for plugin, call in _calls(config, "pytest_grb_register"):
+        try:
+            call(registry=Registry(plugin, names))
+        except UsageError as error:
+            raise UsageError(f"plugin {plugin}: {error}") from None
+        except _RAISED as error:
+            raise UsageError(
+                f"plugin {plugin}: pytest_grb_register raised:\n{short_traceback(error)}"
+            ) from None
+    return names
+
+
+class PluginHooks:
+    """Calls of hooks during a run: a plugin that fails costs neither the others nor the run.
+
+    Args:
+        config: pytest's.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._failures: dict[tuple[str, str], list[str]] = {}
+
+    def call(self, hook: str, **arguments: object) -> None:
+        """Call the implementations of a hook; `pytest.exit` and Ctrl-C end the run."""
+        for plugin, call in _calls(self._config, hook):
+            try:
+                call(config=self._config, **arguments)
+            except pytest.exit.Exception:
+                raise
+            except _RAISED as error:
+                self._failures.setdefault((plugin, hook), []).append(_reason(error))
+
+    @property
+    def failures(self) -> list[str]:
+        """Return one line for each plugin and hook that raised, with the first reason."""
+        return [
+            fit_line(f"plugin {plugin}: {hook} raised {count(len(each), 'time')}: {each[0]}")
+            for (plugin, hook), each in self._failures.items()
+        ]
+
+
+def _calls(config: pytest.Config, name: str) -> Iterator[tuple[str, pluggy.HookCaller]]:
+    """Yield the plugins that implement a hook, in pytest's order, each with a caller of it alone.
+
+    A conftest.py has its path as the name of the plugin.
+    """
+    caller: pluggy.HookCaller = getattr(config.hook, name)
+    found = caller.get_hookimpls()[::-1]
+    for each in found:
+        others = [other.plugin for other in found if other is not each]
+        yield each.plugin_name, config.pluginmanager.subset_hook_caller(name, others)
+
+
+def _reason(error: BaseException) -> str:
+    return reason(error) if isinstance(error, Exception) else f"{type(error).__name__}: {error}"
