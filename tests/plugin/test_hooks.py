@@ -1,0 +1,270 @@
+"""Other plugins register names, and receive the outcome of each case and the record of the run."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from plugin_names import BRITTLE
+
+from grb_check.evaluation import repeats
+
+NAMES = """
+import attacks, models
+
+def pytest_grb_register(registry):
+    registry.attack("average", "attacks:Average")
+    registry.dataset("square", "models:graph")
+    registry.model("poor", "attacks:brittle")
+    registry.suite(
+        "nightly", datasets=["square"], difficulties=["easy"], attacks=["average"], repeats=1
+    )
+"""
+LOG = """
+from pathlib import Path
+
+LOG = Path(__file__).parent / "log.txt"
+
+def note(*words):
+    with LOG.open("a") as log:
+        print(*words, file=log)
+
+def pytest_grb_outcome(outcome, verdict, config):
+    note(outcome.case.id, f"{outcome.drop:.3f}", verdict and verdict.result)
+
+def pytest_grb_record(record, config):
+    note("record", len(record.cases), len(record.missing), hasattr(config, "workerinput"))
+"""
+NOTHING = """
+def pytest_grb_register(registry): pass
+def pytest_grb_outcome(outcome, verdict, config): pass
+def pytest_grb_record(record, config): pass
+"""
+LOOSE = ("--grb-min-clean=0", "--grb-max-drop=1")
+SUITE = "datasets=['a'], difficulties=['easy'], attacks=['rnd']"
+OWN_TEST = """
+import pytest
+
+@pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd")
+def test_mine(grb_outcome):
+    pass
+"""
+
+
+def log(project: pytest.Pytester) -> list[str]:
+    path = project.path / "log.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def ids(project: pytest.Pytester, name: str) -> list[str]:
+    cases = json.loads((project.path / name).read_text())["cases"]
+    return [each["id"] for each in cases]
+
+
+def test_registered_names_are_used_as_built_in_ones(project: pytest.Pytester) -> None:
+    """In options, in node ids, in markers and in lists, from a conftest.py."""
+    project.makeconftest(NAMES)
+    case = "square/easy/injection/average"
+    model = ("--grb-model=poor", *LOOSE)
+    result = project.runpytest(*model, "--grb-suite=nightly", "--grb-json=a.json", "-v")
+    result.assert_outcomes(passed=1)
+    node_id = "grb::square::test_attack[easy/injection/average]"
+    result.stdout.fnmatch_lines([f"{node_id.replace('[', '?')[:-1]}? PASSED*", "poor on square *"])
+    assert ids(project, "a.json") == [case]
+    record = json.loads((project.path / "a.json").read_text())
+    assert record["settings"]["suite"] == "nightly"
+    assert record["settings"]["models"][0]["target"] == "attacks:brittle"
+    result = project.runpytest(*model, *BRITTLE[:2], node_id, "--grb-json=b.json")
+    assert ids(project, "b.json") == [case]
+    project.makepyfile(test_own=OWN_TEST.replace("./tiny", "square").replace("rnd", "average"))
+    project.runpytest(*model, "test_own.py", "--grb-attack=fgsm", "--grb-json=c.json", "-k", "mine")
+    assert ids(project, "c.json") == [case]
+
+
+def test_registered_names_are_listed(project: pytest.Pytester) -> None:
+    """With what they stand for, and the plugin."""
+    project.makeconftest(NAMES)
+    plugin = project.path / "conftest.py"
+    for what, line in (
+        ("models", f"poor * attacks:brittle *{plugin}"),
+        ("attacks", f"average * attacks:Average *{plugin}"),
+        ("datasets", f"square * models:graph *{plugin}"),
+        ("suites", f"nightly * 1 * 1 * 1 *square *{plugin}"),
+    ):
+        result = project.runpytest(f"--grb-list={what}")
+        assert result.ret == 0
+        result.stdout.fnmatch_lines([line])
+
+
+def test_registering_imports_nothing(project: pytest.Pytester) -> None:
+    """Except for the attacks of a run, whose scenario is needed."""
+    text = NAMES.replace("import attacks, models", "import sys")
+    shown = "print('imported:', sorted({'attacks', 'models', 'torch'} & set(sys.modules)))"
+    project.makeconftest(f"{text}\ndef pytest_sessionfinish():\n    {shown}\n")
+    args = ("--grb-model=poor", "--grb-dataset=square", "--grb-attack=rnd", "--collect-only", "-qs")
+    result = project.runpytest_subprocess(*args)
+    assert "imported: []" in result.stdout.str()
+    result.stdout.fnmatch_lines(["grb::square::test_attack?easy/injection/rnd?"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("attack('pgd', 'attacks:Pgd')", "attack 'pgd': the name is already a built-in one*"),
+        ("attack('worst', 'a:b')", "attack 'worst': the name is already a built-in one*"),
+        ("attack('a/b', 'attacks:Pgd')", "attack 'a/b': a name has up to 100 letters*"),
+        ("attack(3, 'attacks:Pgd')", "attack 3: a name has up to 100 letters*"),
+        ("attack('mine', attacks.Pgd())", "attack 'mine': <attacks.Pgd *> is not an import path*"),
+        ("attack('mine', 'attacks.Pgd')", "attack 'mine': 'attacks.Pgd' is not an import path*"),
+        ("dataset('grb-cora', 'a:b')", "dataset 'grb-cora': the name is already a built-in*"),
+        ("dataset('mine', 'data/mine')", "dataset 'mine': 'data/mine' is not an import path*abs*"),
+        ("model('gcn', 'a:b')", "model 'gcn': the name is already a built-in one*"),
+        ("model('mine', lambda: 0)", "model 'mine': <function *> is not an import path*"),
+        ("suite('smoke')", "*pytest_grb_register raised:"),
+        (f"suite('smoke', {SUITE})", "suite 'smoke': the name is already a built-in one*"),
+        (f"suite('s', {SUITE.replace('easy', 'east')})", "unknown difficulty 'east'*"),
+        (f"suite('s', {SUITE.replace('[', '').replace(']', '')})", "suite 's': * must be a list*"),
+        (f"suite('s', {SUITE.replace('rnd', '')})", "suite 's': attacks=* must be a list*"),
+        (f"suite('s', {SUITE}, repeats=0)", "suite 's': repeats: 0 is not a number of repeats*"),
+        ("model('a', 'b:c'), registry.model('a', 'b:d')", "model 'a': *registered by plugin *"),
+        ("model('a', fail=True)", "*pytest_grb_register raised:"),
+        ("nothing()", "*pytest_grb_register raised:"),
+    ],
+)
+def test_a_name_that_is_refused_ends_the_run_and_names_the_plugin(
+    project: pytest.Pytester, call: str, message: str
+) -> None:
+    """Before the first test, as any usage error."""
+    project.makeconftest(
+        f"import attacks\ndef pytest_grb_register(registry):\n    registry.{call}\n"
+    )
+    result = project.runpytest(*BRITTLE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: plugin {project.path / 'conftest.py'}: {message}"])
+    if "raised" in message:
+        result.stderr.fnmatch_lines(["*conftest.py*, in pytest_grb_register"])
+
+
+@pytest.mark.parametrize(
+    ("call", "args", "message"),
+    [
+        ("attack('mine', 'attacks:Average')", ["--grb-attack=mine"], "*its own name is 'average'*"),
+        ("attack('mine', 'nowhere:x')", ["--grb-attack=mine"], "*: 'nowhere:x': there is no *"),
+        (
+            f"suite('s', {SUITE.replace('rnd', 'x')})",
+            ["--grb-suite=s"],
+            "suite 's' of plugin *: unknown attack 'x'*",
+        ),
+        (f"suite('s', {SUITE})", ["--grb-suite=s"], "suite 's': dataset 'a': no such name*"),
+    ],
+)
+def test_what_a_name_stands_for_is_checked_when_it_is_used(
+    project: pytest.Pytester, call: str, args: list[str], message: str
+) -> None:
+    """Other runs are not affected."""
+    project.makeconftest(f"def pytest_grb_register(registry):\n    registry.{call}\n")
+    result = project.runpytest("--grb-model=attacks:brittle", *args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+    assert project.runpytest(*BRITTLE, "--collect-only").ret == 0
+
+
+def test_outcomes_come_one_by_one_and_the_record_at_the_end(project: pytest.Pytester) -> None:
+    """Also of a user's own test, which has no verdict; with the fixtures in force."""
+    project.makeconftest(LOG)
+    project.makepyfile(test_own=OWN_TEST)
+    result = project.runpytest(*BRITTLE)
+    result.assert_outcomes(passed=1, failed=2)
+    own, *built_in, record = log(project)
+    assert own.startswith("tiny/easy/injection/rnd ")
+    assert own.endswith(" None")
+    assert [each.split()[0] for each in built_in] == [
+        "tiny/easy/injection/rnd",
+        "tiny/easy/modification/rnd",
+    ]
+    assert all(each.endswith(" fail") for each in built_in)
+    assert record == "record 3 0 False"
+
+
+@pytest.mark.slow
+def test_workers_call_no_hook_but_their_figures_arrive(project: pytest.Pytester) -> None:
+    """The record hook is called once, in the process that reports; names are known to workers."""
+    project.makeconftest(LOG + NAMES)
+    limits = (*LOOSE, "--grb-repeats=1", "--grb-dataset=square", "--grb-difficulty=easy")
+    args = ("--grb-model=poor", "--grb-attack=average,injection/rnd", *limits)
+    project.runpytest(*args, "-n", "2").assert_outcomes(passed=2)
+    *cases, record = log(project)
+    assert sorted(each.split()[0].rpartition("/")[2] for each in cases) == ["average", "rnd"]
+    assert record == "record 2 0 False"
+
+
+def test_a_run_that_is_stopped_has_a_record(project: pytest.Pytester) -> None:
+    """With the cases that did not run."""
+    project.makeconftest(LOG)
+    project.makepyfile(test_own="def test_stop(): raise KeyboardInterrupt")
+    result = project.runpytest_inprocess(*BRITTLE, no_reraise_ctrlc=True)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert log(project) == ["record 0 2 False"]
+
+
+FAILURES = {
+    "raise ValueError('of theirs')": "ValueError: of theirs",
+    "import sys; sys.exit(3)": "SystemExit: 3",
+    "import pytest; pytest.fail('no')": "Failed: no",
+    "import pytest; pytest.skip('no')": "Skipped: no",
+    "raise RuntimeError('two\\nlines \\x1b')": "RuntimeError: two lines *",
+}
+
+
+@pytest.mark.parametrize("code", FAILURES)
+def test_a_hook_that_fails_costs_neither_others_nor_the_run(
+    project: pytest.Pytester, code: str
+) -> None:
+    """Each is one line that names the plugin, and the run is not green."""
+    project.makeconftest(LOG)
+    project.makepyfile(
+        faulty=f"def pytest_grb_outcome(outcome): {code}\ndef pytest_grb_record(record): {code}\n"
+    )
+    result = project.runpytest(*BRITTLE, *LOOSE, "-p", "faulty", "--grb-json=a.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=2)
+    assert len(log(project)) == 3
+    assert len(ids(project, "a.json")) == 2
+    result.stdout.fnmatch_lines(
+        [
+            f"grb: plugin faulty: pytest_grb_outcome raised 2 times: {FAILURES[code]}",
+            f"grb: plugin faulty: pytest_grb_record raised 1 time: {FAILURES[code]}",
+        ]
+    )
+    result.stderr.no_fnmatch_line("*Traceback*")
+
+
+def test_a_hook_may_end_the_run(project: pytest.Pytester) -> None:
+    """As `pytest.exit` does anywhere; what was measured is still written."""
+    project.makeconftest(
+        "import pytest\ndef pytest_grb_outcome(outcome): pytest.exit('enough', returncode=7)\n"
+    )
+    result = project.runpytest(*BRITTLE, *LOOSE, "--grb-json=a.json")
+    assert result.ret == 7
+    result.stdout.fnmatch_lines(["*Exit: enough*"])
+    assert len(ids(project, "a.json")) == 1
+
+
+def test_hooks_that_do_nothing_change_no_byte_of_the_record(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a hook that tries to change what it is given."""
+    monkeypatch.setattr(repeats, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    args = (*BRITTLE, *LOOSE, "--grb-store=off", "--grb-json=a.json")
+    written = []
+    for text in ("", NOTHING):
+        project.makeconftest(text)
+        project.runpytest(*args).assert_outcomes(passed=2)
+        written.append((project.path / "a.json").read_bytes())
+    assert written[0] == written[1]
+    changing = "    outcome.case.dataset = 'other'\n"
+    project.makeconftest(f"def pytest_grb_outcome(outcome):\n{changing}")
+    result = project.runpytest(*args)
+    result.stdout.fnmatch_lines(["grb: plugin *raised 2 times: FrozenInstanceError: *'dataset'"])
+    assert (project.path / "a.json").read_bytes() == written[0]
