@@ -47,7 +47,8 @@ OPTIONS: Final = _options(
         "[LABEL=]PKG.MODULE:ATTR",
         "string",
         True,
-        "factory of the model to attack; repeat it to compare several",
+        "factory of the model to attack, or a name of --grb-list=models; repeat it to compare "
+        "several",
     ),
     (
         "--grb-model-args",
