@@ -25,6 +25,7 @@ from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import registered_names
 from grb_check.session.pytest_private import captured, is_worker
+from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
 from grb_check.settings.option_table import COMMAND_LINE
@@ -68,7 +69,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     Raises:
         UsageError, DataError: an option or ini value is wrong.
     """
-    options.refuse_split_paths(config)
+    refuse_split_paths(config)
     names = registered_names(config)
     node_ids = take_node_ids(config)
     here = config.invocation_params.dir

@@ -7,17 +7,23 @@ controller's report object works with and without workers. To be deleted when th
 
 `create_terminal_writer`: the writer of `--markers`, which works before a run is configured. It
 needs an option of the terminal plugin, which `-p no:terminal` takes away.
+
+`get_config`, `_parser` and `determine_setup`: pytest chooses its root directory and ini file by the
+arguments as they are before plugins are loaded, and keeps neither these nor the way to ask again.
 """
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from _pytest import _io, junitxml
 from _pytest import config as _config
+from _pytest.config import findpaths
 
 
 def add_suite_property(config: pytest.Config, name: str, value: str) -> None:
@@ -47,6 +53,25 @@ def say(config: pytest.Config, lines: Iterable[str]) -> None:
     )
     for line in lines:
         writer.line(line)
+
+
+def root_and_ini_file(arguments: Sequence[str], here: Path) -> tuple[Path, Path | None]:
+    """Return the root directory and ini file that pytest chooses before it loads plugins.
+
+    Args:
+        arguments: of the command line, after those of `PYTEST_ADDOPTS`.
+        here: directory in which pytest was called.
+    """
+    fresh = _config.get_config(arguments)
+    given = fresh._parser.parse_known_args(list(arguments), copy.copy(fresh.option))
+    root, ini_file, *_ = findpaths.determine_setup(
+        inifile=given.inifilename,
+        override_ini=None,
+        args=given.file_or_dir,
+        rootdir_cmd_arg=given.rootdir or None,
+        invocation_dir=here,
+    )
+    return root, ini_file
 
 
 @contextmanager

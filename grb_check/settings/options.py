@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import reprlib
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any, Final
 
 import pytest
@@ -120,31 +119,6 @@ def selecting(config: pytest.Config) -> str | None:
         if option.flag in SELECTING and config.getoption(option.dest) is not None:
             return option.flag
     return None
-
-
-def refuse_split_paths(config: pytest.Config) -> None:
-    """Refuse `--grb-data DIR` in two words where DIR exists, and `--grb-pin` before any other word.
-
-    pytest looks for its rootdir and ini file before it knows the options of plugins, and takes the
-    second word for a directory of tests: it would read another ini file, or none. A word after
-    `--grb-pin` may be a label, or a test.
-
-    Raises:
-        UsageError: an option is written so.
-    """
-    arguments = [str(each) for each in config.invocation_params.args]
-    for flag, value in pairwise(arguments):
-        if flag == PIN_FLAG and not value.startswith("-"):
-            raise UsageError(
-                f"{flag} {value}: write a label in the same word, as {flag}={value}; for a pin "
-                f"without a label put {flag} at the end, or before another option"
-            )
-        given = flag in {option.flag for option in OPTIONS}
-        if given and (config.invocation_params.dir / value).exists():
-            raise UsageError(
-                f"{flag} {value}: write it as one word, {flag}={value}; as two words pytest takes "
-                f"{value!r} for a directory of tests and looks there for its ini file"
-            )
 
 
 def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:

@@ -189,11 +189,16 @@ def test_outcomes_come_one_by_one_and_the_record_at_the_end(project: pytest.Pyte
 
 @pytest.mark.slow
 def test_workers_call_no_hook_but_their_figures_arrive(project: pytest.Pytester) -> None:
-    """The record hook is called once, in the process that reports; names are known to workers."""
+    """The record hook is called once, in the process that reports; names are known to workers.
+
+    So is the value of an option that is a directory and a word of its own.
+    """
     project.makeconftest(LOG + NAMES)
+    project.mkdir("kept")
     limits = (*LOOSE, "--grb-repeats=1", "--grb-dataset=square", "--grb-difficulty=easy")
     args = ("--grb-model=poor", "--grb-attack=average,injection/rnd", *limits)
-    project.runpytest(*args, "-n", "2").assert_outcomes(passed=2)
+    project.runpytest(*args, "--grb-store", "kept", "-n", "2").assert_outcomes(passed=2)
+    assert list((project.path / "kept").iterdir())
     *cases, record = log(project)
     assert sorted(each.split()[0].rpartition("/")[2] for each in cases) == ["average", "rnd"]
     assert record == "record 2 0 False"

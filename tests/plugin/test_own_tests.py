@@ -211,16 +211,6 @@ def test_strict_markers_know_the_mark(project: pytest.Pytester) -> None:
     project.runpytest(*QUICK, "--strict-markers").assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize("flag", ["--grb-dataset", "--grb-store", "--grb-data"])
-def test_an_existing_path_as_a_word_of_its_own_is_refused(
-    project: pytest.Pytester, flag: str
-) -> None:
-    """pytest would treat it as a folder of tests, and not find the ini file with its limits."""
-    result = project.runpytest(*QUICK, flag, "tiny")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {flag} tiny: write it as one word, {flag}=tiny*"])
-
-
 def test_environment_variables_name_data_and_store(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

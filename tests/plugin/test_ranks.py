@@ -316,9 +316,10 @@ def test_a_dataset_without_a_leaderboard_is_a_note_beside_one_that_has_one(
 @pytest.mark.parametrize(
     ("what", "lines"),
     [
-        ("models", ["gat_ln *GAT+LN *", "--grb-model=grb_check.models:NAME, *"]),
+        ("models", ["gat_ln *GAT+LN *", "--grb-model=NAME, *"]),
         ("attacks", ["injection/pgd *black-box *", "modification/worst *", "  +hao *"]),
         ("datasets", ["synthetic-cora * bundled", "looked in */home"]),
+        ("suites", ["suite *difficulties *", "smoke * 3 * 3  synthetic-cora"]),
         ("leaderboards", ["published *grb-cora *10 *", "zoo *tiny * 2 * 1  injection/rnd*"]),
     ],
 )
