@@ -45,7 +45,7 @@ def pytest_grb_outcome(outcome: Outcome, verdict: Verdict | None, config: pytest
 
     An exception, `pytest.fail` and `sys.exit` cost neither other plugins nor the run: the summary
     has one line for each plugin at fault, and the exit code is 1 if it would be 0. `pytest.exit`
-    ends the run as anywhere else.
+    and Ctrl-C end the run as anywhere else.
 
     Args:
         outcome: figures of the case.
@@ -62,7 +62,7 @@ def pytest_grb_record(record: RunRecord, config: pytest.Config) -> None:
     cases; `record.missing` has them. Not called for `--collect-only`, nor by
     `python -m grb_check merge`, which runs without pytest.
 
-    Exceptions are treated as those of `pytest_grb_outcome`.
+    Exceptions are treated as those of `pytest_grb_outcome`, `pytest.exit` and Ctrl-C included.
 
     Args:
         record: frozen, see `docs/run-record.schema.json`.

@@ -121,7 +121,7 @@ def try_write(path: Path, text: Callable[[], str]) -> str:
     return ""
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Return the cause of an error in one line, with its class if it is not of the system."""
     if isinstance(error, OSError):
         return error.strerror or one_line(error)

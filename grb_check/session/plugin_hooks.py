@@ -46,15 +46,23 @@ class PluginHooks:
         self._config = config
         self._failures: dict[tuple[str, str], list[str]] = {}
 
-    def call(self, hook: str, **arguments: object) -> None:
-        """Call the implementations of a hook; `pytest.exit` and Ctrl-C end the run."""
+    def call(
+        self, hook: str, *, passing: tuple[type[BaseException], ...] = (), **arguments: object
+    ) -> None:
+        """Call the implementations of a hook.
+
+        Args:
+            hook: its name.
+            passing: what may end the run.
+            arguments: of the hook, besides `config`.
+        """
         for plugin, call in _calls(self._config, hook):
             try:
                 call(config=self._config, **arguments)
-            except pytest.exit.Exception:
+            except passing:
                 raise
-            except _RAISED as error:
-                self._failures.setdefault((plugin, hook), []).append(_reason(error))
+            except BaseException as error:
+                self._failures.setdefault((plugin, hook), []).append(reason(error))
 
     @property
     def failures(self) -> list[str]:
@@ -75,7 +83,3 @@ def _calls(config: pytest.Config, name: str) -> Iterator[tuple[str, pluggy.HookC
     for each in found:
         others = [other.plugin for other in found if other is not each]
         yield each.plugin_name, config.pluginmanager.subset_hook_caller(name, others)
-
-
-def _reason(error: BaseException) -> str:
-    return reason(error) if isinstance(error, Exception) else f"{type(error).__name__}: {error}"

@@ -94,7 +94,12 @@ class Run:
         row = ending.book(self.expected_cases, report)
         if row is not None and row.outcome is not None and report.when == "call":
             verdict = None if row.verdict is None else msgspec.convert(row.verdict, Verdict)
-            self._hooks.call("pytest_grb_outcome", outcome=row.outcome, verdict=verdict)
+            self._hooks.call(
+                "pytest_grb_outcome",
+                passing=(pytest.exit.Exception, KeyboardInterrupt),
+                outcome=row.outcome,
+                verdict=verdict,
+            )
 
     def finish(self, session: pytest.Session) -> None:
         """Judge, set the exit status, write the reports and pass the record on to plugins."""
@@ -102,6 +107,7 @@ class Run:
             return
         device = str(self.runner.evaluator.device) if self.expected_cases.rows else ""
         self._ending = ending.finish(session, self.plan, self.expected_cases, device)
+        # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
         if self._hooks.failures and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -197,6 +197,11 @@ def _import_path(kind: str, name: str, target: object, others: str = "") -> str:
         path = f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
         if not _leads_to(path, target):
             path = ""
+    if path.startswith("conftest:"):  # the name of the last conftest.py that pytest has loaded
+        raise UsageError(
+            f"{kind} {name!r}: {path!r} may be imported from another conftest.py; move it to a "
+            f"module of its own, as my_{kind}s.py"
+        )
     if not _PATH.fullmatch(path):
         raise UsageError(
             f"{kind} {name!r}: {target!r} is not an import path; give pkg.module:attr, a function "

@@ -116,6 +116,7 @@ def test_registering_imports_nothing(project: pytest.Pytester) -> None:
         ("attack('a/b', 'attacks:Pgd')", "attack 'a/b': a name has up to 100 letters*"),
         ("attack(3, 'attacks:Pgd')", "attack 3: a name has up to 100 letters*"),
         ("attack('mine', attacks.Pgd())", "attack 'mine': <attacks.Pgd *> is not an import path*"),
+        ("model('mine', here)", "model 'mine': 'conftest:here' may be imported from another*"),
         ("attack('mine', 'attacks.Pgd')", "attack 'mine': 'attacks.Pgd' is not an import path*"),
         ("dataset('grb-cora', 'a:b')", "dataset 'grb-cora': the name is already a built-in*"),
         ("dataset('mine', 'data/mine')", "dataset 'mine': 'data/mine' is not an import path*abs*"),
@@ -137,7 +138,7 @@ def test_a_name_that_is_refused_ends_the_run_and_names_the_plugin(
 ) -> None:
     """Before the first test, as any usage error."""
     project.makeconftest(
-        f"import attacks\ndef pytest_grb_register(registry):\n    registry.{call}\n"
+        f"import attacks\ndef here(): pass\ndef pytest_grb_register(registry): registry.{call}\n"
     )
     result = project.runpytest(*BRITTLE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -254,6 +255,17 @@ def test_a_hook_may_end_the_run(project: pytest.Pytester) -> None:
     assert result.ret == 7
     result.stdout.fnmatch_lines(["*Exit: enough*"])
     assert len(ids(project, "a.json")) == 1
+
+
+@pytest.mark.parametrize("call", ["pytest.exit('enough')", "exec('raise KeyboardInterrupt')"])
+def test_an_upload_that_is_stopped_costs_no_summary(project: pytest.Pytester, call: str) -> None:
+    """Everything has been measured by then."""
+    project.makeconftest(f"import pytest\ndef pytest_grb_record(record): {call}\n")
+    result = project.runpytest(*BRITTLE, *LOOSE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["*easy *injection/rnd*pass*", "grb: plugin *: pytest_grb_record raised 1 time: *"]
+    )
 
 
 def test_hooks_that_do_nothing_change_no_byte_of_the_record(
