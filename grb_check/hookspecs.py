@@ -1,8 +1,8 @@
 """Hooks that other plugins and conftest.py files may implement; `plugin.py` adds them to pytest.
 
-Each implementation is called by itself, in pytest's usual order, so that an error names its plugin.
-Return values are ignored. A plugin that also has to work where grb_check is not installed marks its
-implementations with `@pytest.hookimpl(optionalhook=True)`.
+Each implementation is called by itself, in pytest's usual order, so that an error names its plugin:
+return values are ignored, and wrappers are refused. A plugin that also has to work where grb_check
+is not installed marks its implementations with `@pytest.hookimpl(optionalhook=True)`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pluggy
 import pytest
@@ -73,13 +74,22 @@ class PluginHooks:
         ]
 
 
-def _calls(config: pytest.Config, name: str) -> Iterator[tuple[str, pluggy.HookCaller]]:
-    """Yield the plugins that implement a hook, in pytest's order, each with a caller of it alone.
+def _calls(config: pytest.Config, name: str) -> Iterator[tuple[str, Callable[..., object]]]:
+    """Yield the plugins that implement a hook, in pytest's order, each with its implementation.
 
-    A conftest.py has its path as the name of the plugin.
+    They are called without pluggy, whose caller of a part of the plugins needs hashable ones. A
+    conftest.py has its path as the name of the plugin.
     """
-    caller: pluggy.HookCaller = getattr(config.hook, name)
-    found = caller.get_hookimpls()[::-1]
-    for each in found:
-        others = [other.plugin for other in found if other is not each]
-        yield each.plugin_name, config.pluginmanager.subset_hook_caller(name, others)
+    for each in reversed(getattr(config.hook, name).get_hookimpls()):
+        yield each.plugin_name, partial(_call, each)
+
+
+def _call(implementation: pluggy.HookImpl, **arguments: object) -> None:
+    """Call an implementation with those of the arguments that it declares.
+
+    Raises:
+        TypeError: it is a wrapper.
+    """
+    if implementation.wrapper or implementation.hookwrapper:
+        raise TypeError("each implementation is called by itself; write it without wrapper=True")
+    implementation.function(*(arguments[each] for each in implementation.argnames))
