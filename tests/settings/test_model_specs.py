@@ -32,3 +32,16 @@ def test_model_arguments_are_for_all_models_or_one_for_each(tmp_path: Path) -> N
     assert [model.args for model in each.models] == [{"width": 3}, {"depth": 2}]
     with pytest.raises(UsageError, match="given 3 times for 2 models"):
         settings(tmp_path, model=two, model_args=["a=1", "b=1", "c=1"])
+
+
+def test_reference_models_have_names(tmp_path: Path) -> None:
+    """Which stand for their factories, and are labels; a word that is no name is refused."""
+    made = settings(tmp_path, model=["gcn", "grb_check.models:gcn", "other=gcn_ln"]).models
+    assert [each.target for each in made] == [
+        "grb_check.models:gcn",
+        "grb_check.models:gcn",
+        "grb_check.models:gcn_ln",
+    ]
+    assert [each.label for each in made] == ["gcn", "gcn-2", "other"]
+    with pytest.raises(UsageError, match="'gnc' must have the form .* name that --grb-list=models"):
+        settings(tmp_path, model=["gnc"])
