@@ -43,5 +43,7 @@ def test_reference_models_have_names(tmp_path: Path) -> None:
         "grb_check.models:gcn_ln",
     ]
     assert [each.label for each in made] == ["gcn", "gcn-2", "other"]
-    with pytest.raises(UsageError, match="'gnc' must have the form .* name that --grb-list=models"):
+    with pytest.raises(
+        UsageError, match=r"'gnc' must have the form .* name that --grb-list=models"
+    ):
         settings(tmp_path, model=["gnc"])
