@@ -257,35 +257,6 @@ def test_a_hook_may_end_the_run(project: pytest.Pytester) -> None:
     assert len(ids(project, "a.json")) == 1
 
 
-def test_a_plugin_may_be_an_object_and_none_may_be_a_wrapper(project: pytest.Pytester) -> None:
-    """Such as a dataclass, which has no hash."""
-    project.makeconftest(
-        """
-        from dataclasses import dataclass
-        import pytest
-
-        @dataclass
-        class Uploader:
-            name: str
-
-            def pytest_grb_record(self, record):
-                print(self.name, "has", len(record.cases))
-
-        def pytest_configure(config):
-            config.pluginmanager.register(Uploader("mine"), "uploader")
-
-        @pytest.hookimpl(wrapper=True)
-        def pytest_grb_record():
-            return (yield)
-        """
-    )
-    result = project.runpytest(*BRITTLE, *LOOSE, "-s")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        ["*mine has 2", "grb: plugin *conftest.py: pytest_grb_record raised 1 time: *without wrap*"]
-    )
-
-
 @pytest.mark.parametrize("call", ["pytest.exit('enough')", "exec('raise KeyboardInterrupt')"])
 def test_an_upload_that_is_stopped_costs_no_summary(project: pytest.Pytester, call: str) -> None:
     """Everything has been measured by then."""
