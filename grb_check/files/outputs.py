@@ -104,18 +104,21 @@ def write_output(path: Path, content: bytes) -> None:
         target.write_bytes(content)  # mounted by itself, as into a container
 
 
-def try_write(path: Path, text: Callable[[], str]) -> str:
+def try_write(
+    path: Path, text: Callable[[], str], write: Callable[[Path, bytes], None] = write_output
+) -> str:
     """Write an output, so that one that cannot be made or written costs no other.
 
     Args:
         path: to write to.
         text: returns the content.
+        write: writes it.
 
     Returns:
         One line that says why it was not written; empty if it was.
     """
     try:
-        write_output(path, text().encode())
+        write(path, text().encode())
     except Exception as error:  # of the file system, or of code that renders the text
         return fit_line(f"{shown(path)} not written: {reason(error)}")
     return ""

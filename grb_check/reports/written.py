@@ -9,11 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from grb_check.files.appending import append_line
 from grb_check.files.outputs import reason, try_write
 from grb_check.reports.digest import Digest
+from grb_check.reports.history import line_of
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record_file import encode
+from grb_check.settings.report_paths import HISTORY
 
 ACTIONS: Final = "GITHUB_ACTIONS"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
@@ -23,17 +26,24 @@ class ReportWarning(UserWarning):
     """A report that no option asks for could not be written."""
 
 
-def write_run(paths: Mapping[str, Path], digest: Digest) -> dict[str, str]:
+def write_run(paths: Mapping[str, Path], digest: Digest, repository: Path) -> dict[str, str]:
     """Write the reports of a run, and add the Markdown to a GitHub step's summary.
+
+    A run without cases adds nothing to a history.
 
     Args:
         paths: of the reports that are wanted, by kind.
         digest: of the run.
+        repository: directory in the working tree that was tested.
 
     Returns:
         Why reports were not written, by kind: one line each.
     """
-    unwritten = write_reports(paths, [digest])
+    kept = paths.get(HISTORY)
+    unwritten = write_reports({k: path for k, path in paths.items() if k != HISTORY}, [digest])
+    if kept is not None and digest.lines:
+        line = try_write(kept, partial(line_of, digest, repository, kept), append_line)
+        unwritten |= {HISTORY: line} if line else {}
     summary = os.environ.get(SUMMARY)
     if summary and os.environ.get(ACTIONS) == "true" and (digest.lines or digest.unknown):
         _append(Path(summary), digest)

@@ -405,4 +405,13 @@ OPTIONS: Final = _options(
         "write a summary in Markdown to this file, as for a comment on a merge request; under "
         "GitHub Actions it is also added to the step's summary",
     ),
+    (
+        "--grb-history",
+        "grb_history",
+        "FILE.jsonl",
+        "string",
+        False,
+        "append a line about this run to the file: commit, date, versions, and each case with its "
+        "figures and verdict; python -m grb_check trend draws it",
+    ),
 )

@@ -45,6 +45,10 @@ class RawValues:
         value = self.values[dest][0]
         return default if value is MISSING else value
 
+    def is_given(self, dest: str) -> bool:
+        """Whether the command line has the option."""
+        return self.values[dest][1] == COMMAND_LINE
+
     def texts(self, dest: str) -> list[str]:
         """Return the values as they were given."""
         value = self.one(dest, ())
@@ -57,8 +61,7 @@ class RawValues:
             UsageError: one on the command line is empty.
         """
         texts = self.texts(dest)
-        on_command_line = self.values[dest][1] == COMMAND_LINE
-        if on_command_line and not all(split_at_commas([text]) for text in texts):
+        if self.is_given(dest) and not all(split_at_commas([text]) for text in texts):
             raise self._empty(dest)
         return texts
 
@@ -97,7 +100,7 @@ class RawValues:
 
     def base(self, dest: str) -> Path:
         """Return the directory where relative paths of this option start."""
-        return self.here if self.values[dest][1] == COMMAND_LINE else self.rootdir
+        return self.here if self.is_given(dest) else self.rootdir
 
     def name(self, dest: str) -> str:
         """Return the name of an option for messages: its flag, or its name in the ini file."""

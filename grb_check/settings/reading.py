@@ -91,7 +91,7 @@ def read(
         places=places,
         store=_directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or folder)),
         device=_device(raw.one("grb_device", "auto"), raw.name("grb_device")),
-        outputs=read_outputs(raw),
+        outputs=read_outputs(raw, shard),
         origins=_origins(raw, baseline),
         layout=read_layout(raw.one("grb_sort"), raw.many("grb_columns"), "--grb-"),
         budgets=tuple(budgets),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from grb_check.cases.shards import Shard
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
 from grb_check.files.outputs import check_output, is_stream, named_output
@@ -14,15 +15,28 @@ from grb_check.gate.baselines.baseline import Baseline
 from grb_check.settings.raw_values import RawValues
 
 KINDS: Final = ("json", "junit", "html", "markdown")
+HISTORY: Final = "history"  # is appended to, by whole runs and by merges
+OUTPUTS: Final = (*KINDS, HISTORY)
 
 
-def read_outputs(raw: RawValues) -> dict[str, Path]:
+def read_outputs(raw: RawValues, shard: Shard | None) -> dict[str, Path]:
     """Return the paths of the reports that are wanted, by kind.
 
+    A part of a run does not append to the history that an ini file names: the merge does.
+
+    Args:
+        raw: values of all options.
+        shard: that runs; None for the whole run.
+
     Raises:
-        UsageError: see `read_output`.
+        UsageError: see `read_output`; or the command line names a history for a part of a run.
     """
-    paths = {kind: read_output(raw, f"grb_{kind}") for kind in KINDS}
+    paths = {kind: read_output(raw, f"grb_{kind}") for kind in OUTPUTS}
+    if shard is not None and paths.pop(HISTORY) and raw.is_given(f"grb_{HISTORY}"):
+        raise UsageError(
+            "--grb-history and --grb-shard: a part of a run has not all of its cases; leave out "
+            "--grb-history and write the history with python -m grb_check merge --history=FILE"
+        )
     return {kind: path for kind, path in paths.items() if path is not None}
 
 
