@@ -16,14 +16,25 @@ from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from grb_check import __version__
-from grb_check.cli import datasets, fetch, info, leaderboard, lock, merge, power, replay, report
+from grb_check.cli import (
+    datasets,
+    fetch,
+    info,
+    init,
+    leaderboard,
+    lock,
+    merge,
+    power,
+    replay,
+    report,
+)
 from grb_check.cli.console import complain, note
 from grb_check.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, WRONG_INPUT
 from grb_check.datasets import DataNotice
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.store import StoreWarning
 
-COMMANDS: Final = (datasets, info, fetch, lock, leaderboard, report, merge, power, replay)
+COMMANDS: Final = (init, datasets, info, fetch, lock, leaderboard, report, merge, power, replay)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,18 +32,18 @@ def commit_of(folder: Path, apart_from: Path | None = None) -> Commit:
     """
     of_ci = (os.environ.get(name, "").strip().lower() for name in VARIABLES)
     found = next((each for each in of_ci if _HASH.fullmatch(each)), "")
-    found = found or _git(folder, "rev-parse", "--verify", "HEAD").strip()
+    found = found or git_output(folder, "rev-parse", "--verify", "HEAD").strip()
     if not _HASH.fullmatch(found):
         return Commit("", dirty=False)
-    top, left_out = _git(folder, "rev-parse", "--show-toplevel").rstrip("\n"), []
+    top, left_out = git_output(folder, "rev-parse", "--show-toplevel").rstrip("\n"), []
     if apart_from is not None and top and apart_from.is_relative_to(top):  # or git fails
         left_out = [f":(top,exclude,literal){apart_from.relative_to(top).as_posix()}"]
-    changed = _git(folder, "diff", "--name-only", "HEAD", "--", ":/", *left_out)
+    changed = git_output(folder, "diff", "--name-only", "HEAD", "--", ":/", *left_out)
     return Commit(found, dirty=bool(changed.strip()))
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    """The output of a command of git; empty if it failed or there is no git."""
+def git_output(folder: Path, *arguments: str) -> str:
+    """Return the output of a command of git; empty if it failed or there is no git."""
     command: Sequence[str] = ("git", "-C", str(folder), "--no-optional-locks", *arguments)
     try:
         done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=True)

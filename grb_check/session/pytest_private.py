@@ -10,6 +10,7 @@ needs an option of the terminal plugin, which `-p no:terminal` takes away.
 
 `get_config`, `_parser` and `determine_setup`: pytest chooses its root directory and ini file by the
 arguments as they are before plugins are loaded, and keeps neither these nor the way to ask again.
+`locate_config`, `load_config_dict_from_file`: which ini file pytest reads, and what it reads there.
 """
 
 from __future__ import annotations
@@ -19,11 +20,44 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest import _io, junitxml
 from _pytest import config as _config
 from _pytest.config import findpaths
+
+from grb_check.errors import UsageError, one_line
+
+
+def ini_file(folder: Path) -> Path | None:
+    """Return the ini file that pytest reads in a directory; None if it has none there.
+
+    Raises:
+        UsageError: pytest cannot read it.
+    """
+    with _read_by_pytest():
+        found: Path | None = findpaths.locate_config(folder, [])[1]
+    return found if found is not None and found.parent == folder else None
+
+
+def ini_values(path: Path) -> dict[str, Any] | None:
+    """Return the values of an ini file by name; None if it has no section of pytest.
+
+    Raises:
+        UsageError: pytest cannot read it.
+    """
+    with _read_by_pytest():
+        found = findpaths.load_config_dict_from_file(path)
+    return None if found is None else {name: each.value for name, each in found.items()}
+
+
+@contextmanager
+def _read_by_pytest() -> Iterator[None]:
+    try:
+        yield
+    except (pytest.UsageError, pytest.fail.Exception, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"pytest's ini file cannot be read: {one_line(error)}; mend it") from None
 
 
 def add_suite_property(config: pytest.Config, name: str, value: str) -> None:
