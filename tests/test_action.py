@@ -1,0 +1,144 @@
+"""The action of GitHub and the component of GitLab: their form, and their steps run here."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ci_steps import ACTION, COMPONENT, action, component, pip_call, run_action, run_component
+from tiny import write_dataset
+
+from grb_check.cli.project_setup import workflow_setup
+from grb_check.reports.record_file import read
+
+MODEL = """
+import torch
+import grb_check
+
+
+class Net(torch.nn.Module):
+    def __init__(self, num_features, num_classes, width):
+        super().__init__()
+        self.linear = torch.nn.Linear(num_features, num_classes)
+
+    def forward(self, x, edge_index):
+        return self.linear(x)
+
+
+def build(num_features, num_classes, width=4):
+    return grb_check.Trained(Net(num_features, num_classes, width).eval())
+"""
+INPUTS = {
+    "model": "net=own:build",
+    "model-args": "width=8",
+    "datasets": "./tiny",
+    "install": "-e . -r *.txt",
+    "args": '--grb-repeats=1 --grb-attack=rnd --grb-max-drop=1 -k "easy and not full"',
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a model and a dataset, and nothing configured."""
+    for name in ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GRB_CHECK_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "own.py").write_text(MODEL)
+    (tmp_path / "a.txt").touch()
+    write_dataset(tmp_path / "tiny")
+    return tmp_path
+
+
+def scripts(job: dict[str, Any]) -> list[str]:
+    return [*job["script"], *job["after_script"]]
+
+
+def test_every_input_is_described_optional_and_used() -> None:
+    """In both, under the same names."""
+    given, (of_component, jobs) = action(), component()
+    for inputs, body in (
+        (given["inputs"], str(given["runs"])),
+        (of_component, str(jobs)),
+    ):
+        used = set(re.findall(r"inputs\.([\w-]+)", body))
+        assert used == set(inputs)
+        assert all(each["description"].endswith(".") for each in inputs.values())
+        assert all("default" in each for each in inputs.values())
+    shared = {name: each["description"] for name, each in given["inputs"].items()}
+    assert set(shared) - set(of_component) == {"token", "artifact"}
+    assert set(of_component) - set(shared) == {"package", "job", "stage"}
+
+
+def test_inputs_reach_the_shell_as_variables_alone() -> None:
+    """An expression in a script would be a part of the script, whatever it holds."""
+    for step in action()["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+        assert step.get("shell", "bash") == "bash"
+    (job,) = component()[1].values()
+    assert not any("$[[" in each for each in scripts(job))
+    assert {each["expand"] for each in job["variables"].values()} == {False}
+
+
+def _of_component(folder: Path) -> Path:
+    path = folder / "jobs.yml"
+    path.write_text(COMPONENT.read_text("utf-8").partition("\n---\n")[2])
+    return path
+
+
+def _of_init(folder: Path, where: Any) -> Path:
+    change = workflow_setup(folder, where).changes[0]
+    change.path.parent.mkdir(parents=True)
+    change.path.write_text(change.after)
+    return change.path
+
+
+@pytest.mark.parametrize(
+    ("schema", "make"),
+    [
+        ("github-actions", lambda _: ACTION),
+        ("gitlab-ci", _of_component),
+        ("github-workflows", lambda folder: _of_init(folder, "github")),
+        ("gitlab-ci", lambda folder: _of_init(folder, "gitlab")),
+    ],
+    ids=["action", "component", "workflow of init", "job of init"],
+)
+def test_the_files_follow_the_schemas(tmp_path: Path, schema: str, make: Any) -> None:
+    """Those of schemastore.org, which check-jsonschema carries."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
+    done = subprocess.run(
+        [*command, str(make(tmp_path))], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("floor", "code"), [("0", 0), ("1", 1)])
+def test_the_action_passes_and_fails_as_the_gate(project: Path, floor: str, code: int) -> None:
+    """With the reports and the artifact's name in both cases."""
+    args = f"{INPUTS['args']} --grb-min-clean={floor}"
+    assert run_action(project, {**INPUTS, "args": args, "shard": "1/1"}) == code
+    assert {each.name for each in (project / "grb-report").iterdir()} == {
+        "junit.xml",
+        "robustness.html",
+        "run.json",
+    }
+    (model,) = read(project / "grb-report" / "run.json").settings.models
+    assert (model.label, model.args) == ("net", "{'width': 8}")
+    assert (project / "output").read_text() == "artifact=robustness-1-of-1\n"
+    assert pip_call(project)[3:] == [str(ACTION.parent), "-e", ".", "-r", "*.txt"]
+
+
+@pytest.mark.slow
+def test_the_component_fails_as_the_gate(project: Path) -> None:
+    """And leaves what its artifacts name."""
+    args = f"{INPUTS['args']} --grb-min-clean=1"
+    assert run_component(project, {**INPUTS, "args": args}) == 1
+    assert {each.name for each in (project / "grb-report").iterdir()} == {
+        "junit.xml",
+        "robustness.html",
+        "run.json",
+    }
+    assert pip_call(project)[3:] == ["grb-check", "-e", ".", "-r", "*.txt"]
