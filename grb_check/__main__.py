@@ -27,6 +27,7 @@ from grb_check.cli import (
     power,
     replay,
     report,
+    trend,
 )
 from grb_check.cli.console import complain, note
 from grb_check.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, WRONG_INPUT
@@ -34,7 +35,19 @@ from grb_check.datasets import DataNotice
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.store import StoreWarning
 
-COMMANDS: Final = (init, datasets, info, fetch, lock, leaderboard, report, merge, power, replay)
+COMMANDS: Final = (
+    init,
+    datasets,
+    info,
+    fetch,
+    lock,
+    leaderboard,
+    report,
+    merge,
+    trend,
+    power,
+    replay,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -71,9 +71,7 @@ def plot(curves: Sequence[Curve]) -> Plot:
     budgets = sorted({point.budget for each in curves for point in each.points})
     height = max(210, TOP + BOTTOM + LINE * (len(curves) + 1))
     right, floor = WIDTH - RIGHT, height - BOTTOM
-    top = _ceiling(
-        max(each.drop + each.drop_deviation for curve in curves for each in curve.points)
-    )
+    top = ceiling(max(each.drop + each.drop_deviation for curve in curves for each in curve.points))
     xs = {
         budget: round(LEFT + _position(budget, budgets) * (right - LEFT), 1) for budget in budgets
     }
@@ -116,7 +114,7 @@ def _position(budget: float, budgets: Sequence[float]) -> float:
     return (budget - low) / (high - low)
 
 
-def _ceiling(drop: float) -> float:
+def ceiling(drop: float) -> float:
     """Return a round share that is not below the highest drop."""
     return next(
         each for each in (0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if drop <= each or each == 1.0
