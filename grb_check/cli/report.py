@@ -1,4 +1,4 @@
-"""Make reports of run records again: HTML, Markdown, and the leaderboard as JUnit XML."""
+"""Make reports of run records again: HTML, Markdown, the leaderboard as JUnit XML, and others."""
 
 from __future__ import annotations
 
@@ -34,15 +34,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--markdown",
         metavar="PATH",
-        help="a summary for a comment on a merge request; without any of the three options it "
+        help="a summary for a comment on a merge request; without any of these options it "
         "goes to the standard output",
+    )
+    parser.add_argument(
+        "--benchmark-json",
+        metavar="PATH",
+        help="the drops as github-action-benchmark reads them for the tool customSmallerIsBetter",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the reports and return 0; 1 if one was not written, 4 if a record or path is wrong."""
-    kinds = ("junit", "html", "markdown")
-    paths = named_paths("--", {kind: getattr(options, kind) for kind in kinds})
+    kinds = ("junit", "html", "markdown", "benchmark-json")
+    paths = named_paths("--", {kind: getattr(options, kind.replace("-", "_")) for kind in kinds})
     check_all("--", paths, None)
     digests = _digests(options.runs)
     if not paths:

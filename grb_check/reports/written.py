@@ -11,6 +11,7 @@ from typing import Final
 
 from grb_check.files.appending import append_line
 from grb_check.files.outputs import reason, try_write
+from grb_check.reports.benchmark_list import benchmark_text
 from grb_check.reports.digest import Digest
 from grb_check.reports.history import line_of
 from grb_check.reports.junit_view import junit_text
@@ -65,6 +66,7 @@ def write_reports(paths: Mapping[str, Path], digests: Sequence[Digest]) -> dict[
         "junit": junit_text,
         "html": _page_text,
         "markdown": markdown_text,
+        "benchmark-json": benchmark_text,
     }
     tried = {kind: try_write(path, partial(kinds[kind], digests)) for kind, path in paths.items()}
     return {kind: line for kind, line in tried.items() if line}

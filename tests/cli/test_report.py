@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,13 @@ def test_the_paths_that_were_written_are_printed(
     assert main(["report", str(run), *pairs]) == 0
     assert capsys.readouterr().out.split() == paths
     assert complaints(Path(paths[0]).read_text()) == []
+
+
+def test_drops_are_written_for_github_action_benchmark(run: Path, tmp_path: Path) -> None:
+    """To a path of its own; the Markdown does not go to the standard output then."""
+    assert main(["report", str(run), f"--benchmark-json={tmp_path / 'drops.json'}"]) == 0
+    found = json.loads((tmp_path / "drops.json").read_text("utf-8"))
+    assert {each["unit"] for each in found} == {"% drop"}
 
 
 def test_several_runs_make_one_report(run: Path, tmp_path: Path) -> None:
