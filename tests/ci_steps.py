@@ -46,7 +46,8 @@ def run_action(folder: Path, given: Mapping[str, str]) -> int:
             continue
         own = {name: _filled(str(value), inputs) for name, value in step.get("env", {}).items()}
         place = folder / _filled(step.get("working-directory", "."), inputs)
-        code = code or _bash(step["run"], place, own, folder)
+        ended = _bash(step["run"], place, own, folder)
+        code = code or ended
     return code
 
 

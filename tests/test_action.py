@@ -114,20 +114,28 @@ def test_the_files_follow_the_schemas(tmp_path: Path, schema: str, make: Any) ->
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+REPORTS = {"junit.xml", "robustness.html", "run.json"}
+KEPT = {"grb-history.jsonl", "trend.html"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("floor", "code"), [("0", 0), ("1", 1)])
-def test_the_action_passes_and_fails_as_the_gate(project: Path, floor: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("floor", "code", "more", "files", "artifact"),
+    [
+        ("0", 0, {"shard": "1/1"}, REPORTS, "robustness-1-of-1"),
+        ("1", 1, {"history": "true"}, REPORTS | KEPT, "robustness"),
+    ],
+)
+def test_the_action_passes_and_fails_as_the_gate(
+    project: Path, floor: str, code: int, more: dict[str, str], files: set[str], artifact: str
+) -> None:
     """With the reports and the artifact's name in both cases."""
     args = f"{INPUTS['args']} --grb-min-clean={floor}"
-    assert run_action(project, {**INPUTS, "args": args, "shard": "1/1"}) == code
-    assert {each.name for each in (project / "grb-report").iterdir()} == {
-        "junit.xml",
-        "robustness.html",
-        "run.json",
-    }
+    assert run_action(project, {**INPUTS, **more, "args": args}) == code
+    assert {each.name for each in (project / "grb-report").iterdir()} == files
     (model,) = read(project / "grb-report" / "run.json").settings.models
     assert (model.label, model.args) == ("net", "{'width': 8}")
-    assert (project / "output").read_text() == "artifact=robustness-1-of-1\n"
+    assert (project / "output").read_text() == f"artifact={artifact}\n"
     assert pip_call(project)[3:] == [str(ACTION.parent), "-e", ".", "-r", "*.txt"]
 
 
@@ -135,10 +143,6 @@ def test_the_action_passes_and_fails_as_the_gate(project: Path, floor: str, code
 def test_the_component_fails_as_the_gate(project: Path) -> None:
     """And leaves what its artifacts name."""
     args = f"{INPUTS['args']} --grb-min-clean=1"
-    assert run_component(project, {**INPUTS, "args": args}) == 1
-    assert {each.name for each in (project / "grb-report").iterdir()} == {
-        "junit.xml",
-        "robustness.html",
-        "run.json",
-    }
+    assert run_component(project, {**INPUTS, "history": "true", "args": args}) == 1
+    assert {each.name for each in (project / "grb-report").iterdir()} == REPORTS | KEPT
     assert pip_call(project)[3:] == ["grb-check", "-e", ".", "-r", "*.txt"]
