@@ -10,6 +10,7 @@ needs an option of the terminal plugin, which `-p no:terminal` takes away.
 
 `get_config`, `_parser` and `determine_setup`: pytest chooses its root directory and ini file by the
 arguments as they are before plugins are loaded, and keeps neither these nor the way to ask again.
+
 `locate_config`, `load_config_dict_from_file`: which ini file pytest reads, and what it reads there.
 """
 
