@@ -28,6 +28,8 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32
+	$(BIN)/mypy --platform darwin
 
 # torch goes first and pinned: without the pin a later one comes with gigabytes of CUDA.
 $(VENV)/.ready: pyproject.toml constraints.txt

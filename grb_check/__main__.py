@@ -69,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             complain(options.words(error))
             code = options.wrong_input
         except BrokenPipeError:  # the reader of the pipe stopped reading
-            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or the interpreter complains at exit
+            # Or the interpreter complains at exit.
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
             code = BROKEN_PIPE
         except KeyboardInterrupt:
             complain("interrupted; what was downloaded is kept")

@@ -8,8 +8,14 @@ from grb_check.files.control_characters import fit, fit_line
 
 
 def say(*lines: str) -> None:
-    """Write lines to standard output."""
-    sys.stdout.write("".join(f"{fit_line(each)}\n" for each in lines))
+    """Write lines to standard output.
+
+    Characters that its encoding lacks, as that of a pipe on Windows, are escaped, as Python does on
+    standard error.
+    """
+    text = "".join(f"{fit_line(each)}\n" for each in lines)
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
     sys.stdout.flush()
 
 

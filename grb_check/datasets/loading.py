@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import cast
 
@@ -13,6 +12,7 @@ from grb_check.datasets.normalisation import with_row_features
 from grb_check.datasets.places import data_home
 from grb_check.datasets.source import Source
 from grb_check.errors import DataError, UsageError
+from grb_check.files.command_line import command_line
 
 
 def load_graph(source: Source) -> Dataset:
@@ -79,4 +79,4 @@ def lock_command(source: Source) -> str:
     words = ["lock", source.asked, *(f"--data={folder}" for folder in places.folders)]
     if places.home != data_home():
         words.append(f"--into={places.home}")
-    return f"run: python -m grb_check {shlex.join(words)}"
+    return f"run: python -m grb_check {command_line(words)}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from grb_check.failures import evidence as files
 from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
 from grb_check.failures.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
 from grb_check.failures.replay import sizes
+from grb_check.files.command_line import command_line
 from grb_check.files.whole import shown
 from grb_check.gate.limits import Verdict
 from grb_check.victims.subject import Subject
@@ -131,7 +131,7 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
 def file_name(failure: Failure) -> str:
     """A name that is safe in every file system, stable, and unique for a test and model."""
     names = f"{failure.node_id} {failure.subject.name}"
-    readable = re.sub(r"[^A-Za-z0-9.@+=-]+", "_", failure.outcome.case.id)[:100]
+    readable = re.sub(r"[^A-Za-z0-9@+=-]+", "_", failure.outcome.case.id)[:100]
     return f"{readable}-{hashlib.sha256(names.encode()).hexdigest()[:8]}.npz"
 
 
@@ -143,7 +143,7 @@ def replay_command(path: Path, found: Evidence, here: Path) -> str:
     if model.args:
         text = ",".join(f"{name}={value!r}" for name, value in model.args.items())
         words += ["--grb-model-args", text]
-    return shlex.join(words)
+    return command_line(words)
 
 
 def import_folders(root: Path) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Outputs at paths that the user names: checked before the work, written at its end.
 
 A regular file is replaced in one step, behind all symbolic links. Devices, pipes and the open
-descriptors of a process, such as /dev/stdout, are written to as they are.
+descriptors of a process, such as /dev/stdout, which Windows lacks, are written to as they are.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from grb_check.errors import UsageError, one_line
 from grb_check.files.control_characters import fit_line
 from grb_check.files.whole import shown, write_whole
 
-_OPEN_FILE: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)")
+# On Linux, /dev/fd is a link into /proc; on macOS, it is a directory of the process that looks.
+_OPEN_FILE: Final = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd/(\d+)|/dev/fd/(\d+)")
 
 
 def named_output(flag: str, text: str) -> str:
     """Return the text of an option that names an output.
 
     Raises:
-        UsageError: it is empty, or `-`.
+        UsageError: it is empty, or `-`; on Windows also a path such as /dev/stdout.
     """
-    if text.strip() in ("", "-"):
-        raise UsageError(
-            f"{flag} {text!r} does not name a file; give a path, such as /dev/stdout for the "
-            f"standard output"
-        )
+    windows = sys.platform == "win32"
+    if text.strip() in ("", "-") or (windows and text.startswith("/dev/")):
+        hint = "" if windows else ", such as /dev/stdout for the standard output"
+        raise UsageError(f"{flag} {text!r} does not name a file; give a path{hint}")
     return text
 
 
@@ -153,7 +153,9 @@ def _is_open_file(target: Path) -> bool:
 def _own_descriptor(target: Path) -> int | None:
     """The number of a descriptor of this process; None of any other path."""
     found = _OPEN_FILE.fullmatch(str(target))
-    return int(found[2]) if found and int(found[1]) == os.getpid() else None
+    if found is None or found[1] not in (None, str(os.getpid())):
+        return None
+    return int(found[2] or found[3])
 
 
 def _check_new(target: Path) -> None:
@@ -162,7 +164,9 @@ def _check_new(target: Path) -> None:
     Raises:
         OSError: its nearest directory takes no file, or a name is too long.
     """
-    there = next(each for each in target.parents if each.exists())
+    there = next((each for each in target.parents if each.exists()), None)
+    if there is None:
+        raise OSError(f"there is no drive {target.anchor}")
     for name in target.relative_to(there).parts:
         with suppress(FileNotFoundError):
             (there / name).lstat()
@@ -176,6 +180,8 @@ def _open(target: Path) -> int:
         sys.stdout.flush()  # what was written before comes first
         sys.stderr.flush()
         return os.dup(number)
+    if sys.platform == "win32":  # a device, such as NUL
+        return os.open(target, os.O_WRONLY)
     try:
         opened = os.open(target, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError as error:

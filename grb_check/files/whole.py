@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import uuid
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -31,13 +32,15 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def _keep_permissions(path: Path, descriptor: int) -> None:
+    if sys.platform == "win32":  # a new file inherits the access rules of its directory
+        return
     with suppress(FileNotFoundError, PermissionError):
         before = path.stat()
         os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
         os.fchown(descriptor, before.st_uid, before.st_gid)
 
 
-def shown(path: Path, here: Path | None = None) -> str:
+def shown(path: PurePath, here: PurePath | None = None) -> str:
     """Return a path for messages: relative to the working directory if it lies below that."""
     here = here or Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from grb_check.cases.shards import Plan
 from grb_check.errors import count
+from grb_check.files.whole import shown
 from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import Settings
@@ -28,14 +28,14 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     )
     selected = "grb_dataset" if origin["grb_dataset"] != "default" else "grb_suite"
     names = ", ".join(source.name for source in settings.datasets)
-    shown = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
+    used = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
     return [
         f"grb model: {models} ({origin['grb_model']})",
         f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
         f"{settings.suite} ({origin['grb_suite']}) x {count(settings.repeats, 'repeat')} "
         f"({origin['grb_repeats']})",
         *_budgets(settings),
-        f"grb device: {shown} ({origin['grb_device']}); "
+        f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_against(settings),
         *_delta_to(settings),
@@ -93,7 +93,7 @@ def _baseline(settings: Settings) -> list[str]:
         what += ", nothing is compared"
     elif baseline.strict_environment:
         what += ", in its environment only"
-    where = os.path.relpath(baseline.path)
+    where = shown(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
 
 
@@ -102,7 +102,7 @@ def _arguments(model: ModelSpec) -> str:
 
 
 def _store(settings: Settings) -> str:
-    return "off" if settings.store is None else os.path.relpath(settings.store)
+    return "off" if settings.store is None else shown(settings.store)
 
 
 def _limits(settings: Settings) -> list[str]:

@@ -235,10 +235,13 @@ def _subject(model: Any) -> Subject:
 
 
 def _ticker(config: pytest.Config) -> Ticker | None:
-    """Progress for people: on a terminal, unless workers or `-s` write to it."""
+    """Progress for people: on a terminal, unless workers or `-s` write to it.
+
+    Not on Windows, whose console shows the sequences that move the cursor as text.
+    """
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     shared = is_worker(config) or is_controller(config) or config.option.capture == "no"
-    if reporter is None or shared or not sys.stdout.isatty():
+    if reporter is None or shared or sys.platform == "win32" or not sys.stdout.isatty():
         return None
     writer = config.get_terminal_writer()
     return Ticker(

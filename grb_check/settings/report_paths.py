@@ -85,7 +85,7 @@ def check_all(prefix: str, reports: Mapping[str, Path], baseline: Baseline | Non
     for name, path in paths.items():
         if name in reports or (baseline is not None and baseline.writes):
             check_output(f"{prefix}{name}", path)
-        first = taken.setdefault(os.path.realpath(path), name)
+        first = taken.setdefault(os.path.normcase(os.path.realpath(path)), name)
         if first != name and not (is_stream(path) and is_stream(paths[first])):
             raise UsageError(
                 f"{prefix}{first} and {prefix}{name} are the same file, {str(path)!r}; give each "

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from outcome_factory import CASE, outcome
 from strategies import attacked
+from windows_names import refused
 
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
@@ -319,6 +320,13 @@ def test_file_names_are_safe_stable_and_of_one_test() -> None:
     assert names[0] == file_name(failure(case="a/b:c d"))
     assert names[0].startswith("a_b_c_d@synthetic-cora_easy_injection_pgd-")
     assert small_path(Path("x") / "a.npz") == Path("x") / "a-smallest.npz"
+
+
+@given(st.text(min_size=1) | st.sampled_from(["con.v2", "NUL.", "a" * 300]))
+def test_every_system_takes_the_name_of_a_file(model: str) -> None:
+    """Windows refuses most."""
+    assert not refused(file_name(failure(case=model)))
+    assert not refused(small_path(Path(file_name(failure(case=model)))).name)
 
 
 def test_the_command_can_be_pasted() -> None:

@@ -31,6 +31,8 @@ from grb_check.files.outputs import (
 from grb_check.files.whole import shown
 
 NEW = b"new \xf0\x9f\x8d\x8f\n" * 20_000  # more than a pipe holds
+# What the standard library of Windows lacks.
+UNIX_ONLY = ("fchmod", "fchown", "geteuid", "mkfifo", "set_blocking", "O_NOCTTY", "O_NONBLOCK")
 needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
 
 
@@ -71,6 +73,14 @@ def _pipe(folder: Path) -> Path:
 
 
 REPLACED = (_new, _in_new_folders, _regular, _link, _dangling, _in_linked_folder)
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without what only Unix has."""
+    monkeypatch.setattr(sys, "platform", "win32")
+    for name in UNIX_ONLY:
+        monkeypatch.delattr(os, name)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, str]]:
@@ -284,6 +294,57 @@ def test_a_pipe_without_a_reader_is_one_line(tmp_path: Path) -> None:
     assert try_write(path, str) == f"{shown(path)} not written: no process reads from it"
     full = "/dev/full not written: No space left on device"
     assert try_write(Path("/dev/full"), lambda: "text") == full
+
+
+@pytest.mark.usefixtures("windows")
+@pytest.mark.parametrize("target", [_new, _in_new_folders, _regular])
+def test_files_are_written_on_windows(tmp_path: Path, target: Callable[[Path], Path]) -> None:
+    """Without what only Unix has."""
+    path = target(tmp_path)
+    check_output("--grb-json", path)
+    write_output(path, NEW)
+    assert path.read_bytes() == NEW
+
+
+@pytest.mark.usefixtures("windows")
+def test_a_device_is_written_to_on_windows() -> None:
+    """As NUL, which has another name here."""
+    check_output("--grb-json", Path(os.devnull))
+    write_output(Path(os.devnull), NEW)
+    assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.usefixtures("windows")
+@pytest.mark.parametrize("text", ["-", "/dev/stdout"])
+def test_no_path_is_the_standard_output_on_windows(text: str) -> None:
+    """`/dev/stdout` would be a new file, in a new directory of the current drive."""
+    with pytest.raises(UsageError, match=rf"^--html '{text}' does not name a file; give a path$"):
+        named_output("--html", text)
+
+
+def test_a_drive_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere, the root of a path always exists."""
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    with pytest.raises(UsageError, match="cannot be written: there is no drive /; give"):
+        check_output("--grb-json", Path("/no/report.json"))
+
+
+def test_descriptors_are_devices_on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, /dev/fd/N is no link, and its status is that of the file that is open."""
+    real, is_symlink = os.path.realpath, Path.is_symlink
+    monkeypatch.setattr(
+        os.path, "realpath", lambda path: str(path) if str(path) == "/dev/fd" else real(path)
+    )
+    monkeypatch.setattr(
+        Path, "is_symlink", lambda path: str(path.parent) != "/dev/fd" and is_symlink(path)
+    )
+    with (tmp_path / "opened.txt").open("wb", buffering=0) as stream:
+        stream.write(b"before ")
+        path = Path(f"/dev/fd/{stream.fileno()}")
+        check_output("--grb-json", path)
+        assert is_stream(path)
+        write_output(path, b"report")
+    assert (tmp_path / "opened.txt").read_bytes() == b"before report"
 
 
 _NAMES = st.sampled_from(["a", "b", "..", ".", "new", "file", "link", "dangling"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import pytest
 
@@ -68,3 +68,4 @@ def test_paths_below_the_working_directory_are_shown_relative_to_it(tmp_path: Pa
     assert shown(here / "a" / "b.json", here) == os.path.join("a", "b.json")
     assert shown(tmp_path / "b.json", here) == str(tmp_path / "b.json")
     assert shown(Path.cwd() / "b.json") == "b.json"
+    assert shown(PureWindowsPath("D:/b.json"), PureWindowsPath("C:/project")) == "D:\\b.json"

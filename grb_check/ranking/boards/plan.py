@@ -20,7 +20,9 @@ from grb_check.user_code.factories import load_factory
 REPEATS: Final = 3
 SUITE: Final = "paper"  # has the default attacks
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+# Windows reserves names of devices, whatever their suffix.
+_DEVICE: Final = r"(?i:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)"
+_NAME: Final = re.compile(rf"(?!{_DEVICE})[A-Za-z0-9_][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,7 @@ def _parts(texts: Sequence[str]) -> tuple[str, ...]:
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"--name {name!r} cannot be the name of a file; use letters, digits and any of '._-'"
+            f"--name {name!r} cannot be the name of a file; use letters, digits and any of '._-', "
+            f"but no name of a device on Windows, such as con or nul"
         )
     return name

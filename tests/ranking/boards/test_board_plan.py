@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from windows_names import refused
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES
@@ -16,6 +19,7 @@ from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.models.zoo import ZOO
 from grb_check.ranking.boards.plan import Candidate, plan
+from grb_check.ranking.boards.saving import FORMATS
 
 SOURCE = Source("tiny", GRB_FILES, Path("tiny"), places=Places(home=Path("home"), sources=()))
 
@@ -75,6 +79,7 @@ def test_difficulties_are_in_order_and_each_once() -> None:
         ({"difficulties": [","]}, "--difficulties was given without a value"),
         ({"repeats": "0"}, "--repeats: '0' is not a number of repeats"),
         ({"name": "../x"}, "--name '../x' cannot be the name of a file"),
+        ({"name": "Con.v2"}, "--name 'Con.v2' cannot be the name of a file.*device on Windows"),
     ],
 )
 def test_a_wrong_option_is_an_error_with_the_allowed_values(
@@ -83,6 +88,16 @@ def test_a_wrong_option_is_an_error_with_the_allowed_values(
     """Before data are read or a model is built."""
     with pytest.raises(UsageError, match=message):
         plan(SOURCE, registry=AttackRegistry(), **wrong)
+
+
+@given(st.from_regex(r"\A([A-Za-z0-9._-]{1,4}|(?i:con|aux|lpt1))(\.[a-z]{0,3})?\Z"))
+def test_every_system_takes_the_names_of_the_files(name: str) -> None:
+    """Of a leaderboard whose name is accepted."""
+    try:
+        accepted = plan(SOURCE, registry=AttackRegistry(), models=["gcn"], name=name).name
+    except UsageError:
+        return
+    assert not any(refused(f"{accepted}.{suffix}") for suffix in FORMATS)
 
 
 def test_a_set_of_graphs_has_no_leaderboard() -> None:
