@@ -1,9 +1,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/package
 OLDEST_PYTEST := 9.0.0
 
-.PHONY: demo test test-portable test-oldest-pytest lint clean
+.PHONY: demo test test-portable test-oldest-pytest lint package clean
 
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
@@ -30,6 +31,24 @@ lint: $(VENV)/.ready
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32
 	$(BIN)/mypy --platform darwin
+
+# Builds twice: the sdist is the same bytes each time, and so is the wheel from it and from the tree.
+# The wheel is then installed into an empty environment, and runs a case in an empty folder, which lies
+# elsewhere: below the repository, pytest would use its pyproject.toml and import from the tree.
+package: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt build twine
+	rm -rf $(PACKAGE)
+	$(BIN)/python -m build --quiet --outdir $(PACKAGE)/dist .
+	$(BIN)/python -m build --quiet --outdir $(PACKAGE)/again --sdist --wheel .
+	diff -r $(PACKAGE)/dist $(PACKAGE)/again
+	$(BIN)/python -m twine check --strict $(PACKAGE)/dist/*
+	$(BIN)/python .ci/wheel_contents.py $(PACKAGE)/dist/*.whl
+	$(PYTHON) -m venv $(PACKAGE)/venv
+	$(PACKAGE)/venv/bin/python -m pip install --quiet --constraint constraints.txt torch
+	$(PACKAGE)/venv/bin/python -m pip install --quiet --constraint constraints.txt $(PACKAGE)/dist/*.whl
+	folder=$$(mktemp -d) && trap "rm -r $$folder" EXIT && cd $$folder && \
+	$(abspath $(PACKAGE))/venv/bin/pytest --grb-only --grb-model=grb_check.models:gcn \
+		--grb-repeats=1 --grb-difficulty=easy --grb-attack=injection/rnd --grb-max-drop=0.9
 
 # torch goes first and pinned: without the pin a later one comes with gigabytes of CUDA.
 $(VENV)/.ready: pyproject.toml constraints.txt
