@@ -2,9 +2,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/package
+# Without workers, whole runs and large graphs: a few minutes for each Python.
+PORTABLE := tests/attacks tests/cases tests/cli tests/datasets tests/failures tests/files \
+	tests/gradients tests/settings tests/user_code tests/victims tests/plugin/test_users_models.py
 OLDEST_PYTEST := 9.0.0
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: demo test test-portable test-oldest-pytest lint package clean
+.PHONY: demo test test-portable test-oldest-pytest test-versions test-version lint package clean
 
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
@@ -23,6 +27,25 @@ test-oldest-pytest: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --target $(VENV)/oldest --upgrade --no-deps \
 		pytest==$(OLDEST_PYTEST)
 	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 -m "not slow" tests/plugin
+
+# Quick tests on each Python that is found: on 3.10 with the oldest dependencies that pyproject.toml
+# allows, which later ones lack wheels for, and on later ones with those of CI. Not a part of CI:
+# torch for another Python than CI's comes with gigabytes of CUDA.
+test-versions:
+	@found=; for python in $(PYTHONS); do \
+		if ! $$python --version > /dev/null 2>&1; then echo "$$python: not found, not tested"; continue; fi; \
+		found=yes; $(MAKE) --no-print-directory test-version PYTHON=$$python || exit; \
+	done; test -n "$$found"
+
+test-version: VERSION = $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+test-version: PINS = constraints$(if $(filter 3.10,$(VERSION)),-oldest).txt
+test-version: BIN = $(VENV)/python$(VERSION)/bin
+test-version:
+	@echo "Python $(VERSION) with $(PINS)"
+	$(PYTHON) -m venv $(VENV)/python$(VERSION)
+	$(BIN)/python -m pip install --quiet --constraint $(PINS) torch
+	$(BIN)/python -m pip install --quiet --constraint $(PINS) --editable '.[test]'
+	$(BIN)/python -m pytest -n 2 -q -m "not slow" $(PORTABLE)
 
 lint: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy

@@ -151,18 +151,31 @@ def _slow() -> tuple[Setting, ...]:
 
     cudnn = torch.backends.cudnn
     return (
-        Setting(torch.get_default_device, _set_default_device),
+        Setting(_default_device, _set_default_device),
         *(_attribute(cudnn, each) for each in ("enabled", "benchmark", "deterministic")),
         _attribute(cudnn, "allow_tf32"),
         Setting(np.geterr, lambda value: np.seterr(**value)),
     )
 
 
+def _default_device() -> Any:
+    import torch  # see the docstring of the module
+
+    try:
+        return torch.get_default_device()
+    except AttributeError:  # torch 2.4 and 2.5, after `set_default_device(None)`
+        return torch.device("cpu")
+
+
 def _set_default_device(device: Any) -> None:
     import torch  # see the docstring of the module
 
-    # "cpu" as a default would slow every call of torch down.
+    # "cpu" as a default slows every call of torch down.
     torch.set_default_device(None if device.type == "cpu" else device)
+    try:
+        torch.get_default_device()
+    except AttributeError:  # so it would for users, too
+        torch.set_default_device(device)
 
 
 def _attribute(owner: object, name: str) -> Setting:
