@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PACKAGE := $(VENV)/package
+USES_PYTEST := running usage_errors own_tests known_failures lost_cells report_files
 # Without workers, whole runs and large graphs: a few minutes for each Python.
 PORTABLE := tests/attacks tests/cases tests/cli tests/datasets tests/failures tests/files \
 	tests/gradients tests/settings tests/user_code tests/victims tests/plugin/test_users_models.py
@@ -22,11 +23,13 @@ test: $(VENV)/.ready
 test-portable: $(VENV)/.ready
 	ATEN_CPU_CAPABILITY=default $(BIN)/pytest -n 2 --dist loadfile -m "not slow" tests/attacks
 
-# The plugin's own tests again, but for the slow ones, on the oldest pytest that pyproject.toml allows.
+# Tests again on the oldest pytest that pyproject.toml allows: those of options, ini values, hooks,
+# collection, fixtures, expected failures, JUnit and workers. What a case finds does not depend on it.
 test-oldest-pytest: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --target $(VENV)/oldest --upgrade --no-deps \
 		pytest==$(OLDEST_PYTEST)
-	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 -m "not slow" tests/plugin
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 -m "not slow" \
+		$(addprefix tests/plugin/test_,$(addsuffix .py,$(USES_PYTEST)))
 
 # Quick tests on each Python that is found: on 3.10 with the oldest dependencies that pyproject.toml
 # allows, which later ones lack wheels for, and on later ones with those of CI. Not a part of CI:
