@@ -154,7 +154,8 @@ def parse_threshold(line: str) -> Threshold:
     number, *words = value.split()
     if words not in ([], ["warn"]):
         raise UsageError(
-            f"threshold {line!r}: after the fraction only 'warn' may stand, not {' '.join(words)!r}"
+            f"threshold {line!r}: after the fraction only 'warn' may stand, not "
+            f"{' '.join(words)!r}; leave that out"
         )
     return Threshold(pattern.strip(), parse_fraction(number, f"threshold {line!r}"), bool(words))
 

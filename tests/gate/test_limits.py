@@ -222,5 +222,5 @@ def test_an_inconclusive_comparison_fails_where_that_is_asked_for(method: str) -
 def test_a_threshold_line_may_end_with_warn() -> None:
     """And with nothing else."""
     assert parse_threshold("*/tdgia = 30% warn") == Threshold("*/tdgia", 0.3, warn=True)
-    with pytest.raises(UsageError, match="only 'warn' may stand, not 'soft'"):
+    with pytest.raises(UsageError, match="only 'warn' may stand, not 'soft'; leave that out"):
         parse_threshold("*/tdgia = 30% soft")

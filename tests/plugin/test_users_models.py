@@ -81,8 +81,9 @@ def environment(num_features, num_classes):
     os.environ.clear()
     sys.path.clear()
     os.chdir("/")
+    model = Trains(num_features, num_classes)  # PyG warns on some versions of Python
     warnings.simplefilter("error")
-    return Trains(num_features, num_classes)
+    return model
 
 
 def other_device(num_features, num_classes):

@@ -106,7 +106,7 @@ def test_a_mutated_value_is_valid_or_refused_in_three_parts(
         ("model", {"a": 1}, "grb_model = {'a': 1} must be a string or a list of strings; see"),
         ("download", "yes", "grb_download = 'yes' must be true or false; see"),
         ("max_drop", True, "grb_max_drop = True must be a number; see"),
-        ("json", "a\0b", r"grb_json 'a\\x00b' cannot be used as a path \(embedded null byte\)"),
+        ("json", "a\0b", r"grb_json 'a\\x00b' cannot be used as a path \(.*embedded null"),
         ("store", "9" * 400, r"grb_store .* cannot be used as a path \(File name too long\)"),
     ],
 )
