@@ -62,9 +62,9 @@ def pair_gradients(
         of_degrees, *of_outputs = torch.autograd.grad(
             value, [degrees, *outputs], materialize_grads=True
         )
-    return PairGradients(
-        torch.cat(inputs, dim=1).detach(), torch.cat(of_outputs, dim=1), of_degrees
-    )
+    # On torch 2.4, materialized zeros require a gradient as their tensors do.
+    parts = (torch.cat(inputs, dim=1), torch.cat(of_outputs, dim=1), of_degrees)
+    return PairGradients(*(part.detach() for part in parts))
 
 
 def pair_logits(
