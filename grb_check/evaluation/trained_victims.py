@@ -16,6 +16,7 @@ from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim, check_built
 from grb_check.training.training_hook import train_here
+from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import Subject
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, module_of
 
@@ -127,7 +128,7 @@ class TrainedVictims:
                     device=self._device,
                     training_hook=training_hook,
                 )
-                uncalled = _copy(victim)
+                uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
                 self._victims[key] = TrainedModel(
@@ -162,8 +163,9 @@ def _untrainable(built: object) -> bool:
     return not hasattr(module, "fit") and next(module.parameters(), None) is None
 
 
-def _copy(victim: Victim) -> Victim | None:
+def _copy(victim: Victim, seed: int) -> Victim | None:
     try:
-        return copy.deepcopy(victim)
+        with isolated_randomness(seed):  # layers of PyG 2.5 draw weights to be copied over
+            return copy.deepcopy(victim)
     except Exception:  # whatever a user's attribute raises; the checks have warned of it
         return None

@@ -40,6 +40,7 @@ from grb_check.evaluation.trials import (
     seed_of,
     stored_scores,
 )
+from grb_check.user_code.randomness import isolated_randomness
 
 
 class _Attempt(NamedTuple):
@@ -193,7 +194,9 @@ def _unsteady(trial: Trial, victim: TrainedModel, attacked: Data) -> Sequence[Fi
     after = predict(victim.victim, trial.own.dataset.graph, trial.seed)
     kept = None
     if victim.uncalled is not None:
-        uncalled = predict(copy.deepcopy(victim.uncalled), attacked, trial.seed)[targets]
+        with isolated_randomness(trial.seed):  # layers of PyG 2.5 draw weights to be copied over
+            copied = copy.deepcopy(victim.uncalled)
+        uncalled = predict(copied, attacked, trial.seed)[targets]
         kept = float((first != uncalled).float().mean())
     return [diagnostics.kept_state(float((after != victim.predicted).float().mean()), kept)]
 

@@ -124,10 +124,22 @@ def test_the_same_call_gives_the_same_outcome(tiny: Path) -> None:
     assert [r.victim for r in one.repeats] == [r.victim for r in two.repeats]
 
 
-def test_the_global_random_states_stay_untouched(tiny: Path) -> None:
+class DrawsWhenCopied(Net):
+    """As layers of PyG 2.5 do."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> DrawsWhenCopied:
+        torch.rand(1)
+        copied = DrawsWhenCopied(self.conv.in_channels, self.conv.out_channels)
+        copied.load_state_dict(self.state_dict())
+        return copied.train(self.training)
+
+
+@pytest.mark.parametrize("attack", ["injection/rnd", "injection/fgsm+white-box"])
+@pytest.mark.parametrize("model", [Net, DrawsWhenCopied])
+def test_the_global_random_states_stay_untouched(tiny: Path, model: object, attack: str) -> None:
     """The harness restores them, even if the model draws from them."""
     states = random.getstate(), np.random.get_state()[1].copy(), torch.get_rng_state()
-    outcome(tiny)
+    outcome(tiny, model, attack=attack)
     assert random.getstate() == states[0]
     assert (np.random.get_state()[1] == states[1]).all()
     assert torch.equal(torch.get_rng_state(), states[2])
