@@ -26,15 +26,16 @@ os.environ.pop("GITHUB_STEP_SUMMARY", None)
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
 # Two workers that take whole files finish sooner if they take the longest first.
-LONGEST_FILES = ("test_real_runs.py", "test_running.py", "test_real_fetch.py")
+LONGEST_FILES = ("test_users_models.py", "test_running.py", "test_pinned_baselines.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--mutants",
         type=int,
-        default=2000,
-        help="number of damaged files that each slow test of readers tries (-m slow -k many)",
+        default=500,
+        help="number of damaged files that each slow test of readers tries; after a change of a "
+        "reader, run -m slow -k many --mutants=2000",
     )
 
 
