@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import os
 import re
-import socket
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,9 +14,20 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 import requests
-import urllib3
 from msgspec import Meta
 
+from grb_check.datasets.download.requesting import (
+    USUAL,
+    Broken,
+    Refused,
+    Retry,
+    is_temporary,
+    persist,
+    printable_line,
+    reason,
+    retry_after,
+    send,
+)
 from grb_check.datasets.download.sources import shown_url
 from grb_check.errors import DataError
 from grb_check.files.writing import writing
@@ -30,39 +39,10 @@ _CHUNK: Final = 1 << 16
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _HTML_STARTS: Final = (b"<!doctype", b"<html")
 _TITLE: Final = re.compile(rb"<title[^>]*>(.{1,200}?)</title", re.IGNORECASE | re.DOTALL)
-_ADDRESS: Final = re.compile(r"^(<[^>]*>|\w+\([^)]*\)): ")
-_ANOTHER_TIME: Final = (408, 425, 429)
 
 
 class DownloadError(DataError):
     """A file could not be downloaded; the message is one line, `URL: reason`."""
-
-
-@dataclass(frozen=True)
-class Retry:
-    """Times at which a failed request is retried.
-
-    Attributes:
-        attempts: number of requests, at least 1.
-        first_wait: seconds before the second attempt; doubled before each further one.
-        longest_wait: seconds; limits doubled waits and those that a server asks for
-            (`Retry-After`).
-        connect_timeout: seconds.
-        read_timeout: seconds without a byte.
-        sleep: waits for that many seconds.
-    """
-
-    attempts: int = 4
-    first_wait: float = 1.0
-    longest_wait: float = 30.0
-    connect_timeout: float = 10.0
-    read_timeout: float = 60.0
-    sleep: Callable[[float], None] = time.sleep
-
-    def __post_init__(self) -> None:
-        if self.attempts < 1:
-            msg = f"attempts is {self.attempts}; at least 1 is needed"
-            raise ValueError(msg)
 
 
 def download(
@@ -70,7 +50,7 @@ def download(
     target: Path,
     *,
     report: Report | None = None,
-    retry: Retry = Retry(),
+    retry: Retry = USUAL,
     largest: int = LARGEST,
 ) -> None:
     """Download a file, which appears under its name only when it is complete.
@@ -99,38 +79,11 @@ def download(
         # Network errors become one of the two exceptions below, so that an OSError is the disk's.
         with writing(target), requests.Session() as session:
             transfer = _Transfer(session, url, part, report, retry, largest)
-            _persist(transfer.run, retry)
+            persist(transfer.run, retry)
             os.replace(part.path, target)
             part.notes.unlink(missing_ok=True)
-    except (_Refused, _Broken) as error:
+    except (Refused, Broken) as error:
         raise DownloadError(f"{shown_url(url)}: {error}") from error
-
-
-class _Refused(Exception):
-    """A final failure."""
-
-
-class _Broken(Exception):
-    """A failure after which to retry; `wait`: seconds that the server asks for."""
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait
-
-
-def _persist(run: Callable[[], None], retry: Retry) -> None:
-    wait = retry.first_wait
-    for left in reversed(range(retry.attempts)):
-        try:
-            run()
-            return
-        except _Broken as error:
-            if not left:
-                tried = f" ({retry.attempts} attempts)" if retry.attempts > 1 else ""
-                raise _Broken(f"{error}{tried}") from error
-            asked = error.wait
-        retry.sleep(min(wait if asked is None else asked, retry.longest_wait))
-        wait = min(2 * wait, retry.longest_wait)
 
 
 @dataclass(frozen=True)
@@ -259,27 +212,7 @@ class _Transfer:
         headers = {"Accept-Encoding": "identity"}
         if begun is not None and begun.validator is not None:
             headers |= {"Range": f"bytes={begun.size}-", "If-Range": begun.validator}
-        timeouts = (self.retry.connect_timeout, self.retry.read_timeout)
-        try:
-            return self.session.get(self.url, headers=headers, stream=True, timeout=timeouts)
-        except requests.Timeout as error:
-            raise _Broken(f"no answer: {_reason(error)}") from error
-        except requests.exceptions.InvalidProxyURL as error:
-            raise _Refused(
-                f"the proxy of the environment is not a URL: {_line(str(error))}"
-            ) from error
-        except requests.exceptions.ProxyError as error:
-            raise _Broken(f"no connection to the proxy: {_reason(error)}") from error
-        except (ValueError, requests.TooManyRedirects) as error:
-            msg = f"the URL, or its redirection, cannot be used: {_line(str(error))}"
-            raise _Refused(msg) from error
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            resolver = _cause(error).__cause__
-            if isinstance(resolver, socket.gaierror) and resolver.errno != socket.EAI_AGAIN:
-                raise _Refused(f"no such host, or no network: {_reason(error)}") from error
-            raise _Broken(f"no connection: {_reason(error)}") from error
-        except OSError as error:  # certificates that the environment names and that do not exist
-            raise _Refused(_line(str(error))) from error
+        return send(self.session, "GET", self.url, self.retry, headers=headers, stream=True)
 
     def _receive(
         self, response: requests.Response, body: Iterator[bytes], begun: _Begun | None
@@ -297,27 +230,27 @@ class _Transfer:
                     sink.write(chunk)
                     if self.report:
                         self.report(done, total)
-            except _Broken as error:
-                raise _Broken(f"truncated: {_amount(done, total)} received ({error})") from error
+            except Broken as error:
+                raise Broken(f"truncated: {_amount(done, total)} received ({error})") from error
             sink.flush()
             os.fsync(sink.fileno())
         if total is not None and done != total:
             if done > total:
                 self.part.discard()
-            raise _Broken(f"{_amount(done, total)} received")
+            raise Broken(f"{_amount(done, total)} received")
 
     def _check_size(self, size: int) -> None:
         if size > self.largest:
             self.part.discard()
-            raise _Refused(f"too large: {size:,} bytes or more; the limit is {self.largest:,}")
+            raise Refused(f"too large: {size:,} bytes or more; the limit is {self.largest:,}")
 
 
 def _body(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body in chunks; raise `_Broken` if it ends too early."""
+    """Yield the body in chunks; raise `Broken` if it ends too early."""
     try:
         yield from response.iter_content(_CHUNK)
     except requests.RequestException as error:
-        raise _Broken(_reason(error)) from error
+        raise Broken(reason(error)) from error
 
 
 def _check_status(response: requests.Response, wanted: tuple[int, ...]) -> None:
@@ -326,9 +259,9 @@ def _check_status(response: requests.Response, wanted: tuple[int, ...]) -> None:
         return
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
     said = f"HTTP {status} {phrase}".rstrip() + f", expected a file{_via(response)}"
-    if status in _ANOTHER_TIME or status >= 500:
-        raise _Broken(said, _retry_after(response))
-    raise _Refused(said)
+    if is_temporary(status):
+        raise Broken(said, retry_after(response))
+    raise Refused(said)
 
 
 def _check_not_html(response: requests.Response, begin: bytes) -> None:
@@ -338,12 +271,12 @@ def _check_not_html(response: requests.Response, begin: bytes) -> None:
         return
     title = _TITLE.search(begin)
     text = html.unescape(title[1].decode("utf-8", "replace")) if title else ""
-    named = f" titled {_line(text)!r}" if text else ""
-    raise _Refused(f"received a web page{named}, expected a file{_via(response)}")
+    named = f" titled {printable_line(text)!r}" if text else ""
+    raise Refused(f"received a web page{named}, expected a file{_via(response)}")
 
 
 def _via(response: requests.Response) -> str:
-    return f" (redirected to {_line(shown_url(response.url))})" if response.history else ""
+    return f" (redirected to {printable_line(shown_url(response.url))})" if response.history else ""
 
 
 def _is_encoded(response: requests.Response) -> bool:
@@ -366,33 +299,5 @@ def _content_range(response: requests.Response) -> re.Match[str] | None:
     return _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
 
 
-def _retry_after(response: requests.Response) -> float | None:
-    """Return seconds from a header of seconds or a date (RFC 9110, section 10.2.3)."""
-    try:
-        return urllib3.Retry().parse_retry_after(response.headers["Retry-After"])
-    except (KeyError, ValueError, urllib3.exceptions.InvalidHeader):
-        return None
-
-
-def _cause(error: BaseException) -> BaseException:
-    """Return the innermost error of an error of requests."""
-    inner: BaseException | None = error
-    while isinstance(inner, BaseException):
-        error = inner
-        inner = getattr(error, "reason", None) or (error.args[-1] if error.args else None)
-    return error
-
-
-def _reason(error: BaseException) -> str:
-    """Return the innermost message, without the addresses of objects."""
-    cause = _cause(error)
-    return _ADDRESS.sub("", _line(str(cause))) or type(cause).__name__
-
-
 def _amount(done: int, total: int | None) -> str:
     return f"{done:,} of {total:,} bytes" if total is not None else f"{done:,} bytes"
-
-
-def _line(text: str) -> str:
-    """Return untrusted text as one line of at most 200 characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]

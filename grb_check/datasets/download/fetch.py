@@ -16,13 +16,13 @@ from filelock import FileLock
 from tqdm import tqdm
 
 from grb_check.datasets.download.archives import extract
-from grb_check.datasets.download.downloading import DownloadError, Report, Retry, download
+from grb_check.datasets.download.downloading import DownloadError, Report, download
+from grb_check.datasets.download.requesting import USUAL, Retry
 from grb_check.datasets.download.sources import shown_url
 from grb_check.errors import DataError, count
 from grb_check.files.writing import UnwritableError, writing
 
 _DIGEST_LENGTH: Final = 16
-_RETRY: Final = Retry()
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def fetch(
     urls: Sequence[str],
     files: Sequence[str],
     check: Callable[[Path], None],
-    retry: Retry = _RETRY,
+    retry: Retry = USUAL,
     report: Report | None = None,
 ) -> Fetched:
     """Download a dataset's files into `home / name`, unless they are there.

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from bad_server import Answer, Server, serving
 
-from grb_check.datasets.download.downloading import DownloadError, Retry, download
+from grb_check.datasets.download.downloading import DownloadError, download
+from grb_check.datasets.download.requesting import Retry
 from grb_check.files.writing import UnwritableError
 
 BODY = random.Random(0).randbytes(300_000)

@@ -13,8 +13,9 @@ import pytest
 from bad_server import Answer, serving, zipped
 
 from grb_check.datasets.download import fetch as fetch_module
-from grb_check.datasets.download.downloading import Report, Retry
+from grb_check.datasets.download.downloading import Report
 from grb_check.datasets.download.fetch import Fetched, fetch
+from grb_check.datasets.download.requesting import Retry
 from grb_check.errors import DataError
 from grb_check.files.writing import UnwritableError
 
