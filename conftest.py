@@ -20,8 +20,10 @@ settings.load_profile("untimed")
 # Read when torch is loaded: idle threads sleep, so that a busy machine does not slow tests down.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-# Runs inside tests are not to write into the summary of the step that runs the tests.
-os.environ.pop("GITHUB_STEP_SUMMARY", None)
+# Runs inside tests are not to write into the summary of the step that runs the tests, nor annotate
+# its commit.
+for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+    os.environ.pop(_name, None)
 
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 

@@ -17,6 +17,7 @@ from typing import Final, NoReturn
 
 from grb_check import __version__
 from grb_check.cli import (
+    comment,
     datasets,
     fetch,
     info,
@@ -45,6 +46,7 @@ COMMANDS: Final = (
     report,
     merge,
     trend,
+    comment,
     power,
     replay,
 )

@@ -150,7 +150,14 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
     labels = dict.fromkeys(each["outcome"]["model"] for each in with_figures) or ["gcn"]
     settings = SETTINGS | {
         "models": [
-            {"label": each, "target": f"mypkg:{each}", "args": "{}", "source": ""}
+            {
+                "label": each,
+                "target": f"mypkg:{each}",
+                "args": "{}",
+                "source": "",
+                "file": "",
+                "line": 0,
+            }
             for each in labels
         ]
     }

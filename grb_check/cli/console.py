@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 
 from grb_check.files.control_characters import fit, fit_line
+from grb_check.reports.annotations import in_github_actions, workflow_command
 
 
 def say(*lines: str) -> None:
@@ -28,6 +30,20 @@ def tell(text: str) -> None:
 def note(text: str) -> None:
     """Write a note to standard error."""
     tell(f"note: {text}")
+
+
+def warn(text: str, environment: Mapping[str, str]) -> None:
+    """Write a note that GitHub Actions shows on the page of the run too."""
+    if in_github_actions(environment):
+        command(workflow_command("warning", text, title="grb_check"))
+    else:
+        note(text)
+
+
+def command(line: str) -> None:
+    """Write a workflow command of GitHub Actions, see `annotations`, which `say` would undo."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def complain(error: object) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from grb_check.cli.console import say
+from grb_check.cli.console import command, say
 from grb_check.cli.exit_codes import FAILED, LOST, NO_CASES, OK
 from grb_check.cli.merging import Whole, merge, read_baseline
 from grb_check.cli.shard_records import Part
 from grb_check.datasets.places import expanded
 from grb_check.errors import count
 from grb_check.reports import terminal, written
+from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
@@ -100,6 +102,9 @@ def run(options: argparse.Namespace) -> int:
     results.update("fail" if each.failed else "pass" for each in entered)
     told = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
     StandardOutput().section(told or "no cases")
+    if in_github_actions(os.environ):
+        for line in annotation_lines(found):
+            command(line)
     if whole.record.missing:
         return LOST
     if failures or (whole.baseline is not None and whole.baseline.failed):

@@ -115,7 +115,8 @@ def joined_models(parts: Sequence[Part]) -> tuple[ModelSettings, ...]:
     of_parts = zip(*(part.record.settings.models for part in parts), strict=True)
     return tuple(
         msgspec.structs.replace(
-            each[0], source=" and ".join(dict.fromkeys(model.source for model in each))
+            next((model for model in each if model.file), each[0]),  # an empty part imports none
+            source=" and ".join(dict.fromkeys(model.source for model in each)),
         )
         for each in of_parts
     )
@@ -127,7 +128,8 @@ def _shared(record: RunRecord) -> Mapping[str, Any]:
     for each in OF_THE_MACHINE:
         del settings[each]
     for model in settings["models"]:
-        del model["source"]  # see `part_differences`
+        for each in ("source", "file", "line"):  # see `part_differences`
+            del model[each]
     boards = split_at_commas([record.settings.rank_against])
     settings["rank_against"] = [PurePath(each.replace("\\", "/")).name for each in boards]
     kept = record.baseline

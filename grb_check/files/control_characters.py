@@ -1,4 +1,4 @@
-"""Text without what breaks or hides other text on a terminal, in a file or on a page."""
+"""Text without what breaks or hides other text on a terminal, in a log of CI or on a page."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ _UNFIT: Final = re.compile(
 )
 # Colours of a terminal, which a traceback may hold.
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Workflow commands of GitHub Actions: `::` after spaces at the beginning of a line, and the older
+# `##[` anywhere. A name in a record must not end a group or mask words in the log of another job.
+_COMMAND: Final = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
 _SEVERAL_LINES: Final = "message"  # the field of texts that may hold a traceback
 
 
 def fit(text: object) -> str:
-    """Return the text with a mark in place of each character that breaks or hides text."""
-    return _UNFIT.sub(SHOWN, _COLOURS.sub("", str(text)).replace("\r\n", "\n"))
+    """Return the text with a mark in place of each character that breaks, hides or commands."""
+    plain = _UNFIT.sub(SHOWN, _COLOURS.sub("", str(text)).replace("\r\n", "\n"))
+    return _COMMAND.sub(rf"\g<1>{SHOWN}", plain)
 
 
 def fit_line(text: object) -> str:

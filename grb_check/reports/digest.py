@@ -125,6 +125,21 @@ class Line:
         return self.row.evidence.smallest if self.row.evidence is not None else None
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A failure that is not that of one case.
+
+    Attributes:
+        name: the same in every run.
+        model: name of the model; empty if it is not that of one.
+        text: with figures.
+    """
+
+    name: str
+    model: str
+    text: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Digest:
     """A run as its reports show it.
@@ -221,17 +236,28 @@ class Digest:
         }
 
     @cached_property
-    def further(self) -> list[str]:
+    def further(self) -> list[Failure]:
         """Failures besides those of cases: ranks, baseline, pin, environment, data."""
-        found = [each.message for each in self.record.ranks.verdicts if each.passed is False]
-        for _, each in self.baseline.joint_tests if self.baseline is not None else ():
+        models, kept = self.record.settings.models, self.baseline
+        alone = models[0].label if len(models) == 1 else ""
+        found = [
+            Failure(f"rank on {each.group}", _model_in(each.group) or alone, each.message)
+            for each in self.record.ranks.verdicts
+            if each.passed is False
+        ]
+        for reference, each in kept.joint_tests if kept is not None else ():
             if each.failed:
-                found.append(f"{each.scope}: {each.comparison.text}")
-        for check in self.baseline.environment if self.baseline is not None else ():
-            found += [f"{check.dataset}: {check.differences}"] if check.differences else []
-        found += [self.unasked] if self.unasked else []
-        found += self.inconsistent.values()
-        return [fit(text) for text in found]
+                text = f"{each.scope}: {each.comparison.text}"
+                found.append(Failure(f"{reference} on {each.name}", each.model or alone, text))
+        for check in kept.environment if kept is not None else ():
+            if check.differences:
+                text = f"{check.dataset}: {check.differences}"
+                found.append(Failure(f"environment of {check.dataset}", "", text))
+        if self.unasked:
+            found.append(Failure("no baseline", "", self.unasked))
+        for name, text in self.inconsistent.items():
+            found.append(Failure(f"graph of {name}", "", text))
+        return [Failure(fit(each.name), fit(each.model), fit(each.text)) for each in found]
 
     @property
     def green(self) -> bool:
@@ -393,6 +419,11 @@ def _lost(missing: Iterable[str]) -> list[CaseRecord]:
         for node_id, case in cases
         if case is not None
     ]
+
+
+def _model_in(group: str) -> str:
+    """The model in `[model@]dataset/difficulty`."""
+    return group.partition("@")[0] if "@" in group else ""
 
 
 def _status(row: CaseRecord) -> Status:

@@ -81,6 +81,11 @@ def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
     return "\n".join(lines) + "\n"
 
 
+def title(digest: Digest) -> str:
+    """Return the first line of the summary: the verdict."""
+    return f"## {'✅' if digest.green else '❌'} Graph robustness: {digest.headline}"
+
+
 def span(text: str) -> str:
     """Return text as code inside a line: no mention, no reference, no markup."""
     flat = " ".join(fit(text).split())
@@ -116,8 +121,7 @@ def _parts(digest: Digest) -> list[Part]:
 
 def _head(digest: Digest) -> Part:
     models = list(dict.fromkeys(model for model, _ in digest.groups if model))
-    state = "✅" if digest.green else "❌"
-    lines = [f"## {state} Graph robustness: {digest.headline}", ""]
+    lines = [title(digest), ""]
     if digest.name:
         lines += [f"Run: {span(digest.name)}", ""]
     if digest.shard is not None:
@@ -132,7 +136,8 @@ def _head(digest: Digest) -> Part:
             f"{percent(over.limit)} that pass.",
             "",
         ]
-    further = [f"- {span(text)}" for text in (*digest.further, *digest.record.notes)]
+    texts = (*(each.text for each in digest.further), *digest.record.notes)
+    further = [f"- {span(text)}" for text in texts]
     return Part((*lines, *further, *([""] if further else [])))
 
 

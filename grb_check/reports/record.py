@@ -64,12 +64,16 @@ class ModelSettings(_Part, frozen=True):
         target: what is imported.
         args: of the factory.
         source: digest of the Python files of its package; empty if unknown.
+        file: path in the repository where its factory is defined; empty if unknown or outside.
+        line: of the definition, counted from 1; 0 if there is no file.
     """
 
     label: str
     target: str
     args: str
     source: str
+    file: str
+    line: Number
 
 
 class RunSettings(_Part, frozen=True):

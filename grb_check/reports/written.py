@@ -11,6 +11,7 @@ from typing import Final
 
 from grb_check.files.appending import append_line
 from grb_check.files.outputs import reason, try_write
+from grb_check.reports.annotations import in_github_actions
 from grb_check.reports.benchmark_list import benchmark_text
 from grb_check.reports.digest import Digest
 from grb_check.reports.history import line_of
@@ -19,7 +20,6 @@ from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record_file import encode
 from grb_check.settings.report_paths import HISTORY
 
-ACTIONS: Final = "GITHUB_ACTIONS"
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
@@ -46,7 +46,7 @@ def write_run(paths: Mapping[str, Path], digest: Digest, repository: Path) -> di
         line = try_write(kept, partial(line_of, digest, repository, kept), append_line)
         unwritten |= {HISTORY: line} if line else {}
     summary = os.environ.get(SUMMARY)
-    if summary and os.environ.get(ACTIONS) == "true" and (digest.lines or digest.unknown):
+    if summary and in_github_actions(os.environ) and (digest.lines or digest.unknown):
         _append(Path(summary), digest)
     return unwritten
 

@@ -8,9 +8,9 @@ path is the root folder, so that hooks of the root conftest.py see the cases too
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -22,6 +22,7 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
 from grb_check.cases.node_ids import NodeId, is_node_id, node_path, parse_node_id
 from grb_check.errors import UsageError, choose
+from grb_check.user_code.sources import definition
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
@@ -99,13 +100,12 @@ def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytes
 
 def point_to(item: pytest.Item, factory: object) -> None:
     """Make the definition of a factory the place of a test, which reports and editors point to."""
-    try:
-        path = inspect.getsourcefile(factory)  # type: ignore[arg-type]
-        _, line = inspect.getsourcelines(factory)  # type: ignore[arg-type]
-        where = os.path.relpath(path or "", item.config.rootpath)
-    except (TypeError, OSError, ValueError):
-        return  # it has no source, such as a functools.partial, or lies on another drive
-    item.location = where, max(line - 1, 0), item.location[2]  # counted from 0
+    found = definition(factory)
+    if found is None:
+        return
+    with suppress(ValueError):  # it lies on another drive
+        where = os.path.relpath(found[0], item.config.rootpath)
+        item.location = where, found[1] - 1, item.location[2]  # counted from 0
 
 
 def parametrize(

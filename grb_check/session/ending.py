@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -60,7 +60,11 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> Row | None
 
 
 def finish(
-    session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases, device: str
+    session: pytest.Session,
+    plan: SessionPlan,
+    expected_cases: ExpectedCases,
+    device: str,
+    definition: Callable[[str], tuple[str, int]],
 ) -> Ending:
     """Judge what needs all cases, set the exit status, and write the reports.
 
@@ -69,6 +73,7 @@ def finish(
         plan: of it.
         expected_cases: with the reports of those that came back.
         device: that measured them; empty if there are none.
+        definition: of the model with a label, see `CaseRunner.definition`.
     """
     rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
     lost = _settle(session, plan, expected_cases)
@@ -92,7 +97,7 @@ def finish(
     if named and whole and not any(row.verdict for row in rows):  # a gate that judged nothing
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     record = record_of(
-        settings_record(settings),
+        settings_record(settings, definition),
         rows,
         missing=expected_cases.missing,
         plan=_with_deselected(plan.cases, expected_cases),
@@ -119,15 +124,23 @@ def summarise(reporter: pytest.TerminalReporter, ending: Ending, layout: TableLa
         reporter.write_line(f"grb: {line}", red=True)
 
 
-def settings_record(settings: Settings) -> RunSettings:
+def settings_record(
+    settings: Settings, definition: Callable[[str], tuple[str, int]]
+) -> RunSettings:
     """Return what reports and `merge` need of the settings."""
     places = settings.places
     return RunSettings(
         models=tuple(
             ModelSettings(
-                label=each.label, target=each.target, args=repr(each.args), source=each.source
+                label=each.label,
+                target=each.target,
+                args=repr(each.args),
+                source=each.source,
+                file=file,
+                line=line,
             )
             for each in settings.models
+            for file, line in [definition(each.label)]
         ),
         suite=settings.suite,
         datasets=tuple(source.name for source in settings.datasets),

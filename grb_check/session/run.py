@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.gate.limits import Verdict
+from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.session import collection, ending, workers
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
-from grb_check.session.pytest_private import is_controller, is_worker
+from grb_check.session.pytest_private import is_controller, is_worker, say
 from grb_check.session.running import CaseRunner
 
 
@@ -106,7 +108,9 @@ class Run:
         if self._config.option.collectonly:
             return
         device = str(self.runner.evaluator.device) if self.expected_cases.rows else ""
-        self._ending = ending.finish(session, self.plan, self.expected_cases, device)
+        self._ending = ending.finish(
+            session, self.plan, self.expected_cases, device, self.runner.definition
+        )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
         if self._hooks.failures and session.exitstatus == pytest.ExitCode.OK:
@@ -120,7 +124,9 @@ class Run:
             reporter.write_line(f"grb: {line}", red=True)
 
     def close(self) -> None:
-        """Release what the run holds."""
+        """Annotate the run in GitHub Actions, whatever pytest shows, and release what it holds."""
+        if self._ending is not None and in_github_actions(os.environ):
+            say(self._config, annotation_lines(self._ending.digest))
         self.runner.close()
         if self._folder is not None:
             self._folder.cleanup()

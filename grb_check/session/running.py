@@ -6,7 +6,8 @@ import os
 import sys
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -22,12 +23,16 @@ from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
 from grb_check.session.progress import Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker
+from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import CaseResult, Evaluator
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.limits import Verdict
     from grb_check.victims.subject import Subject
+
+
+WORKSPACE: Final = "GITHUB_WORKSPACE"
 
 
 class CaseRunner:
@@ -129,6 +134,18 @@ class CaseRunner:
             case = item.callspec.params["grb_case"]  # type: ignore[attr-defined]
             with suppress(GrbCheckError), quiet_imports(), captured(self._config):
                 point_to(item, self.subject(case.model).source)
+
+    def definition(self, label: str) -> tuple[str, int]:
+        """Return the file and line where a model's factory is defined; empty and 0 if unknown.
+
+        The path starts at the root of the repository in GitHub Actions, and at rootdir elsewhere.
+        """
+        subject = self._subjects.get(label)
+        found = definition(subject.source) if subject is not None else None
+        root = Path(os.environ.get(WORKSPACE) or self._config.rootpath).resolve()
+        if found is None or not found[0].resolve().is_relative_to(root):
+            return "", 0
+        return found[0].resolve().relative_to(root).as_posix(), found[1]
 
     def evaluate(self, case: Case, model: Any, node: pytest.Item) -> CaseResult:
         """Run a case.

@@ -1,8 +1,9 @@
-"""The source files of what a user names, by content. Imports no torch and nothing of the user's."""
+"""The source files of what a user names. Imports no torch and nothing of the user's."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,3 +34,18 @@ def source_digest(target: str) -> str:
     for _, path in sorted(files):  # by names that are the same on every machine
         sha.update(hashlib.sha256(path.read_bytes()).digest())
     return sha.hexdigest() if files else ""
+
+
+def definition(factory: object) -> tuple[Path, int] | None:
+    """Return the file and the line, counted from 1, where a function or class is defined.
+
+    None if it has no source, such as a functools.partial. Decorators that use functools.wraps are
+    looked through.
+    """
+    try:
+        inner = inspect.unwrap(factory)  # type: ignore[arg-type]
+        path = inspect.getsourcefile(inner)
+        _, line = inspect.getsourcelines(inner)
+    except (TypeError, OSError, ValueError):
+        return None
+    return (Path(path), max(line, 1)) if path else None

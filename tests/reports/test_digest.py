@@ -72,7 +72,7 @@ def test_no_case_is_not_green() -> None:
 def test_failures_besides_the_cases_are_listed(changes: dict[str, Any], words: str) -> None:
     """Joint comparisons with the baseline and with its pin; a baseline that was just written."""
     found = of(entry(CASE, measured(CASE, 0.1)), baseline=baseline(**changes))
-    assert [words in text for text in found.further] == [True]
+    assert [words in each.text for each in found.further] == [True]
     assert not found.green
 
 
@@ -84,7 +84,7 @@ def test_cases_that_saw_different_graphs_are_not_green() -> None:
     other["outcome"]["dataset"] = "e" * 64
     inconsistent = of(entry(CASE, measured(CASE, 0.1)), other)
     assert not inconsistent.green
-    assert "was a different graph" in inconsistent.further[0]
+    assert "was a different graph" in inconsistent.further[0].text
     (suite,) = suites(junit_text([inconsistent]))
     assert (suite.tests, suite.failures) == (3, 1)
 
