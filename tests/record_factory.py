@@ -155,8 +155,8 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
                 "target": f"mypkg:{each}",
                 "args": "{}",
                 "source": "",
-                "file": "",
-                "line": 0,
+                "file": "models.py",
+                "line": 7,
             }
             for each in labels
         ]

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from grb_check.cli.code_hosts import github, gitlab
-from grb_check.cli.code_hosts.api import Denied
+from grb_check.cli.code_hosts.api import Denied, is_readable_on_the_way
 from grb_check.cli.code_hosts.comments import Done, NoPullRequest, publish
-from grb_check.cli.console import complain, say, warn
+from grb_check.cli.console import complain, note, say, warn
 from grb_check.cli.exit_codes import FAILED, OK
 from grb_check.datasets.download.requesting import USUAL, Broken, Refused, Retry, persist
+from grb_check.datasets.download.sources import shown_url
 from grb_check.reports.comment import DEFAULT_NAME, check_name
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record_file import read
@@ -39,7 +40,7 @@ WORDS: Final[Mapping[Done, str]] = {
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("run", metavar="RUN.json", help="file that --grb-json or merge wrote")
+    parser.add_argument("record", metavar="RUN.json", help="file that --grb-json or merge wrote")
     parser.add_argument(
         "--name",
         metavar="NAME",
@@ -52,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Comment, and return an exit code."""
     name = check_name(options.name)
-    found = digest(read(Path(options.run)))
+    found = digest(read(Path(options.record)))
     return comment(found, name, os.environ, USUAL)
 
 
@@ -68,7 +69,12 @@ def comment(found: Digest, name: str, environment: Mapping[str, str], retry: Ret
     Raises:
         UsageError: the environment of the job is not what its service sets.
     """
+    if not {"GITHUB_REPOSITORY", "CI_API_V4_URL"} & environment.keys():
+        say("no comment: this is a job of neither GitHub Actions nor GitLab CI/CD")
+        return OK
     host = gitlab if "CI_API_V4_URL" in environment else github
+    if is_readable_on_the_way(url := environment.get(host.API_URL, "")):
+        note(f"{host.API_URL} is {shown_url(url)}: on plain http the token can be read on the way")
 
     def once() -> str:
         pull_request = host.pull_request_of(environment, retry)

@@ -147,11 +147,10 @@ def changes(digest: Digest, before: State) -> Changes:
 
 def _verdicts(digest: Digest) -> Mapping[str, Status]:
     """Return the status of each case and of what else can fail; the worst of those of one name."""
-    found: dict[str, Status] = {}
+    found: dict[str, Status] = {each.name: "fail" for each in digest.further}
     for line in (*digest.bad, *digest.unsure, *digest.lines):
         found.setdefault(digest.name_of(line), line.status)
     found |= dict.fromkeys(digest.unknown, "missing")
-    found |= {each.name: "fail" for each in digest.further}
     return found or {"any case": "missing"}
 
 

@@ -87,12 +87,6 @@ class Api:
                 "variable to the token alone"
             )
 
-    @property
-    def is_readable_on_the_way(self) -> bool:
-        """Whether the token leaves this machine without encryption."""
-        parts = urlsplit(self.url)
-        return parts.scheme == "http" and parts.hostname not in _LOOPBACK
-
     def pages(self, path: str, kind: type[list[Content]]) -> Iterator[Content]:
         """Yield the entries of a list, page by page.
 
@@ -142,6 +136,12 @@ class Api:
 
     def _without_token(self, text: str) -> str:
         return text.replace(self.token, "***")
+
+
+def is_readable_on_the_way(url: str) -> bool:
+    """Whether a token for an API leaves this machine without encryption."""
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname not in _LOOPBACK
 
 
 def decoded(response: requests.Response, kind: type[Content]) -> Content:

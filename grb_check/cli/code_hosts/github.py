@@ -21,6 +21,7 @@ from grb_check.cli.code_hosts.comments import Comment, NoPullRequest
 from grb_check.datasets.download.requesting import Retry
 from grb_check.errors import UsageError
 
+API_URL: Final = "GITHUB_API_URL"
 PUBLIC_API: Final = "https://api.github.com"
 ADVICE: Final = (
     "give the job `permissions: pull-requests: write` and the step "
@@ -162,7 +163,7 @@ def pull_request_of(environment: Mapping[str, str], retry: Retry) -> GitHubPullR
     if not token:
         raise Denied("GITHUB_TOKEN is not set")
     api = Api(
-        url=environment.get("GITHUB_API_URL") or PUBLIC_API,
+        url=environment.get(API_URL) or PUBLIC_API,
         token=token,
         host="GitHub",
         headers={

@@ -17,6 +17,7 @@ from grb_check.cli.code_hosts.api import Api, Denied, decoded
 from grb_check.cli.code_hosts.comments import Comment, NoPullRequest
 from grb_check.datasets.download.requesting import Retry
 
+API_URL: Final = "CI_API_V4_URL"
 ADVICE: Final = (
     "set the variable GITLAB_TOKEN to a project access token with the role Reporter and the scope "
     "`api`; CI_JOB_TOKEN cannot write notes"
@@ -94,7 +95,7 @@ def pull_request_of(environment: Mapping[str, str], retry: Retry) -> GitLabMerge
         raise NoPullRequest("there is no GITLAB_TOKEN, as in jobs of forks")
     if not token:
         raise Denied("GITLAB_TOKEN is not set")
-    api = Api(environment.get("CI_API_V4_URL", ""), token, "GitLab", retry=retry)
+    api = Api(environment.get(API_URL, ""), token, "GitLab", retry=retry)
     project = environment.get("CI_MERGE_REQUEST_PROJECT_ID") or environment.get("CI_PROJECT_ID", "")
     return GitLabMergeRequest(api, project, number, environment.get("CI_JOB_URL", ""))
 
