@@ -120,10 +120,10 @@ class CaseRunner:
                 "no model to attack: give --grb-model pkg.module:attr, or override the fixture "
                 "grb_model in a conftest.py"
             )
-        if label not in self._subjects:
-            spec = settings.model(label)
-            self._subjects[label] = as_subject(spec.target, spec.args, spec.label)
-        return self._subjects[label]
+        spec = settings.model(label)
+        if spec.label not in self._subjects:
+            self._subjects[spec.label] = as_subject(spec.target, spec.args, spec.label)
+        return self._subjects[spec.label]
 
     def locate(self, item: pytest.Item) -> None:
         """Make the definition of the model's factory the place of a built-in test.

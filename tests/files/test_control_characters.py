@@ -10,11 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutants import new_digest
 
-from grb_check.files.control_characters import fit, fit_all, fit_line
+from grb_check.files.control_characters import SHOWN, fit, fit_all, fit_line
 from grb_check.files.typed_json import FileKind, decode, encode
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=20) | st.sampled_from(
-    ["\x1b[31mred", "a\r=== 5 passed ===", "\x9b2J", "a\u202eb", "\ud800", "one\ntwo", "\x85"]
+    [
+        "\x1b[31mred",
+        "one\n ::error::x",
+        "##[group]",
+        "a\r=== 5 passed ===",
+        "\x9b2J",
+        "a\u202eb",
+        "\ud800",
+        "one\ntwo",
+        "\x85",
+    ]
 )
 VALUES = st.recursive(
     ANY_TEXT | st.integers() | st.none(),
@@ -46,6 +56,20 @@ def test_no_character_is_obeyed(text: str) -> None:
     assert not shown_raw(fit(text).replace("\t", ""), allowed="\n")
     assert not shown_raw(fit_line(text).replace("\t", ""))
     assert fit(fit(text)) == fit(text)
+
+
+@given(st.lists(ANY_TEXT | st.sampled_from(["\n", " ", "\t", ":", "::error::", "#", "##["])))
+def test_no_line_is_a_workflow_command(parts: list[str]) -> None:
+    """As GitHub's runner reads them: `::` after spaces, and the older `##[` anywhere."""
+    for line in fit("".join(parts)).split("\n"):
+        assert not line.lstrip().startswith("::")
+        assert "##[" not in line
+
+
+def test_colons_elsewhere_stay() -> None:
+    """In node ids, types and addresses."""
+    text = "tests/a.py::test\na ::1\n:: x"
+    assert fit(text) == f"tests/a.py::test\na ::1\n{SHOWN}: x"
 
 
 def test_ordinary_text_stays() -> None:

@@ -1,13 +1,15 @@
-"""The digest of the sources of what a user names."""
+"""The source files of what a user names: their digest, and where a factory is defined."""
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from grb_check.user_code.sources import source_digest
+from grb_check.user_code.sources import definition, source_digest
 
 
 @pytest.fixture
@@ -50,3 +52,33 @@ def test_it_is_that_of_the_content(package: Path, tmp_path: Path) -> None:
 def test_what_has_no_files_has_none(target: str) -> None:
     """The error about such a model comes when it is imported."""
     assert source_digest(target) == ""
+
+
+def decorated(function: Callable[..., object]) -> Callable[..., object]:
+    @functools.wraps(function)
+    def inner() -> object:
+        return function()
+
+    return inner
+
+
+@decorated
+def factory() -> None:
+    """A factory below a decorator."""
+
+
+class Factory:
+    """A class is a factory too."""
+
+
+def test_a_definition_is_its_file_and_line() -> None:
+    """The line of the first decorator, counted from 1; that of the wrapper is of no interest."""
+    lines = Path(__file__).read_text().splitlines()
+    assert definition(factory) == (Path(__file__), lines.index("@decorated") + 1)
+    assert definition(Factory) == (Path(__file__), lines.index("class Factory:") + 1)
+
+
+@pytest.mark.parametrize("found", [functools.partial(factory), len, 3])
+def test_what_has_no_source_has_no_definition(found: object) -> None:
+    """It is not an error."""
+    assert definition(found) is None
