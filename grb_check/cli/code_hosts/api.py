@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 import requests
@@ -30,6 +31,7 @@ from grb_check.errors import UsageError
 Content = TypeVar("Content")
 
 MOST_PAGES: Final = 300
+NO_QUERY: Final[Mapping[str, str]] = MappingProxyType({})
 _TOKEN: Final = re.compile(r"[\x21-\x7e]+")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
@@ -87,15 +89,19 @@ class Api:
                 "variable to the token alone"
             )
 
-    def pages(self, path: str, kind: type[list[Content]]) -> Iterator[Content]:
+    def pages(
+        self, path: str, kind: type[list[Content]], query: Mapping[str, str] = NO_QUERY
+    ) -> Iterator[Content]:
         """Yield the entries of a list, page by page.
 
         Args:
-            path: below the root, with a query.
+            path: below the root.
             kind: of a page.
+            query: of the path.
         """
         for number in range(1, MOST_PAGES + 1):
-            response = self.request("GET", f"{path}&per_page=100&page={number}")
+            paged = {**query, "per_page": "100", "page": str(number)}
+            response = self.request("GET", f"{path}?{urlencode(paged)}")
             yield from decoded(response, kind)
             if "next" not in response.links and not response.headers.get("X-Next-Page"):
                 return

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import msgspec
 
@@ -113,7 +113,7 @@ class GitHubPullRequest:
     def comments(self) -> Iterator[Comment]:
         """Yield the comments of the account that the token belongs to."""
         author: _Author | None = None
-        found = self.api.pages(f"{self._path}/{self.number}/comments?", list[_IssueComment])
+        found = self.api.pages(f"{self._path}/{self.number}/comments", list[_IssueComment])
         for each in found:
             if (each.body or "").startswith("<!-- grb_check"):
                 author = author or self._author()
@@ -207,8 +207,8 @@ def _number(event: _Event, api: Api, repository: str) -> int:
     if run.pull_requests:
         return run.pull_requests[0].number
     owner = run.head_repository.owner.login if run.head_repository is not None else ""
-    query = urlencode({"state": "open", "head": f"{owner}:{run.head_branch}"})
-    for each in api.pages(f"/repos/{quote(repository)}/pulls?{query}", list[_Pull]):
+    query = {"state": "open", "head": f"{owner}:{run.head_branch}"}
+    for each in api.pages(f"/repos/{quote(repository)}/pulls", list[_Pull], query):
         if each.head is not None and each.head.sha == run.head_sha:
             return each.number
     raise NoPullRequest(f"no open pull request has the commit {run.head_sha[:12]} of the run")

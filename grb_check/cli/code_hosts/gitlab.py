@@ -24,6 +24,9 @@ ADVICE: Final = (
 )
 
 
+OLDEST_FIRST: Final = {"sort": "asc", "order_by": "created_at"}
+
+
 class _Author(msgspec.Struct):
     username: str = ""
 
@@ -59,7 +62,7 @@ class GitLabMergeRequest:
     def comments(self) -> Iterator[Comment]:
         """Yield the notes of the user that the token belongs to."""
         author: _Author | None = None
-        for each in self.api.pages(f"{self._path}?sort=asc&order_by=created_at", list[_Note]):
+        for each in self.api.pages(self._path, list[_Note], OLDEST_FIRST):
             if not each.system and (each.body or "").startswith("<!-- grb_check"):
                 author = author or decoded(self.api.request("GET", "/user"), _Author)
                 if each.author is None or each.author.username == author.username:
