@@ -9,7 +9,7 @@ PORTABLE := tests/attacks tests/cases tests/cli tests/datasets tests/failures te
 OLDEST_PYTEST := 9.0.0
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: demo test test-portable test-oldest-pytest test-versions test-version lint package clean
+.PHONY: demo test test-portable test-oldest-pytest test-versions test-version lint docs package clean
 
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
@@ -76,6 +76,12 @@ package: $(VENV)/.ready
 	$(abspath $(PACKAGE))/venv/bin/pytest --grb-only --grb-model=grb_check.models:gcn \
 		--grb-repeats=1 --grb-difficulty=easy --grb-attack=injection/rnd --grb-max-drop=0.9
 
+# Every warning is an error: a broken link, an option that no page has, a missing docstring.
+docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/sphinx-build --builder html --fail-on-warning --keep-going --quiet \
+		docs docs/_build/html
+
 # torch goes first and pinned: without the pin a later one comes with gigabytes of CUDA.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -84,4 +90,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .grb_check .pytest_cache .hypothesis
+	rm -rf $(VENV) .grb_check .pytest_cache .hypothesis docs/_build

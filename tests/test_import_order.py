@@ -15,9 +15,10 @@ TOP = {"__init__", "__main__", "builtin_tests", "errors", "hookspecs", "plugin"}
 
 
 def _order() -> list[str]:
-    """The first words of the lines in the block `packages` of docs/architecture.md."""
+    """The first words of the lines in the first block of "The packages" in docs/architecture.md."""
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    (block,) = re.findall(r"^```packages\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    text = text.partition("## The packages\n")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"^```text\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^\w+", block, re.MULTILINE)
 
 

@@ -119,11 +119,19 @@ class Attack(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """In case ids, without modifiers; lower case, with hyphens."""
+        ...
+
     @property
-    def scenario(self) -> Scenario: ...
+    def scenario(self) -> Scenario:
+        """Whether it injects nodes or modifies the graph."""
+        ...
+
     @property
-    def knowledge(self) -> Knowledge: ...
+    def knowledge(self) -> Knowledge:
+        """Whether it attacks a surrogate or the victim."""
+        ...
 
     def perturb(
         self,

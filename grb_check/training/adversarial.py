@@ -122,12 +122,12 @@ def adversarial_training(
         seed: of everything random; None: drawn from torch's global generator.
 
     Returns:
-        Iterations under attack, the best one, and its score: the mean of clean and attacked
+        Iterations under attack, the best one, and its score, the mean of clean and attacked
         accuracy of the validation nodes.
 
     Raises:
         DataError: a graph lacks a field, or a field is invalid.
-        ModelError, GradientError: the module cannot be called, trained or attacked.
+        ModelError: the module cannot be called, trained or attacked.
         UsageError: a setting is out of range.
     """
     chosen = AdversarialSettings() if settings is None else settings

@@ -12,7 +12,7 @@ from plugin_names import TINY
 # The figures do not matter here, so that nothing needs to be trained for them.
 MODEL = ("--grb-model=attacks:brittle", "--grb-min-clean=0", "--grb-max-drop=1")
 BASE = (*TINY, *MODEL, "--grb-difficulty=easy")
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "own-attack.md"
 
 
 @pytest.fixture
@@ -49,9 +49,9 @@ def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
     assert from_store(project, "b.json") == {f"tiny/easy/injection/{variant}": True}
 
 
-def test_the_attack_of_the_readme_runs_and_is_not_stored(project: pytest.Pytester) -> None:
+def test_the_attack_of_the_documentation_runs_and_is_not_stored(project: pytest.Pytester) -> None:
     """It has no more lines than promised. A dataclass with a version is stored."""
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (source,) = [block for block in blocks if "def perturb" in block]
     assert len([line for line in source.splitlines() if line]) <= 15
     (project.path / "my_attacks.py").write_text(source)

@@ -1,9 +1,9 @@
 """One file for each format of datasets, and the table of them.
 
 A new format is a file that defines a `Format`, and a row below; messages follow. Each of its
-`names` needs a row in `paper_figures/datasets.json`. The help of `--grb-dataset` and the README
-list formats by hand. The file imports numpy, torch and `datasets.reading` inside functions only,
-because test cases are collected without them.
+`names` needs a row in `paper_figures/datasets.json`. The help of `--grb-dataset` and
+docs/reference/datasets.md list formats by hand. The file imports numpy, torch and
+`datasets.reading` inside functions only, because test cases are collected without them.
 """
 
 from __future__ import annotations
