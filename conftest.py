@@ -17,8 +17,10 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
-# Read when torch is loaded: idle threads sleep, so that a busy machine does not slow tests down.
+# Read when torch and numpy are loaded: idle threads sleep, and small products are not divided among
+# threads, so that a busy machine does not slow tests down.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Runs inside tests are not to write into the summary of the step that runs the tests, nor annotate
 # its commit.

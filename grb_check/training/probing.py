@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import log_softmax
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -95,18 +94,20 @@ def fit_logistic_regression(
     """
     mean, deviation = embeddings.mean(axis=0), embeddings.std(axis=0)
     deviation[deviation < 1e-12] = 1.0  # a constant column carries no information
-    z = (embeddings - mean) / deviation
+    # In torch, whose threads the harness sets: those of numpy's BLAS take a hundred times as long
+    # for products of this size when other processes compete for the cores.
+    z = torch.from_numpy((embeddings - mean) / deviation)
     size = z.shape[1]
-    wanted = np.eye(num_classes)[labels]  # [n, num_classes]
+    wanted = torch.from_numpy(np.eye(num_classes)[labels])  # [n, num_classes]
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        parameters = flat.reshape(num_classes, size + 1)
+        parameters = torch.from_numpy(flat.reshape(num_classes, size + 1))
         weight, bias = parameters[:, :-1], parameters[:, -1]
-        log_probabilities = log_softmax(z @ weight.T + bias, axis=1)
+        log_probabilities = torch.log_softmax(z @ weight.T + bias, dim=1)
         loss = -(wanted * log_probabilities).sum() + strength / 2 * (weight**2).sum()
-        error = np.exp(log_probabilities) - wanted
-        gradient = np.column_stack([error.T @ z + strength * weight, error.sum(axis=0)])
-        return float(loss), gradient.ravel()
+        error = log_probabilities.exp() - wanted
+        gradient = torch.column_stack([error.T @ z + strength * weight, error.sum(dim=0)])
+        return float(loss), gradient.ravel().numpy()
 
     start = np.zeros(num_classes * (size + 1))
     options = {"maxiter": MAX_ITERATIONS, "gtol": 1e-4}
