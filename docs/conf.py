@@ -27,6 +27,8 @@ exclude_patterns = ["_build", "extensions"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_block", "deflist"]
 
+smartquotes = False  # or options lose a hyphen
+
 # Docstrings write code in single backticks.
 default_role = "code"
 napoleon_use_ivar = True
@@ -40,7 +42,7 @@ autodoc_class_signature = "mixed"
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:class", r"(collections\.abc|grb_check|pytest|torch|torch_geometric)\..*"),
-    ("py:class", r"Path|Model"),
+    ("py:class", r"Path|Model|RunRecord|RegisteredNames"),
 ]
 
 html_theme = "furo"

@@ -7,6 +7,7 @@ are written by `option-group`, and an option that stands in no group, or in two,
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,12 +28,16 @@ from grb_check.models.zoo import CONTRASTIVE, ZOO, Entry
 from grb_check.settings import options
 
 LOGGER = logging.getLogger(__name__)
+CODE: Final = re.compile(
+    r"(--[a-z][a-z-]+(?:=[^\s,;)]+)?|python -m grb_check \w+|\$\w+|\b[a-z]+_[a-z_/.]+|'[^']+')"
+)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Add the directives."""
     app.add_directive("from-code", FromCode)
     app.add_directive("option-group", OptionGroup)
+    app.connect("env-purge-doc", forget)
     app.connect("env-updated", check_groups)
     return {"parallel_read_safe": False}
 
@@ -122,7 +127,7 @@ class OptionGroup(SphinxDirective):
             seen = placed(self.env)
             if name in seen:
                 LOGGER.warning("option %s stands on two places", name, location=self.get_location())
-            seen.add(name)
+            seen[name] = self.env.docname
             texts.append(option_text(known[name]))
         return self.parse_text_to_nodes("\n".join(texts))
 
@@ -138,27 +143,33 @@ def option_text(option: Described) -> str:
         ini = f"Ini: `{option.ini}`, {option.ini_type}." if option.ini else "Not in the ini file."
     sentence = option.help[0].upper() + option.help[1:]
     full_stop = "" if sentence.endswith(".") else "."
-    text = literal_stars(sentence)
+    text = markdown(sentence)
     return f"```{{option}} {signature}\n{text}{full_stop}\n\n{ini}\n```\n"
 
 
-def literal_stars(text: str) -> str:
-    """Escape what Markdown would take for markup."""
-    for mark in ("*", "_", "[", "]", "<", "$", "{"):
-        text = text.replace(mark, f"\\{mark}")
-    return text
+def markdown(text: str) -> str:
+    """Return a help text with options, commands and names as code, and no other markup."""
+    parts = CODE.split(text)  # what is between is code
+    parts[::2] = [re.sub(r"([*_\[\]<${])", r"\\\1", part) for part in parts[::2]]
+    parts[1::2] = [f"`{part}`" for part in parts[1::2]]
+    return "".join(parts)
 
 
-def placed(env: BuildEnvironment) -> set[str]:
-    """Return the options that stand in a group."""
+def placed(env: BuildEnvironment) -> dict[str, str]:
+    """Return the page of each option that stands in a group."""
     if not hasattr(env, "grb_options"):
-        env.grb_options = set()
+        env.grb_options = {}
     return env.grb_options
+
+
+def forget(app: Sphinx, env: BuildEnvironment, docname: str) -> None:
+    """Forget the options of a page that is read again."""
+    env.grb_options = {name: page for name, page in placed(env).items() if page != docname}
 
 
 def check_groups(app: Sphinx, env: BuildEnvironment) -> None:
     """Warn of options that stand in no group."""
-    for name in sorted(described().keys() - placed(env)):
+    for name in sorted(described().keys() - placed(env).keys()):
         LOGGER.warning("option %s stands in no option-group of the documentation", name)
 
 
