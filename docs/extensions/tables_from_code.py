@@ -29,7 +29,7 @@ from grb_check.settings import options
 
 LOGGER = logging.getLogger(__name__)
 CODE: Final = re.compile(
-    r"(--[a-z][a-z-]+(?:=[^\s,;)]+)?|python -m grb_check \w+|\$\w+|\b[a-z]+_[a-z_/.]+|'[^']+')"
+    r"(--[a-z][a-z-]+(?:=[^\s,;)]+)?|python -m grb_check \w+|\$\w+|\b[a-z]+_[a-z_/.]+|(?<!\w)'[^']+'(?!\w))"
 )
 
 
