@@ -24,7 +24,7 @@ from benchmarks.injection.arena import (
     threat,
     with_settings,
 )
-from benchmarks.injection.plots import Panel, check_plots, draw
+from benchmarks.plots import Panel, check_plots, draw
 from benchmarks.rows import Row, grouped, markdown, mean
 from benchmarks.victims import black_box_view, load_dataset, predicted
 from grb_check.attacks.protocol import Attack

@@ -26,7 +26,7 @@ from benchmarks.injection.arena import (
     with_settings,
 )
 from benchmarks.injection.peer import PEER, missing, run_peer
-from benchmarks.injection.plots import Panel, check_plots, draw
+from benchmarks.plots import Panel, check_plots, draw
 from benchmarks.processes import alone
 from benchmarks.rows import Row, grouped, markdown
 from benchmarks.victims import (

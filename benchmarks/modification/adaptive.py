@@ -24,6 +24,7 @@ from benchmarks.modification.arena import (
 )
 from benchmarks.modification.peer import BLOCK, PEER, PEERS, run_peer
 from benchmarks.modification.peer import EPOCHS as PEER_EPOCHS
+from benchmarks.plots import Marks, check_plots, draw_marks
 from benchmarks.rows import Row, grouped, markdown, mean
 from grb_check.attacks.registry import load_attack
 from grb_check.datasets.dataset import Dataset
@@ -58,13 +59,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--peers", action="store_true", help="PyG's attacks, too")
     parser.add_argument("--peer-epochs", type=int, default=PEER_EPOCHS)
     parser.add_argument("--block", type=int, default=BLOCK, help="pairs in a block of the peers'")
+    parser.add_argument("--out", type=Path, help="folder for modification-adaptive.svg")
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each dataset, victim, seed and attack; one thread for both sides."""
     check_names(options.attacks)
+    if options.out is not None:
+        check_plots()
+    made = []
     for name in options.datasets:
-        yield from of_dataset(public_planetoid(options.data / "planetoid", name), options)
+        for row in of_dataset(public_planetoid(options.data / "planetoid", name), options):
+            made.append(row)
+            yield row
+    if options.out is not None:
+        draw_marks(panels(made), options.out / "modification-adaptive.svg")
+
+
+def panels(rows: Sequence[Row]) -> list[Marks]:
+    """Return for each dataset and victim the accuracy that each attack leaves, and its time."""
+    return [
+        Marks(
+            title=f"{data}, {victim} GCN",
+            x_label="seconds on one thread",
+            y_label="accuracy left, %",
+            points={
+                f"PyG {name}" if side == PEER else str(name): (
+                    max(0.01, mean(row["seconds"] for row in group)),
+                    mean(row["attacked"] for row in group),
+                )
+                for (side, name), group in grouped(of_victim, ("side", "attack")).items()
+            },
+        )
+        for (data, victim), of_victim in grouped(rows, ("data", "victim")).items()
+    ]
 
 
 def of_dataset(dataset: Dataset, options: argparse.Namespace) -> Iterator[Row]:

@@ -29,7 +29,8 @@ from grb_check.settings import options
 
 LOGGER = logging.getLogger(__name__)
 CODE: Final = re.compile(
-    r"(--[a-z][a-z-]+(?:=[^\s,;)]+)?|python -m grb_check \w+|\$\w+|\b[a-z]+_[a-z_/.]+|(?<!\w)'[^']+'(?!\w))"
+    r"(--[a-z][a-z-]+(?:=[^\s,;)]+)?|python -m grb_check \w+|\$\w+"
+    r"|\b[a-z]+_[a-z_/.]+|(?<!\w)'[^']+'(?!\w))"
 )
 
 

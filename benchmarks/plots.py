@@ -1,4 +1,4 @@
-"""Line plots as SVG files; matplotlib is needed for nothing else."""
+"""Plots as SVG files; matplotlib is needed for nothing else."""
 
 from __future__ import annotations
 
@@ -46,5 +46,37 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         axis.set_yscale("log" if panel.log_y and shown else "linear")
         axis.grid(alpha=0.3)
     axes[-1].legend(fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+
+
+@dataclass(frozen=True)
+class Marks:
+    """One pair of axes with single points (x, y), each with its label; x is logarithmic."""
+
+    title: str
+    x_label: str
+    y_label: str
+    points: Mapping[str, tuple[float, float]]
+
+
+def draw_marks(panels: Sequence[Marks], path: Path) -> None:
+    """Write the panels side by side; what begins with `PyG` has another mark."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6 * len(panels), 4), layout="constrained")
+    for panel, axis in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
+        for label, (x, y) in panel.points.items():
+            peer = label.startswith("PyG")
+            axis.plot([x], [y], marker="s" if peer else "o", color="C1" if peer else "C0")
+            axis.annotate(
+                label, (x, y), xytext=(5, 4), textcoords="offset points", fontsize="small"
+            )
+        axis.set_title(panel.title)
+        axis.set_xlabel(panel.x_label)
+        axis.set_ylabel(panel.y_label)
+        axis.set_xscale("log")
+        axis.grid(alpha=0.3)
+        axis.margins(x=0.25, y=0.1)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
