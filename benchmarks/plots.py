@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 
@@ -61,22 +62,20 @@ class Marks:
 
 
 def draw_marks(panels: Sequence[Marks], path: Path) -> None:
-    """Write the panels side by side; what begins with `PyG` has another mark."""
+    """Write the panels side by side; what begins with `PyG` has hollow marks."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6 * len(panels), 4), layout="constrained")
+    figure = Figure(figsize=(6.5 * len(panels), 4), layout="constrained")
     for panel, axis in zip(panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
-        for label, (x, y) in panel.points.items():
-            peer = label.startswith("PyG")
-            axis.plot([x], [y], marker="s" if peer else "o", color="C1" if peer else "C0")
-            axis.annotate(
-                label, (x, y), xytext=(5, 4), textcoords="offset points", fontsize="small"
-            )
+        for shape, (label, (x, y)) in zip(cycle("osD^v<>P"), panel.points.items(), strict=False):
+            fill = "none" if label.startswith("PyG") else "full"
+            axis.plot([x], [y], shape, markersize=8, fillstyle=fill, label=label)
+        axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
         axis.set_title(panel.title)
         axis.set_xlabel(panel.x_label)
         axis.set_ylabel(panel.y_label)
         axis.set_xscale("log")
         axis.grid(alpha=0.3)
-        axis.margins(x=0.25, y=0.1)
+        axis.margins(0.1)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})

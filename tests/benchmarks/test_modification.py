@@ -251,3 +251,15 @@ def test_planetoid_is_loaded_raw_with_its_public_split_and_left_alone(real_data:
     assert [part.numel() for part in (cora.train, cora.val, cora.test["full"])] == [140, 500, 1000]
     assert cora.graph.x.unique().tolist() == [0, 1]
     assert bench.limits_of(cora).edge_budget == 263
+
+
+def test_the_plot_has_a_point_for_each_attack_of_each_side() -> None:
+    """Its means over the seeds; what takes no time can be drawn on a logarithmic axis."""
+    head = {"data": "Cora", "victim": "own"}
+    made = [
+        head | {"side": "ours", "attack": "prbcd", "attacked": 50.0, "seconds": 2.0},
+        head | {"side": "ours", "attack": "prbcd", "attacked": 54.0, "seconds": 4.0},
+        head | {"side": peer.PEER, "attack": "PRBCD", "attacked": 60.0, "seconds": 0.0},
+    ]
+    (panel,) = adaptive.panels(made)
+    assert panel.points == {"prbcd": (3.0, 52.0), "PyG PRBCD": (0.01, 60.0)}
