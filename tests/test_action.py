@@ -68,7 +68,7 @@ def test_every_input_is_described_optional_and_used() -> None:
         assert all(each["description"].endswith(".") for each in inputs.values())
         assert all("default" in each for each in inputs.values())
     shared = {name: each["description"] for name, each in given["inputs"].items()}
-    assert set(shared) - set(of_component) == {"artifact"}
+    assert set(shared) - set(of_component) == {"token", "artifact"}
     assert set(of_component) - set(shared) == {"package", "job", "stage"}
 
 
