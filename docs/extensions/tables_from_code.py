@@ -28,6 +28,7 @@ from grb_check.models.zoo import CONTRASTIVE, ZOO, Entry
 from grb_check.settings import options
 
 LOGGER = logging.getLogger(__name__)
+PAGE: Final = re.compile(r"\bdocs/((?:[\w-]+/)?)([\w-]+)\.md")
 CODE: Final = re.compile(
     r"(--[a-z][a-z-]+(?:=[^\s,;)]+)?|python -m grb_check \w+|\$\w+"
     r"|\b[a-z]+_[a-z_/.]+|(?<!\w)'[^']+'(?!\w))"
@@ -144,7 +145,7 @@ def option_text(option: Described) -> str:
         ini = f"Ini: `{option.ini}`, {option.ini_type}." if option.ini else "Not in the ini file."
     sentence = option.help[0].upper() + option.help[1:]
     full_stop = "" if sentence.endswith(".") else "."
-    text = markdown(sentence)
+    text = PAGE.sub(r"[\2](../\1\2.md)", markdown(sentence))
     return f"```{{option}} {signature}\n{text}{full_stop}\n\n{ini}\n```\n"
 
 

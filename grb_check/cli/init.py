@@ -31,11 +31,11 @@ from grb_check.settings.model_specs import read_models
 from grb_check.user_code.likely_factories import likely_factories
 
 PLACEHOLDER: Final = "PKG.MODULE:FACTORY"
+BASELINE: Final = "robustness.json"  # a name that the CI jobs keep as an artifact
 SHOWN: Final = 10
 NEXT: Final = (
     "pytest --grb-only --collect-only -q  # list the cases",
-    "pytest --grb-only  # attack the model",
-    "pytest --grb-only --grb-baseline=robustness.json  # write a baseline; commit it",
+    "pytest --grb-only  # attack the model and write the baseline: look at it and commit it",
 )
 
 
@@ -70,7 +70,9 @@ def run(options: argparse.Namespace) -> int:
             "--write needs to know the model, and the repository has no single likely factory; "
             "give --model pkg.module:attr"
         )
-    values = {"grb_model": model} | ({"grb_model_args": args[0]} if args else {})
+    values = {"grb_model": model, "grb_baseline": BASELINE}
+    if args:
+        values["grb_model_args"] = args[0]
     setups = [ini_setup(root, values), gitignore_setup(root)]
     where: Service | None = service(root) if options.ci is None else options.ci
     if where is not None and options.ci != "none":

@@ -21,7 +21,7 @@ from grb_check.session.pytest_private import ini_file, ini_values
 
 Service: TypeAlias = Literal["github", "gitlab"]
 
-STORE: Final = ".grb_check/"
+IGNORED: Final = (".grb_check/", "grb-report/")  # the store, and reports of the CI job
 WORKFLOWS: Final[Mapping[Service, str]] = {
     "github": ".github/workflows/robustness.yml",
     "gitlab": ".gitlab/robustness.yml",
@@ -97,15 +97,14 @@ def ini_setup(root: Path, values: Mapping[str, str]) -> Setup:
 
 
 def gitignore_setup(root: Path) -> Setup:
-    """Return the change that keeps stored perturbations and evidence out of a repository."""
+    """Return the change that keeps perturbations, evidence and reports out of a repository."""
     if not (root / ".git").exists():
         return Setup()
     path = root / ".gitignore"
     before = _text(path)
     names = {line.strip().strip("/") for line in (before or "").splitlines()}
-    if STORE.strip("/") in names:
-        return Setup()
-    return Setup((Change(path, before, _appended(before or "", f"{STORE}\n")),))
+    lines = "".join(f"{each}\n" for each in IGNORED if each.strip("/") not in names)
+    return Setup((Change(path, before, _appended(before or "", lines)),)) if lines else Setup()
 
 
 def workflow_setup(root: Path, where: Service) -> Setup:

@@ -61,10 +61,10 @@ OPTIONS: Final = _options(
     (
         "--grb-suite",
         "grb_suite",
-        "smoke|standard|paper",
+        "NAME",
         "string",
         False,
-        "cases to run if nothing else is selected (default: smoke)",
+        "cases to run if nothing else is selected: a name of --grb-list=suites (default: smoke)",
     ),
     (
         "--grb-dataset",

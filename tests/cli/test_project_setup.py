@@ -136,7 +136,7 @@ def test_any_text_survives_in_toml(tmp_path_factory: pytest.TempPathFactory, val
 
 
 @pytest.mark.parametrize("text", [None, "", "a\n", "a", "a\r\nb"])
-def test_git_ignores_the_store(tmp_path: Path, text: str | None) -> None:
+def test_git_ignores_store_and_reports(tmp_path: Path, text: str | None) -> None:
     """Once, in a repository alone."""
     assert gitignore_setup(tmp_path).changes == ()
     (tmp_path / ".git").mkdir()
@@ -144,7 +144,7 @@ def test_git_ignores_the_store(tmp_path: Path, text: str | None) -> None:
         (tmp_path / ".gitignore").write_bytes(text.encode())
     make(gitignore_setup(tmp_path))
     rows = (tmp_path / ".gitignore").read_text().splitlines()
-    assert rows == [*(text or "").splitlines(), ".grb_check/"]
+    assert rows == [*(text or "").splitlines(), ".grb_check/", "grb-report/"]
     assert gitignore_setup(tmp_path).changes == ()
 
 
@@ -153,7 +153,8 @@ def test_a_line_that_ignores_it_already_is_enough(tmp_path: Path, line: str) -> 
     """In each of its spellings."""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".gitignore").write_text(f"{line}\n")
-    assert gitignore_setup(tmp_path).changes == ()
+    (change,) = gitignore_setup(tmp_path).changes
+    assert change.after == f"{line}\ngrb-report/\n"
 
 
 @pytest.mark.parametrize(

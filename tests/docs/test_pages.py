@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from code_blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -52,3 +53,12 @@ def _exists(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
         return False
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_readers_see_the_name_of_a_file(page: Path) -> None:
+    """The comment that names it is hidden; the paragraph above says it too."""
+    lines = page.read_text("utf-8").splitlines()
+    for block in blocks_of(page):
+        above = "\n".join(line for line in lines[: block.line - 2] if line.strip())
+        assert f"`{block.file}`" in above[-400:] or not block.file, f"{page.name}:{block.line}"

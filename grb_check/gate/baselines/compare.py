@@ -141,8 +141,7 @@ def _with_cases(
     if not cases:
         return found
     told = ", ".join(f"{each.case} {each.loss:.1f} (at least {each.low:.1f})" for each in cases)
-    text = f"{found.text}; cases that lose more than the margin: {told}"
-    return replace(found, result="fail", text=text, cases=cases)
+    return replace(_failed(found, f"cases that lose more than the margin: {told}"), cases=cases)
 
 
 def _with_collapses(found: Comparison, alpha: float) -> Comparison:
@@ -153,8 +152,14 @@ def _with_collapses(found: Comparison, alpha: float) -> Comparison:
     found = replace(found, collapses=collapses)
     if collapses.p is None or collapses.p > alpha:
         return found
-    text = f"{found.text}; more trainings collapse (Boschloo's exact test: p {short(collapses.p)})"
-    return replace(found, result="fail", text=text)
+    told = f"more trainings collapse (Boschloo's exact test: p {short(collapses.p)})"
+    return _failed(found, told)
+
+
+def _failed(found: Comparison, reason: str) -> Comparison:
+    """The comparison, failed for one more reason; what fails it comes first."""
+    both = (found.text, reason) if found.result == "fail" else (reason, f"together: {found.text}")
+    return replace(found, result="fail", text="; ".join(both))
 
 
 def _without_collapsed(
