@@ -89,5 +89,8 @@ def _block(token: Token, before: Token | None) -> Block:
     if marked:
         return Block(line, "file", token.content, marked["file"])
     language = token.info.strip()
+    assert language == "console" or not token.content.startswith("$ "), (
+        f"line {line}: write ```console for commands, and <!-- illustration --> if they do not run"
+    )
     use: Use = language if language in ("python", "console") else "data"  # type: ignore[assignment]
     return Block(line, use, token.content)

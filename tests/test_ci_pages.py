@@ -83,3 +83,16 @@ def _walk(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, list):
         for each in value:
             yield from _walk(each)
+
+
+def test_the_record_of_a_fork_cannot_bring_code_along() -> None:
+    """It is unpacked outside of the directory that `python -m` imports from."""
+    page = (ROOT / "docs" / "how-to" / "pull-request-comments.md").read_text("utf-8")
+    (text,) = [text for _, text in BLOCK.findall(page) if "workflow_run:" in text]
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    (download,) = [each for each in job["steps"] if "download-artifact" in each.get("uses", "")]
+    assert download["with"]["path"].startswith("${{ runner.temp }}/")
+    (command,) = [
+        each["run"] for each in job["steps"] if "grb_check comment" in each.get("run", "")
+    ]
+    assert command.startswith("python -P -m grb_check comment ")

@@ -160,7 +160,7 @@ def read(path: Path) -> History:
     """Return the runs in a file.
 
     Raises:
-        UsageError: it cannot be opened or has no run; or a line is of another format, or was
+        UsageError: it cannot be opened, has no run that this release reads, or a line was
             changed.
     """
     name = f"history {str(path)!r}"
@@ -172,10 +172,15 @@ def read(path: Path) -> History:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        if _is_json(line):
+        if (format_ := _format(line)) is None:
+            notes.append(f"line {number} of {name} is not JSON, or is cut short: skipped")
+        elif format_ == KIND.format:
             runs.append(_run(line, f"line {number} of {name}"))
         else:
-            notes.append(f"line {number} of {name} is not JSON, or is cut short: skipped")
+            notes.append(
+                f"line {number} of {name} has format {format_}, of another release of grb_check; "
+                f"this one reads format {KIND.format}: skipped"
+            )
     if not runs:
         raise UsageError(f"{name} has no run; {KIND.wanted}")
     return History(sorted(runs, key=lambda run: run.date), notes)
@@ -190,13 +195,14 @@ def _run(line: bytes, name: str) -> PastRun:
     return found
 
 
-def _is_json(line: bytes) -> bool:
-    """Whether a line is JSON, of whatever content."""
+def _format(line: bytes) -> int | None:
+    """The format of a line, that of this release if it names none; None if it is not JSON."""
     try:
-        msgspec.json.decode(line)
+        found = msgspec.json.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        return False
-    return True
+        return None
+    named = found.get("format") if isinstance(found, dict) else None
+    return named if type(named) is int else KIND.format
 
 
 def _case(line: Line) -> PastCase:

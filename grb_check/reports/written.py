@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from grb_check.errors import count
 from grb_check.files.appending import append_line
 from grb_check.files.outputs import reason, try_write
 from grb_check.reports.annotations import in_github_actions
@@ -30,7 +31,8 @@ class ReportWarning(UserWarning):
 def write_run(paths: Mapping[str, Path], digest: Digest, repository: Path) -> dict[str, str]:
     """Write the reports of a run, and add the Markdown to a GitHub step's summary.
 
-    A run without cases adds nothing to a history.
+    A run without cases adds nothing to a history, nor does one that was stopped or narrowed: the
+    other cases would look as if they were gone.
 
     Args:
         paths: of the reports that are wanted, by kind.
@@ -42,7 +44,10 @@ def write_run(paths: Mapping[str, Path], digest: Digest, repository: Path) -> di
     """
     kept = paths.get(HISTORY)
     unwritten = write_reports({k: path for k, path in paths.items() if k != HISTORY}, [digest])
-    if kept is not None and digest.lines:
+    left_out = len(digest.record.missing) + len(digest.record.deselected)
+    if kept is not None and digest.lines and left_out:
+        _tell(f"no line in {kept}: {count(left_out, 'case')} of the run did not run")
+    elif kept is not None and digest.lines:
         line = try_write(kept, partial(line_of, digest, repository, kept), append_line)
         unwritten |= {HISTORY: line} if line else {}
     summary = os.environ.get(SUMMARY)
@@ -85,7 +90,10 @@ def _append(path: Path, digest: Digest) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(f"\n{text}")
     except Exception as error:  # of the file system, or of code that renders the text
-        with warnings.catch_warnings():
-            warnings.simplefilter("always", ReportWarning)
-            told = f"no summary for GitHub: {SUMMARY} {str(path)!r}: {reason(error)}"
-            warnings.warn(told, ReportWarning, stacklevel=2)
+        _tell(f"no summary for GitHub: {SUMMARY} {str(path)!r}: {reason(error)}")
+
+
+def _tell(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ReportWarning)
+        warnings.warn(text, ReportWarning, stacklevel=3)

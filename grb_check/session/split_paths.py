@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -33,13 +35,14 @@ def refuse_split_paths(config: pytest.Config) -> None:
         return
     arguments = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
     arguments += map(str, config.invocation_params.args)
+    here = config.invocation_params.dir
+    arguments = list(_with_files(arguments, here))
     for flag, value in pairwise(arguments):
         if flag == PIN_FLAG and not value.startswith("-"):
             raise UsageError(
                 f"{flag} {value}: write a label in the same word, as {flag}={value}; for a pin "
                 f"without a label put {flag} at the end, or before another option"
             )
-    here = config.invocation_params.dir
     split = [
         (flag, value)
         for flag, value in pairwise(arguments)
@@ -49,6 +52,16 @@ def refuse_split_paths(config: pytest.Config) -> None:
         given = " ".join(f"{flag} {value}" for flag, value in split)
         fixed = " ".join(f"{flag}={value}" for flag, value in split)
         raise UsageError(f"{given}: with these as words of their own, {change}; write {fixed}")
+
+
+def _with_files(arguments: Iterable[str], here: Path) -> Iterator[str]:
+    """Yield the arguments, with the lines of a file for each `@FILE`, as pytest reads them."""
+    for each in arguments:
+        if each.startswith("@"):
+            lines = (here / each[1:]).read_text(sys.getfilesystemencoding()).splitlines()
+            yield from _with_files(lines, here)
+        else:
+            yield each
 
 
 def _change(config: pytest.Config, arguments: Sequence[str], values: Sequence[str]) -> str:

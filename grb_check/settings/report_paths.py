@@ -15,6 +15,7 @@ from grb_check.gate.baselines.baseline import Baseline
 from grb_check.settings.raw_values import RawValues
 
 KINDS: Final = ("json", "junit", "html", "markdown")
+HISTORY_START: Final = b'{"kind":"run of a history"'
 HISTORY: Final = "history"  # is appended to, by whole runs and by merges
 OUTPUTS: Final = (*KINDS, HISTORY)
 
@@ -78,16 +79,31 @@ def check_all(prefix: str, reports: Mapping[str, Path], baseline: Baseline | Non
         baseline: of the run, which no report may replace; checked itself if the run writes it.
 
     Raises:
-        UsageError: see `check_output`; or two paths are the same.
+        UsageError: see `check_output`; or two paths are the same, or the history is another file.
     """
     kept = {} if baseline is None else {"baseline": baseline.path}
     paths, taken = {**kept, **reports}, dict[str, str]()
     for name, path in paths.items():
         if name in reports or (baseline is not None and baseline.writes):
             check_output(f"{prefix}{name}", path)
+        if name == HISTORY:
+            _check_history(f"{prefix}{name}", path)
         first = taken.setdefault(os.path.normcase(os.path.realpath(path)), name)
         if first != name and not (is_stream(path) and is_stream(paths[first])):
             raise UsageError(
                 f"{prefix}{first} and {prefix}{name} are the same file, {str(path)!r}; give each "
                 f"its own"
             )
+
+
+def _check_history(flag: str, path: Path) -> None:
+    """Refuse a file of another kind, which a line at its end would damage."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        start = file.read(1000).lstrip()
+    if start and not start.startswith(HISTORY_START):
+        raise UsageError(
+            f"{flag} {str(path)!r} is there and is not a history; give the path of a history or of "
+            f"a new file"
+        )

@@ -231,6 +231,14 @@ def test_limits_of_requests_are_waited_for(
     assert len(host.comments) == 1
 
 
+def test_a_secondary_limit_without_headers_is_waited_for(job: Job, host: CodeHost) -> None:
+    """GitHub may leave `Retry-After` out."""
+    body = b'{"message": "You have exceeded a secondary rate limit."}'
+    host.troubles = [Trouble("POST", status=403, body=body)]
+    assert job.run(0.5) == 0
+    assert len(host.comments) == 1
+
+
 def test_a_limit_may_give_a_date(job: Job, host: CodeHost) -> None:
     """Of RFC 9110."""
     then = formatdate(time.time() + 12, usegmt=True)

@@ -21,7 +21,7 @@ NOTHING = torch.empty(0, dtype=torch.int64)
 
 def test_every_diagnostic_is_explained_under_its_name() -> None:
     """Every anchor in a report leads to a heading, and there are no other headings."""
-    headings = re.findall(r"^## `([a-z-]+)`$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
+    headings = re.findall(r"^### `([a-z-]+)`$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
     assert headings == list(DIAGNOSTICS)
     assert anchor("no-effect") == "docs/explanation/diagnostics.md#no-effect"
 

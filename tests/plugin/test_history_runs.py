@@ -48,6 +48,23 @@ def test_each_run_appends_a_line(project: pytest.Pytester) -> None:
         assert all(case.drop is not None and case.limit == 1.0 for case in each.cases)
 
 
+def test_a_run_that_was_narrowed_or_stopped_adds_no_line(project: pytest.Pytester) -> None:
+    """The other cases would look as if they were gone."""
+    for args in (["-k", "modification"], ["-x", "--grb-min-clean=1", "--grb-evidence=off"]):
+        result = project.runpytest(*RUN, "--grb-history=runs.jsonl", *args)
+        result.stdout.fnmatch_lines(["*no line in *runs.jsonl: 1 case of the run did not run*"])
+    assert not (project.path / "runs.jsonl").exists()
+
+
+def test_another_file_is_not_taken_for_a_history(project: pytest.Pytester) -> None:
+    """A line at its end would damage it."""
+    (project.path / "run.json").write_text('{"kind": "run record"}')
+    result = project.runpytest(*RUN, "--grb-history=run.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--grb-history *run.json' is there and is not a history; give *"])
+    assert (project.path / "run.json").read_text() == '{"kind": "run record"}'
+
+
 def test_a_part_is_refused_and_the_merge_appends(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

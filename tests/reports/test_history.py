@@ -89,10 +89,6 @@ def test_a_line_that_is_cut_short_is_skipped_with_a_note(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (
-            line(format=2),
-            "format 2, written by grb_check '0.1.0'; this release reads format 1: ",
-        ),
         (line(passed=True), "does not match its digest"),
         (line(repeats=0), "line 1 of history"),
         (line(kind="baseline"), "kind 'baseline'"),
@@ -103,13 +99,29 @@ def test_a_line_that_is_cut_short_is_skipped_with_a_note(tmp_path: Path) -> None
     ],
 )
 def test_other_lines_are_refused_with_their_number(tmp_path: Path, text: str, words: str) -> None:
-    """A later format names the release to install."""
+    """And what to give instead."""
     path = tmp_path / "h.jsonl"
     path.write_text(f"{text}\n")
     with pytest.raises(UsageError) as caught:
         read(path)
     assert words in str(caught.value)
     assert "give a file that --grb-history" in str(caught.value)
+
+
+def test_lines_of_another_format_are_skipped_with_a_note(tmp_path: Path) -> None:
+    """A history outlives a change of the format."""
+    path = tmp_path / "h.jsonl"
+    path.write_text(f"{line(format=2)}\n{line()}\n")
+    found = read(path)
+    assert len(found.runs) == 1
+    (note,) = found.notes
+    assert note.startswith("line 1 of ")
+    assert note.endswith(
+        "has format 2, of another release of grb_check; this one reads format 1: skipped"
+    )
+    path.write_text(f"{line(format=2)}\n")
+    with pytest.raises(UsageError, match="has no run"):
+        read(path)
 
 
 def test_a_date_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -119,6 +119,14 @@ def test_options_of_the_environment_are_arguments_too(
     assert config.getoption("grb_data") == ["kept"]
 
 
+def test_arguments_in_a_file_are_arguments_too(tree: pytest.Pytester) -> None:
+    """As pytest reads them, one a line."""
+    Path("kept", "pytest.ini").write_text("[pytest]\n")
+    Path("args.txt").write_text("--grb-data\nkept\n")
+    with pytest.raises(UsageError, match=r"--grb-data kept: .*ini file instead of none; write --"):
+        refuse_split_paths(tree.parseconfig("@args.txt"))
+
+
 def test_conftest_files_beside_a_value_are_not_loaded(
     tree: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ class Api:
         limited = status == 403 and (
             "Retry-After" in response.headers
             or response.headers.get("X-RateLimit-Remaining") == "0"
+            or "rate limit" in said.lower()  # GitHub's secondary one may come without headers
         )
         if limited or is_temporary(status) or status < 400:
             raise Broken(said, _wait(response))

@@ -1,9 +1,9 @@
 """The graph of a dataset class of PyG, by the name of the class. Imports torch only to read.
 
-Some of the raw files that PyG's classes read are pickles, which can run code when they are read
-(`Planetoid`), and some of its readers set all non-zero features to 1 (`Amazon`, `Coauthor`,
-`CitationFull`). Only directories that the user named, or that PyG filled at the user's request, are
-read.
+Some of the raw files that PyG's classes read are pickles, or npz files with pickles, which can run
+code when they are read (`Planetoid`, `FacebookPagePage`, `Twitch` and others), and some of its
+readers set all non-zero features to 1 (`Amazon`, `Coauthor`, `CitationFull`). Only directories that
+the user named, or that PyG filled at the user's request, are read.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXACT: Final = 13  # repeats up to which all sign flips are made
 FLIPS: Final = 2**14  # of more repeats, a fixed pseudo-random sample
-TIE: Final = 1e-9  # relative difference of statistics that rounding may make
+TIE: Final = 1e-9  # difference of statistics that rounding may make
 
 
 class MaxTest(NamedTuple):
@@ -51,7 +51,7 @@ def max_test(losses: Floats, margin: float, steps: Floats, alpha: float) -> list
     squares = (excess**2).sum(axis=0) + n * steps**2 / 6.0
     flipped = sign_flips(n) @ excess / np.sqrt(squares)  # grows with Student's t of the flips
     largest = flipped.max(axis=1)
-    p = (largest[:, None] >= flipped[0] * (1.0 - np.sign(flipped[0]) * TIE)).mean(axis=0)
+    p = (largest[:, None] >= flipped[0] - TIE * (1.0 + abs(flipped[0]))).mean(axis=0)
     limit = _critical(largest, alpha)
     mean = excess.mean(axis=0)
     deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0) / (n - 1))
