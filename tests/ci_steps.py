@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,12 +16,13 @@ import yaml
 ROOT: Final = Path(__file__).parents[1]
 ACTION: Final = ROOT / "action.yml"
 COMPONENT: Final = ROOT / "templates" / "robustness.yml"
-_CONDITION: Final = re.compile(
-    r"(always\(\))?(?: && )?(?:inputs\.([\w-]+) (==|!=) '([^']*)')?", re.ASCII
-)
-# pip would install packages; what it was called with is kept.
-_PYTHON: Final = """#!/bin/sh
-[ "$1 $2" != "-m pip" ] || { printf '%s\\n' "$@" > "$PIP_CALL"; exit 0; }
+_CONDITION: Final = re.compile(r"inputs\.([\w-]+) (==|!=) '([^']*)'", re.ASCII)
+ONLY_RECORD: Final = "ONLY_RECORD"  # set in the environment, no Python runs
+# What Python is called with is kept; pip would install packages.
+_PYTHON: Final = f"""#!/bin/bash
+printf '%q ' "$@" >> "$CALLS"
+echo >> "$CALLS"
+[ -z "${ONLY_RECORD}" ] && [ "$1 $2" != "-m pip" ] || exit 0
 exec "$REAL_PYTHON" "$@"
 """
 
@@ -42,7 +44,7 @@ def run_action(folder: Path, given: Mapping[str, str]) -> int:
     inputs = {name: each["default"] for name, each in action()["inputs"].items()} | given
     code = 0
     for step in action()["runs"]["steps"]:
-        if "run" not in step or not _applies(step.get("if", ""), inputs, failed=code != 0):
+        if "run" not in step or not applies(step, inputs, failed=code != 0):
             continue
         own = {name: _filled(str(value), inputs) for name, value in step.get("env", {}).items()}
         place = folder / _filled(step.get("working-directory", "."), inputs)
@@ -51,8 +53,16 @@ def run_action(folder: Path, given: Mapping[str, str]) -> int:
     return code
 
 
-def run_component(folder: Path, given: Mapping[str, str]) -> int:
-    """Run the job of the component in a directory; return the exit code of its script."""
+def run_component(
+    folder: Path, given: Mapping[str, str], variables: Mapping[str, str] | None = None
+) -> int:
+    """Run the job of the component in a directory; return the exit code of its script.
+
+    Args:
+        folder: to run in.
+        given: inputs.
+        variables: of the project.
+    """
     declared, jobs = component()
     inputs = {name: _text(each["default"]) for name, each in declared.items()} | given
     (job,) = jobs.values()
@@ -60,14 +70,32 @@ def run_component(folder: Path, given: Mapping[str, str]) -> int:
         name: re.sub(r"\$\[\[ inputs\.([\w-]+) ]]", lambda found: inputs[found[1]], each["value"])
         for name, each in job["variables"].items()
     }
+    known = variables or {}
+    for name in (name for name, each in job["variables"].items() if each["expand"]):
+        own[name] = re.sub(r"\$(\w+)", lambda found: known.get(found[1], ""), own[name])
     code = _bash("\n".join(job["script"]), folder, own, folder)
     _bash("\n".join(job["after_script"]), folder, own, folder)
     return code
 
 
-def pip_call(folder: Path) -> list[str]:
-    """Return the arguments with which the steps called pip."""
-    return (folder / "pip-call").read_text().splitlines()
+def calls(folder: Path, module: str) -> list[list[str]]:
+    """Return the arguments of each call of `python -m MODULE` in the steps."""
+    rows = map(shlex.split, (folder / "calls").read_text().splitlines())
+    return [row[2:] for row in rows if row[:2] == ["-m", module]]
+
+
+def applies(step: Mapping[str, Any], inputs: Mapping[str, str], *, failed: bool) -> bool:
+    """Whether a step of the action runs, after others that passed or failed."""
+    terms = step.get("if", "").split(" && ") if "if" in step else []
+    always = "always()" in terms
+    for term in terms:
+        if term != "always()":
+            found = _CONDITION.fullmatch(term)
+            assert found is not None, term
+            name, sign, value = found.groups()
+            if (inputs[name] == value) != (sign == "=="):
+                return False
+    return always or not failed
 
 
 def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int:
@@ -80,7 +108,7 @@ def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int
         **os.environ,
         **own,
         "PATH": f"{stub.parent}{os.pathsep}{os.environ['PATH']}",
-        "PIP_CALL": str(folder / "pip-call"),
+        "CALLS": str(folder / "calls"),
         "REAL_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
         "GITHUB_ACTION_PATH": str(ROOT),
@@ -88,14 +116,6 @@ def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     return subprocess.run(command, cwd=place, env=environment, check=False).returncode
-
-
-def _applies(condition: str, inputs: Mapping[str, str], *, failed: bool) -> bool:
-    found = _CONDITION.fullmatch(condition)
-    assert found is not None, condition
-    always, name, sign, value = found.groups()
-    holds = name is None or (inputs[name] == value) == (sign == "==")
-    return holds and (always is not None or not failed)
 
 
 def _filled(text: str, inputs: Mapping[str, str]) -> str:

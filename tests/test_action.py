@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ci_steps import ACTION, COMPONENT, action, component, pip_call, run_action, run_component
+from ci_steps import (
+    ACTION,
+    COMPONENT,
+    ONLY_RECORD,
+    action,
+    calls,
+    component,
+    run_action,
+    run_component,
+)
 from tiny import write_dataset
 
 from grb_check.cli.project_setup import workflow_setup
@@ -79,7 +88,8 @@ def test_inputs_reach_the_shell_as_variables_alone() -> None:
         assert step.get("shell", "bash") == "bash"
     (job,) = component()[1].values()
     assert not any("$[[" in each for each in scripts(job))
-    assert {each["expand"] for each in job["variables"].values()} == {False}
+    expanded = {name for name, each in job["variables"].items() if each["expand"]}
+    assert expanded == {"GRB_TORCH_INDEX"}
 
 
 def _of_component(folder: Path) -> Path:
@@ -136,7 +146,7 @@ def test_the_action_passes_and_fails_as_the_gate(
     (model,) = read(project / "grb-report" / "run.json").settings.models
     assert (model.label, model.args) == ("net", "{'width': 8}")
     assert (project / "output").read_text() == f"artifact={artifact}\n"
-    assert pip_call(project)[3:] == [str(ACTION.parent), "-e", ".", "-r", "*.txt"]
+    assert calls(project, "pip") == [["install", str(ACTION.parent), "-e", ".", "-r", "*.txt"]]
 
 
 @pytest.mark.slow
@@ -145,4 +155,26 @@ def test_the_component_fails_as_the_gate(project: Path) -> None:
     args = f"{INPUTS['args']} --grb-min-clean=1"
     assert run_component(project, {**INPUTS, "history": "true", "args": args}) == 1
     assert {each.name for each in (project / "grb-report").iterdir()} == REPORTS | KEPT
-    assert pip_call(project)[3:] == ["grb-check", "-e", ".", "-r", "*.txt"]
+    assert calls(project, "pip") == [["install", "grb-check", "-e", ".", "-r", "*.txt"]]
+
+
+@pytest.fixture
+def recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository in which steps only call Python."""
+    monkeypatch.setenv(ONLY_RECORD, "1")
+    return project
+
+
+@pytest.mark.parametrize(
+    ("variables", "index"),
+    [({"INDEX": "https://a/b"}, ["--extra-index-url", "https://a/b"]), ({}, [])],
+)
+def test_a_variable_of_the_project_holds_the_index(
+    recorded: Path, variables: dict[str, str], index: list[str]
+) -> None:
+    """Or is not there."""
+    assert run_component(recorded, {"torch-index": "$INDEX", "install": "."}, variables) == 0
+    (given,) = variables.values() or ("",)
+    assert run_action(recorded, {"torch-index": given, "install": "."}) == 0
+    own = [["install", first, *index, "."] for first in ("grb-check", str(ACTION.parent))]
+    assert calls(recorded, "pip") == own

@@ -38,6 +38,12 @@ def test_options_and_commands_exist(path: Path) -> None:
     assert set(re.findall(r"python -m grb_check ([a-z]+)", text)) - NAMES == set()
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_indexes_that_pip_knows_are_kept(path: Path) -> None:
+    """The option adds one; the variable would replace those of the project."""
+    assert "PIP_EXTRA_INDEX_URL" not in path.read_text("utf-8").partition("without the")[0]
+
+
 @pytest.mark.parametrize("text", BLOCKS)
 def test_inputs_of_a_block_exist(text: str) -> None:
     """Those of the action and of the component."""

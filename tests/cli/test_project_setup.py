@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -185,13 +186,13 @@ def test_the_service_is_that_of_the_remote(tmp_path: Path, url: str, found: str 
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"setup.py": "", "requirements.txt": ""}, "pip install . grb-check\n"),
-        ({"pyproject.toml": "[project]\nname = 'a'\n"}, "pip install . grb-check\n"),
+        ({"setup.py": "", "requirements.txt": ""}, ". grb-check"),
+        ({"pyproject.toml": "[project]\nname = 'a'\n"}, ". grb-check"),
         (
             {"requirements.txt": "", "pyproject.toml": "[tool.ruff]\n"},
-            "pip install -r requirements.txt grb-check\n",
+            "-r requirements.txt grb-check",
         ),
-        ({}, "pip install grb-check\n"),
+        ({}, "grb-check"),
     ],
 )
 def test_the_job_installs_the_project(
@@ -201,7 +202,7 @@ def test_the_job_installs_the_project(
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     change = workflow_setup(tmp_path, where).changes[0]  # type: ignore[arg-type]
-    assert words in change.after
+    assert f"\n{words}\n" in re.sub("^ +", "", change.after, flags=re.MULTILINE)
     assert "@" not in change.after.replace("@v", "")
     make(workflow_setup(tmp_path, where))  # type: ignore[arg-type]
     assert workflow_setup(tmp_path, where) == Setup()  # type: ignore[arg-type]
