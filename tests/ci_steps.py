@@ -74,7 +74,7 @@ def run_component(
     for name in (name for name, each in job["variables"].items() if each["expand"]):
         own[name] = re.sub(r"\$(\w+)", lambda found: known.get(found[1], ""), own[name])
     code = _bash("\n".join(job["script"]), folder, own, folder)
-    _bash("\n".join(job["after_script"]), folder, own, folder)
+    assert _bash("\n".join(job["after_script"]), folder, own, folder) == 0
     return code
 
 

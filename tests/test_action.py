@@ -14,6 +14,7 @@ from ci_steps import (
     COMPONENT,
     ONLY_RECORD,
     action,
+    applies,
     calls,
     component,
     run_action,
@@ -178,3 +179,44 @@ def test_a_variable_of_the_project_holds_the_index(
     assert run_action(recorded, {"torch-index": given, "install": "."}) == 0
     own = [["install", first, *index, "."] for first in ("grb-check", str(ACTION.parent))]
     assert calls(recorded, "pip") == own
+
+
+RUNS = [run_action, run_component]
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("baseline", ["", "own/b.json", "grb-report/b.json", "./grb-report/b.json"])
+def test_the_baseline_is_kept_with_the_reports(recorded: Path, run: Any, baseline: str) -> None:
+    """Also one that lies there."""
+    path = recorded / (baseline or "robustness.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("figures")
+    assert run(recorded, {"baseline": baseline}) == 0
+    assert (recorded / "grb-report" / path.name).read_text() == "figures"
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize(("shard", "times"), [("", 1), ("1/2", 0)])
+def test_a_shard_has_no_history(recorded: Path, run: Any, shard: str, times: int) -> None:
+    """pytest would refuse it; the file of an earlier run stays."""
+    (recorded / "grb-history.jsonl").touch()
+    assert run(recorded, {"history": "true", "shard": shard}) == 0
+    (arguments,) = calls(recorded, "pytest")
+    assert arguments.count("--grb-history=grb-history.jsonl") == times
+    assert sum("trend" in each for each in calls(recorded, "grb_check")) == times
+    assert (recorded / "grb-report" / "grb-history.jsonl").exists() == bool(times)
+
+
+def test_the_cache_of_the_history_is_that_of_whole_runs() -> None:
+    """Saved whenever it was restored, and after a failed gate."""
+    inputs = {name: each["default"] for name, each in action()["inputs"].items()}
+    steps = [step for step in action()["runs"]["steps"] if "grb-history" in str(step.get("with"))]
+    assert [step["uses"] for step in steps] == [
+        "actions/cache/restore@v4",
+        "actions/cache/save@v4",
+    ]
+    for history, shard in (("true", ""), ("true", "1/2"), ("false", "")):
+        given = {**inputs, "history": history, "shard": shard}
+        whole = history == "true" and not shard
+        assert [applies(step, given, failed=False) for step in steps] == [whole, whole]
+        assert applies(steps[1], given, failed=True) == whole
