@@ -23,6 +23,7 @@ from ci_steps import (
 from tiny import write_dataset
 
 from grb_check.cli.project_setup import workflow_setup
+from grb_check.reports.comment import check_name
 from grb_check.reports.record_file import read
 
 MODEL = """
@@ -77,9 +78,8 @@ def test_every_input_is_described_optional_and_used() -> None:
         assert used == set(inputs)
         assert all(each["description"].endswith(".") for each in inputs.values())
         assert all("default" in each for each in inputs.values())
-    shared = {name: each["description"] for name, each in given["inputs"].items()}
-    assert set(shared) - set(of_component) == {"token", "artifact"}
-    assert set(of_component) - set(shared) == {"package", "job", "stage"}
+    assert set(given["inputs"]) - set(of_component) == {"token", "artifact"}
+    assert set(of_component) - set(given["inputs"]) == {"package", "job", "stage"}
 
 
 def test_inputs_reach_the_shell_as_variables_alone() -> None:
@@ -220,3 +220,32 @@ def test_the_cache_of_the_history_is_that_of_whole_runs() -> None:
         whole = history == "true" and not shard
         assert [applies(step, given, failed=False) for step in steps] == [whole, whole]
         assert applies(steps[1], given, failed=True) == whole
+
+
+@pytest.mark.parametrize(
+    ("run", "given", "names"),
+    [
+        (run_action, {"artifact": "graph robustness"}, ["robustness"]),
+        (run_action, {"comment-name": "gat"}, ["gat"]),
+        (run_component, {}, ["graph-robustness"]),
+        (run_component, {"comment-name": "gat"}, ["gat"]),
+        (run_action, {"shard": "1/2"}, []),
+        (run_component, {"shard": "1/2"}, []),
+        (run_action, {"comment": "false"}, []),
+        (run_component, {"comment": "false"}, []),
+    ],
+)
+def test_each_job_has_a_comment_of_its_own(
+    recorded: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Any,
+    given: dict[str, str],
+    names: list[str],
+) -> None:
+    """A shard has none."""
+    monkeypatch.setenv("CI_JOB_NAME_SLUG", "graph---robustness")
+    (recorded / "grb-report").mkdir()
+    (recorded / "grb-report" / "run.json").touch()
+    assert run(recorded, {"comment": "true", **given}) == 0
+    said = [each for each in calls(recorded, "grb_check") if each[0] == "comment"]
+    assert said == [["comment", "grb-report/run.json", f"--name={check_name(n)}"] for n in names]
