@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ ROOT: Final = Path(__file__).parents[1]
 ACTION: Final = ROOT / "action.yml"
 COMPONENT: Final = ROOT / "templates" / "robustness.yml"
 _CONDITION: Final = re.compile(r"inputs\.([\w-]+) (==|!=) '([^']*)'", re.ASCII)
+_RULE: Final = re.compile(r'\$(\w+)(?: == "(\w+)")?', re.ASCII)
 ONLY_RECORD: Final = "ONLY_RECORD"  # set in the environment, no Python runs
 # What Python is called with is kept; pip would install packages.
 _PYTHON: Final = f"""#!/bin/bash
@@ -76,6 +77,20 @@ def run_component(
     code = _bash("\n".join(job["script"]), folder, own, folder)
     assert _bash("\n".join(job["after_script"]), folder, own, folder) == 0
     return code
+
+
+def is_in_pipeline(rules: Sequence[Mapping[str, str]], variables: Mapping[str, str]) -> bool:
+    """Whether a job of GitLab with these rules is in a pipeline with these variables."""
+    for rule in rules:
+        holds = []
+        for term in rule["if"].split(" && "):
+            found = _RULE.fullmatch(term)
+            assert found is not None, term
+            value = variables.get(found[1], "")
+            holds.append(bool(value) if found[2] is None else value == found[2])
+        if all(holds):
+            return rule.get("when") != "never"
+    return False
 
 
 def calls(folder: Path, module: str) -> list[list[str]]:

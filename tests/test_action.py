@@ -17,6 +17,7 @@ from ci_steps import (
     applies,
     calls,
     component,
+    is_in_pipeline,
     run_action,
     run_component,
 )
@@ -249,3 +250,26 @@ def test_each_job_has_a_comment_of_its_own(
     assert run(recorded, {"comment": "true", **given}) == 0
     said = [each for each in calls(recorded, "grb_check") if each[0] == "comment"]
     assert said == [["comment", "grb-report/run.json", f"--name={check_name(n)}"] for n in names]
+
+
+BRANCH = {"CI_COMMIT_BRANCH": "work"}
+OPEN = {"CI_OPEN_MERGE_REQUESTS": "me/it!1"}
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "runs"),
+    [
+        ("merge_request_event", OPEN, True),
+        ("push", BRANCH, True),
+        ("push", BRANCH | OPEN, False),
+        ("schedule", BRANCH | OPEN, True),
+        ("web", BRANCH | OPEN, True),
+        ("push", {"CI_COMMIT_TAG": "v1"}, False),
+    ],
+)
+def test_the_component_runs_once_for_a_merge_request(
+    source: str, more: dict[str, str], runs: bool
+) -> None:
+    """In its pipeline, where there is something to comment on, and not in that of the branch."""
+    (job,) = component()[1].values()
+    assert is_in_pipeline(job["rules"], {"CI_PIPELINE_SOURCE": source, **more}) == runs
