@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ci_steps import (
     ACTION,
     COMPONENT,
@@ -208,19 +209,43 @@ def test_a_shard_has_no_history(recorded: Path, run: Any, shard: str, times: int
     assert (recorded / "grb-report" / "grb-history.jsonl").exists() == bool(times)
 
 
-def test_the_cache_of_the_history_is_that_of_whole_runs() -> None:
-    """Saved whenever it was restored, and after a failed gate."""
+def test_the_history_is_cached_for_whole_runs() -> None:
+    """Also after a failed gate."""
     inputs = {name: each["default"] for name, each in action()["inputs"].items()}
     steps = [step for step in action()["runs"]["steps"] if "grb-history" in str(step.get("with"))]
-    assert [step["uses"] for step in steps] == [
-        "actions/cache/restore@v4",
-        "actions/cache/save@v4",
-    ]
     for history, shard in (("true", ""), ("true", "1/2"), ("false", "")):
         given = {**inputs, "history": history, "shard": shard}
         whole = history == "true" and not shard
         assert [applies(step, given, failed=False) for step in steps] == [whole, whole]
         assert applies(steps[1], given, failed=True) == whole
+
+
+@pytest.mark.parametrize("of_init", [False, True])
+def test_every_run_saves_what_it_restored(tmp_path: Path, of_init: bool) -> None:
+    """Under a key of its own, even after a failed gate; the next run finds it by the prefix."""
+    steps = action()["runs"]["steps"]
+    if of_init:
+        made = yaml.safe_load(_of_init(tmp_path, "github").read_text())
+        steps = made["jobs"]["robustness"]["steps"]
+    own = "${{ github.run_id }}-${{ github.run_attempt }}"
+    caches = [step for step in steps if "actions/cache" in step.get("uses", "")]
+    restored = [step for step in caches if step["uses"] == "actions/cache/restore@v4"]
+    saved = [step for step in caches if step["uses"] == "actions/cache/save@v4"]
+    assert len(restored) == len(saved) == len(caches) / 2 == (1 if of_init else 2)
+    for before, after in zip(restored, saved, strict=True):
+        assert before["with"].items() - after["with"].items() == {
+            ("restore-keys", before["with"]["restore-keys"])
+        }
+        assert after["if"].startswith("always()")
+        prefix = before["with"]["restore-keys"].splitlines()[0]
+        assert before["with"]["key"] == prefix + own
+
+
+def test_gitlab_keeps_the_store_after_a_failed_gate(tmp_path: Path) -> None:
+    """As the reports."""
+    of_init = yaml.safe_load(_of_init(tmp_path, "gitlab").read_text())["robustness"]["cache"]
+    (job,) = component()[1].values()
+    assert {each["when"] for each in (of_init, *job["cache"])} == {"always"}
 
 
 @pytest.mark.parametrize(
