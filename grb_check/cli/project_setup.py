@@ -27,6 +27,9 @@ WORKFLOWS: Final[Mapping[Service, str]] = {
     "gitlab": ".gitlab/robustness.yml",
 }
 _INCLUDE: Final = f"include:\n  - local: {WORKFLOWS['gitlab']}\n"
+# The list of stages of a pipeline, to the next line that begins another key.
+_STAGES: Final = re.compile(r"^stages[ \t]*:(.*\n?(?:[ \t\r#\]-].*\n?|\n)*)", re.MULTILINE)
+_STAGE: Final = re.compile(r"^ +stage:[ \t]*(\S+)", re.MULTILINE)
 # Tables of pytest in pyproject.toml; the first that is there is extended, or else the last is made.
 _TABLES: Final = ("tool.pytest.ini_options", "tool.pytest")
 _PACKAGE: Final = re.compile(r"^\s*\[\s*(project|build-system|tool\.poetry)\s*\]", re.MULTILINE)
@@ -114,21 +117,37 @@ def workflow_setup(root: Path, where: Service) -> Setup:
     made = text.replace("@INSTALL@", " ".join([*_requirements(root), "grb-check"]))
     before, more = _text(path), Setup()
     if where == "gitlab":
-        more = _include_setup(root / ".gitlab-ci.yml")
+        more = _include_setup(root / ".gitlab-ci.yml", made if before is None else before)
     if before is None:
         return Setup((Change(path, None, made), *more.changes), more.notes)
     kept = f"{WORKFLOWS[where]} is there already, and is left as it is"
     return Setup(more.changes, (*([] if before == made else [kept]), *more.notes))
 
 
-def _include_setup(path: Path) -> Setup:
+def _include_setup(path: Path, job: str) -> Setup:
     before = _text(path)
+    stages, named = _stages(before or ""), _STAGE.search(job)
+    stage = named[1] if named else "test"  # GitLab's default
+    if stages and stage not in stages:
+        lacks = f"{path.name} has the stages {', '.join(stages)} and not {stage!r}"
+        mend = "add it, or name one of them there, and run init again to include the file"
+        return Setup(notes=(f"{lacks}, which {WORKFLOWS['gitlab']} names; {mend}",))
     if before is not None and WORKFLOWS["gitlab"] in before:
         return Setup()
     if before is not None and re.search(r"^include\s*:", before, re.MULTILINE):
         line = f"- local: {WORKFLOWS['gitlab']}"
         return Setup(notes=(f"{path.name} has an include already; add {line!r} to it",))
     return Setup((Change(path, before, _appended(before or "", _INCLUDE)),))
+
+
+def _stages(text: str) -> list[str]:
+    """The stages of a pipeline; none if it lists none, or refers to a list elsewhere."""
+    found = _STAGES.search(text)
+    body = re.sub(r"(^|\s)#.*", "", found[1]) if found else ""
+    if re.search(r"[!&*]", body):
+        return []
+    items = (item.strip().removeprefix("-").strip(" '\"") for item in re.split(r"[\n,\[\]]", body))
+    return [item for item in items if item]
 
 
 def _requirements(root: Path) -> list[str]:

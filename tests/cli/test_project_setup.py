@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -216,7 +217,7 @@ def test_the_job_installs_the_project(
     ("before", "after"),
     [
         (None, "include:\n  - local: .gitlab/robustness.yml\n"),
-        ("stages: [a]", "stages: [a]\ninclude:\n  - local: .gitlab/robustness.yml\n"),
+        ("stages: [test]", "stages: [test]\ninclude:\n  - local: .gitlab/robustness.yml\n"),
     ],
 )
 def test_gitlab_includes_the_job(tmp_path: Path, before: str | None, after: str) -> None:
@@ -235,3 +236,51 @@ def test_an_include_is_left_to_its_owner(tmp_path: Path) -> None:
     assert setup.notes == (
         ".gitlab-ci.yml has an include already; add '- local: .gitlab/robustness.yml' to it",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stages: [build, deploy it]\n",
+        "stages: [ 'build' , \"deploy it\" ]  # no test\n\nother:\n  stage: build\n",
+        "stages:\n  [build,\n   deploy it\n]\ntest: {}\n",
+        "image: a\nstages:\n  - build  # before test\n\n  # - test\n  - deploy it\ntest:\n  a: 1\n",
+        "stages:\r\n- build\r\n\r\n- 'deploy it'\r\ntest:\r\n  stage: build\r\n",
+    ],
+)
+def test_a_pipeline_without_the_stage_stays_valid(tmp_path: Path, text: str) -> None:
+    """The job is included when there is a stage for it."""
+    pipeline = tmp_path / ".gitlab-ci.yml"
+    pipeline.write_bytes(text.encode())
+    assert yaml.safe_load(text)["stages"] == ["build", "deploy it"]
+    setup = workflow_setup(tmp_path, "gitlab")
+    make(setup)
+    assert setup.notes == (
+        ".gitlab-ci.yml has the stages build, deploy it and not 'test', which .gitlab/robustness.yml "
+        "names; add it, or name one of them there, and run init again to include the file",
+    )
+    assert pipeline.read_bytes().decode() == text
+    job = tmp_path / ".gitlab" / "robustness.yml"
+    job.write_text(job.read_text().replace("stage: test", "stage: build"))
+    make(workflow_setup(tmp_path, "gitlab"))
+    assert ".gitlab/robustness.yml" in pipeline.read_text()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stages: [build, test]\n",
+        "stages: [build,\n  'test']\nother: {}\n",
+        "stages:\n- build\n\n# last\n- \"test\" # why\nother: {}\n",
+        "stages:\r\n  - build\r\n\r\n  - test\r\n",
+        "stages: []\n",
+        "stages: !reference [.all, stages]\n",
+        "other:\n  stages: [build]\n",
+        "other:\n  stage: build\n",
+    ],
+)
+def test_a_pipeline_that_may_have_the_stage_includes_the_job(tmp_path: Path, text: str) -> None:
+    """It may be listed elsewhere; without any list there is one."""
+    (tmp_path / ".gitlab-ci.yml").write_bytes(text.encode())
+    setup = workflow_setup(tmp_path, "gitlab")
+    assert [each.path.name for each in setup.changes] == ["robustness.yml", ".gitlab-ci.yml"]
