@@ -41,7 +41,7 @@ def test_options_and_commands_exist(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_indexes_that_pip_knows_are_kept(path: Path) -> None:
     """The option adds one; the variable would replace those of the project."""
-    assert "PIP_EXTRA_INDEX_URL" not in path.read_text("utf-8").partition("without the")[0]
+    assert "PIP_EXTRA_INDEX_URL" not in path.read_text("utf-8")
 
 
 @pytest.mark.parametrize("text", BLOCKS)
@@ -79,6 +79,16 @@ def test_the_page_lists_every_input_with_its_default() -> None:
     for name, default in rows:
         assert default in (inputs[name]["default"], ""), name
         assert default or inputs[name]["default"] == "", name
+
+
+def test_the_page_shows_the_files_of_init() -> None:
+    """And has no copies of them."""
+    included = re.findall(
+        r"^```\{literalinclude\} (\S+)$", PAGES[0].read_text("utf-8"), re.MULTILINE
+    )
+    folder = ROOT / "grb_check" / "cli" / "templates"
+    shown = [(PAGES[0].parent / name).resolve() for name in included]
+    assert shown == sorted(folder.iterdir())
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:

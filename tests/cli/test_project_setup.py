@@ -256,8 +256,9 @@ def test_a_pipeline_without_the_stage_stays_valid(tmp_path: Path, text: str) -> 
     setup = workflow_setup(tmp_path, "gitlab")
     make(setup)
     assert setup.notes == (
-        ".gitlab-ci.yml has the stages build, deploy it and not 'test', which .gitlab/robustness.yml "
-        "names; add it, or name one of them there, and run init again to include the file",
+        ".gitlab-ci.yml has the stages build, deploy it and not 'test', which "
+        ".gitlab/robustness.yml names; add it, or name one of them there, and run init again to "
+        "include the file",
     )
     assert pipeline.read_bytes().decode() == text
     job = tmp_path / ".gitlab" / "robustness.yml"
@@ -271,7 +272,7 @@ def test_a_pipeline_without_the_stage_stays_valid(tmp_path: Path, text: str) -> 
     [
         "stages: [build, test]\n",
         "stages: [build,\n  'test']\nother: {}\n",
-        "stages:\n- build\n\n# last\n- \"test\" # why\nother: {}\n",
+        'stages:\n- build\n\n# last\n- "test" # why\nother: {}\n',
         "stages:\r\n  - build\r\n\r\n  - test\r\n",
         "stages: []\n",
         "stages: !reference [.all, stages]\n",
