@@ -50,7 +50,9 @@ INPUTS = {
     "model-args": "width=8",
     "datasets": "./tiny",
     "install": "-e . -r *.txt",
-    "args": '--grb-repeats=1 --grb-attack=rnd --grb-max-drop=1 -k "easy and not full"',
+    # -k leaves out nothing, or the history would have no line; its quotes have to work.
+    "args": "--grb-repeats=1 --grb-attack=rnd --grb-difficulty=easy --grb-max-drop=1 "
+    '-k "easy and not full"',
 }
 
 
