@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-
+import preloaded  # noqa: F401 - by being imported
 import pytest
 from tiny import write_dataset
-
-from grb_check.attacks.registry import attack_names, load_attack
-
-# In-process runs forget the modules that they import, and torch cannot be imported twice;
-# hypothesis takes seconds. A package keeps its first modules as attributes, so that of a room
-# that is imported again parts are the old ones.
-_PRELOADED = ("scipy.special", "torch_geometric.nn", "hypothesis.internal.observability")
-# msgspec reads the annotations of a module when a file is first read.
-_OURS = (
-    "datasets.lock",
-    "evaluation.evaluator",
-    "failures.record_failure",
-    "models",
-    "reports.junit_view",
-    "reports.html.page",
-    "session.run",
-)
-for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):
-    importlib.import_module(_name)
-for _pair in attack_names():
-    load_attack(*_pair)
 
 MODELS = """
 import torch

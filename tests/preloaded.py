@@ -1,0 +1,27 @@
+"""Modules that are imported before runs of pytest in this process.
+
+Such runs forget the modules that they import, and torch cannot be imported twice; hypothesis takes
+seconds. A package keeps its first modules as attributes, so that of one that is imported again
+parts are the old ones. msgspec reads the annotations of a module when a file is first read.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from grb_check.attacks.registry import attack_names, load_attack
+
+_PRELOADED = ("scipy.special", "torch_geometric.nn", "hypothesis.internal.observability")
+_OURS = (
+    "datasets.lock",
+    "evaluation.evaluator",
+    "failures.record_failure",
+    "models",
+    "reports.junit_view",
+    "reports.html.page",
+    "session.run",
+)
+for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):
+    importlib.import_module(_name)
+for _pair in attack_names():
+    load_attack(*_pair)
