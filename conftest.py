@@ -30,7 +30,7 @@ for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
 # Two workers that take whole files finish sooner if they take the longest first.
-LONGEST_FILES = ("test_users_models.py", "test_running.py", "test_pinned_baselines.py")
+LONGEST_FILES = ("test_code_blocks.py", "test_running.py", "test_users_models.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -36,7 +36,7 @@ def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> No
     )
 
 
-@pytest.mark.parametrize("workers", [[], pytest.param(["-n", "2"], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [[], pytest.param(["-n", "1"], marks=pytest.mark.slow)])
 def test_an_overridden_model_needs_no_option(project: pytest.Pytester, workers: list[str]) -> None:
     """`grb_model` in a conftest.py may return a factory or a trained module."""
     project.makeconftest(

@@ -126,7 +126,7 @@ def test_an_empty_model_is_a_usage_error(project: pytest.Pytester) -> None:
 
 def test_a_usage_error_ends_a_run_with_workers_too(project: pytest.Pytester) -> None:
     """The controller checks options before it starts a worker."""
-    result = project.runpytest(*QUICK, "--grb-model=models:broken", "-n", "2")
+    result = project.runpytest(*QUICK, "--grb-model=models:broken", "-n", "1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *", "*the factory's own fault*"])
 

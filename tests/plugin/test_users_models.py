@@ -205,7 +205,7 @@ def test_an_interrupt_ends_the_run(hostile: pytest.Pytester) -> None:
         ("cached", "ERROR: model a: layer first has cached=True *"),
     ],
 )
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
 def test_what_the_check_before_the_first_test_finds_is_a_usage_error(
     hostile: pytest.Pytester, first: str, line: str, workers: list[str]
 ) -> None:
@@ -216,7 +216,7 @@ def test_what_the_check_before_the_first_test_finds_is_a_usage_error(
     result.stdout.no_fnmatch_line("*test_attack*")
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
 def test_what_a_good_model_prints_is_not_shown(
     hostile: pytest.Pytester, workers: list[str]
 ) -> None:
@@ -244,20 +244,20 @@ def test_what_a_model_prints_is_shown_with_s(hostile: pytest.Pytester) -> None:
     )
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
 def test_a_case_is_placed_where_its_factory_is_defined(
     hostile: pytest.Pytester, workers: list[str]
 ) -> None:
     """In reports and editors; node ids, the classes of a JUnit file and --lf do not change."""
     hostile.makefile(".toml", pytest='[pytest]\njunit_family = "xunit1"\n')
     limits = ("--grb-max-drop=1", "--grb-min-clean=1", "--junitxml=junit.xml", "-vv")
-    result = hostile.runpytest_subprocess(*RUN, *_models("prints"), *limits, *workers)
+    result = hostile.runpytest(*RUN, *_models("prints"), *limits, *workers)
     result.assert_outcomes(failed=2)
     line = HOSTILE[1:].split("\n").index("def prints(num_features, num_classes):")
     tests = ET.parse(hostile.path / "junit.xml").iter("testcase")
     found = {test.get("classname"): (test.get("file"), test.get("line")) for test in tests}
     assert found["grb.a.tiny"] == ("hostile.py", str(line))
     assert found["grb.b.tiny"][0] == "models.py"
-    again = hostile.runpytest_subprocess(*RUN, *_models("prints"), *limits, "--lf")
+    again = hostile.runpytest(*RUN, *_models("prints"), *limits, "--lf")
     again.assert_outcomes(failed=2)
     again.stdout.fnmatch_lines(["FAILED * grb::a::tiny::test_attack?easy/injection/rnd?*"])

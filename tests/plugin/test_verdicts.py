@@ -146,7 +146,7 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
     )
     args = [*(each for each in BASE if each != "--grb-only"), "--grb-attack=rnd"]
     wanted = ["--grb-difficulty=easy,medium,hard", "--grb-json=run.json"]
-    for more in ([], ["-k", "mine or easy"], ["--grb-shard=1/2"], ["-n", "2"]):
+    for more in ([], ["-k", "mine or easy"], ["--grb-shard=1/2"], ["-n", "1"]):
         project.runpytest(*args, *wanted, *more)
         assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 4}, more
     project.runpytest(*args, *wanted, "--grb-only")
