@@ -28,7 +28,8 @@ NAME_LENGTH: Final = 200  # characters of a name that are shown
 SLASHES: Final = 5000  # bytes, more than lines of messages can begin with a slash
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._]+(?:-[A-Za-z0-9._]+)*")  # without "--"
-_MARKER: Final = re.compile(r"<!-- grb_check comment (\S+) 1([:#])([A-Za-z0-9._]*) -->")
+MARKER_START: Final = "<!-- grb_check comment "  # of each comment of ours
+_MARKER: Final = re.compile(rf"{MARKER_START}(\S+) 1([:#])([A-Za-z0-9._]*) -->")
 _TOKEN: Final = 8
 # GitLab acts on a line that begins with a slash, such as /close, even in a code block whose fence
 # has more than three backticks.
@@ -164,7 +165,7 @@ def _token(name: str, status: Status) -> str:
 
 def _marker(state: State, name: str) -> str:
     kind = ":" if state.listed else "#"
-    return f"<!-- grb_check comment {check_name(name)} 1{kind}{''.join(sorted(state.tokens))} -->"
+    return f"{MARKER_START}{check_name(name)} 1{kind}{''.join(sorted(state.tokens))} -->"
 
 
 def _news(digest: Digest, before: State | None) -> list[str]:

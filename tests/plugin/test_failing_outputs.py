@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from junit_files import complaints, suites
-from plugin_names import TINY
+from plugin_names import UNTRAINED, needs_full
 
-RUN = (
-    *TINY,
-    "--grb-model=build=attacks:untrained",
-    "--grb-attack=rnd",
-    "--grb-difficulty=easy",
-    "--grb-min-clean=0",
-    "--grb-max-drop=1",
-    "--grb-only",
-)
 REPORTS = ("json", "junit", "html", "markdown")
-needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
 
 
 def flags(**paths: str) -> list[str]:
@@ -32,7 +21,7 @@ def test_a_report_that_fails_costs_no_other(project: pytest.Pytester, full: str)
     """Nor the table, the baseline and pytest's own report; it is one line."""
     paths = {kind: f"r/a.{kind}" for kind in REPORTS} | {full: "/dev/full"}
     others = ["--grb-baseline=kept.json", "--grb-update-baseline", "--junitxml=own.xml"]
-    result = project.runpytest(*RUN, *flags(**paths), *others)
+    result = project.runpytest(*UNTRAINED, *flags(**paths), *others)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["build on tiny*", "*easy *injection/rnd*"])
@@ -54,7 +43,9 @@ def test_a_report_that_cannot_be_rendered_costs_no_other(
         raise ZeroDivisionError("of ours")
 
     monkeypatch.setattr("grb_check.reports.html.page.page_text", broken)
-    result = project.runpytest_inprocess(*RUN, *flags(json="a.json", html="a.html", junit="a.xml"))
+    result = project.runpytest_inprocess(
+        *UNTRAINED, *flags(json="a.json", html="a.html", junit="a.xml")
+    )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["grb: *a.html not written: ZeroDivisionError: of ours"])
     assert not (project.path / "a.html").exists()
@@ -66,7 +57,7 @@ def test_a_report_that_cannot_be_rendered_costs_no_other(
 def test_a_baseline_that_cannot_be_written_fails_the_run(project: pytest.Pytester) -> None:
     """As a note, which every report has."""
     more = ["--grb-update-baseline", *flags(baseline="/dev/full", json="a.json", junit="a.xml")]
-    result = project.runpytest(*RUN, *more, "--junitxml=own.xml")
+    result = project.runpytest(*UNTRAINED, *more, "--junitxml=own.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["note: /dev/full not written: No space left on device"])
@@ -80,7 +71,7 @@ def test_standard_output_and_links_are_outputs_like_others(project: pytest.Pytes
     """The table stands around the report, and the link leads to the new file."""
     (project.path / "link.md").symlink_to("made.md")
     options = flags(json="/dev/stdout", markdown="link.md")
-    result = project.runpytest_subprocess(*RUN, *options)
+    result = project.runpytest_subprocess(*UNTRAINED, *options)
     assert result.ret == 0
     text = result.stdout.str()
     found, _ = json.JSONDecoder().raw_decode(text[text.index('{\n  "kind"') :])
@@ -107,7 +98,7 @@ def test_a_run_that_is_refused_makes_nothing(
     project: pytest.Pytester, more: list[str], message: str
 ) -> None:
     """Neither a directory for an output nor an output."""
-    result = project.runpytest(*RUN, *flags(json="new/a.json"), *more)
+    result = project.runpytest(*UNTRAINED, *flags(json="new/a.json"), *more)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
     assert not (project.path / "new").exists()

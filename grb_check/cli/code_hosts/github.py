@@ -20,6 +20,7 @@ from grb_check.cli.code_hosts.api import Api, Denied, decoded
 from grb_check.cli.code_hosts.comments import Comment, NoPullRequest
 from grb_check.datasets.download.requesting import Retry
 from grb_check.errors import UsageError
+from grb_check.reports.comment import MARKER_START
 
 API_URL: Final = "GITHUB_API_URL"
 PUBLIC_API: Final = "https://api.github.com"
@@ -115,7 +116,7 @@ class GitHubPullRequest:
         author: _Author | None = None
         found = self.api.pages(f"{self._path}/{self.number}/comments", list[_IssueComment])
         for each in found:
-            if (each.body or "").startswith("<!-- grb_check"):
+            if (each.body or "").startswith(MARKER_START):
                 author = author or self._author()
                 if each.user is None or _is_by(each.user, author):
                     yield Comment(each.id, each.body or "")

@@ -16,6 +16,7 @@ import msgspec
 from grb_check.cli.code_hosts.api import Api, Denied, decoded
 from grb_check.cli.code_hosts.comments import Comment, NoPullRequest
 from grb_check.datasets.download.requesting import Retry
+from grb_check.reports.comment import MARKER_START
 
 API_URL: Final = "CI_API_V4_URL"
 ADVICE: Final = (
@@ -63,7 +64,7 @@ class GitLabMergeRequest:
         """Yield the notes of the user that the token belongs to."""
         author: _Author | None = None
         for each in self.api.pages(self._path, list[_Note], OLDEST_FIRST):
-            if not each.system and (each.body or "").startswith("<!-- grb_check"):
+            if not each.system and (each.body or "").startswith(MARKER_START):
                 author = author or decoded(self.api.request("GET", "/user"), _Author)
                 if each.author is None or each.author.username == author.username:
                     yield Comment(each.id, each.body or "")
