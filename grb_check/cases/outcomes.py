@@ -177,7 +177,7 @@ class Outcome:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Of each diagnostic the finding that is farthest from its limit, over all repeats."""
+        """The finding of each diagnostic that is farthest from its limit, over all repeats."""
         found = [finding for repeat in self.repeats for finding in repeat.diagnostics]
         found.sort(key=lambda each: (each.name, -abs(each.figure - each.limit)))
         return tuple({each.name: each for each in reversed(found)}.values())[::-1]

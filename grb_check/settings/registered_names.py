@@ -30,7 +30,7 @@ BUILT_IN_MODELS: Final = {each.name: each.target for each in (*ZOO.values(), *CO
 
 
 class Named(NamedTuple):
-    """What a name stands for, and the plugin that registered it."""
+    """The target of a name, and the plugin that registered it."""
 
     target: str
     plugin: str
@@ -86,7 +86,7 @@ class RegisteredNames:
 
 
 class Registry:
-    """What a plugin registers names with, in the hook `pytest_grb_register`.
+    """The argument of the hook `pytest_grb_register`, by which a plugin registers names.
 
     A name is of up to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit. A
     target is an import path `pkg.module:attr`, or the function or class that has one.

@@ -94,7 +94,7 @@ def fit_logistic_regression(
     """
     mean, deviation = embeddings.mean(axis=0), embeddings.std(axis=0)
     deviation[deviation < 1e-12] = 1.0  # a constant column carries no information
-    # In torch, whose threads the harness sets: those of numpy's BLAS take a hundred times as long
+    # In torch, whose threads the harness sets: those of numpy's BLAS take eighty times as long
     # for products of this size when other processes compete for the cores.
     z = torch.from_numpy((embeddings - mean) / deviation)
     size = z.shape[1]

@@ -130,7 +130,7 @@ _Header: TypeAlias = Annotated[str, Meta(pattern="^[\\x20-\\x7e]*$")]  # it is s
 
 
 class _Notes(msgspec.Struct):
-    """What a later attempt has to know of an unfinished file; see `_Begun`."""
+    """Notes for a later attempt on an unfinished file; see `_Begun`."""
 
     url: str
     total: Annotated[int, Meta(ge=0)] | None

@@ -44,7 +44,7 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateLoss:
-    """What an update of the baseline accepts for one model and dataset.
+    """Losses that an update of the baseline accepts for one model and dataset.
 
     Attributes:
         model: its label in case ids; empty if the run has one model.

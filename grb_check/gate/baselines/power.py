@@ -1,4 +1,4 @@
-"""How many repeats it takes to detect a loss, from the figures of one run."""
+"""Number of repeats that detects a loss, from the figures of one run."""
 
 from __future__ import annotations
 

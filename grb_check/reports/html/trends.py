@@ -28,7 +28,7 @@ VERSIONS: Final = ("grb_check", "torch", "torch-geometric")
 
 
 class Key(NamedTuple):
-    """What makes cases of several runs one series."""
+    """Identity of a case over several runs, which make one series."""
 
     model: str
     id: str
