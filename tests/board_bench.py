@@ -10,9 +10,9 @@ from typing import Any, Final
 from grb_check import datasets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets import Places
-from grb_check.evaluation.store import Store
 from grb_check.ranking.boards.making import Maker
 from grb_check.ranking.boards.plan import plan
+from grb_check.store.store import Store
 
 GOOD: Final = "board_models:good"
 POOR: Final = "board_models:poor"

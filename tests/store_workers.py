@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from grb_check.evaluation.store import Store
+from grb_check.store.store import Store
 
 KEY = Store(None).key(case="test")
 

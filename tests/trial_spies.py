@@ -17,9 +17,9 @@ from grb_check.cases.case import Case
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import surrogates
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.trials import Trial
 from grb_check.gradients.victim import Victim
+from grb_check.store.store import Store
 from grb_check.victims.conventions import PLAIN, Adapter
 
 CPU = torch.device("cpu")

@@ -19,7 +19,7 @@ from grb_check.cases.outcomes import Measurement, Outcome
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.store import Store
+from grb_check.store.store import Store
 from grb_check.user_code.factories import load_factory
 from grb_check.victims.subject import as_subject
 from grb_check.victims.wrappers import Encoder, SelfTrained

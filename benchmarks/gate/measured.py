@@ -13,7 +13,7 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Source
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.store import Store
+from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
 SMOKE: Final = SUITES["smoke"]

@@ -29,9 +29,9 @@ from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.trained_victims import TrainedVictims
 from grb_check.evaluation.trials import Trial, on_surrogates, right_after, right_before
+from grb_check.store.store import Store
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import as_subject
 

@@ -13,12 +13,12 @@ from grb_check.cli.console import complain, say, tell
 from grb_check.cli.exit_codes import FAILED, INTERRUPTED, OK
 from grb_check.datasets.places import expanded
 from grb_check.errors import count
-from grb_check.evaluation.store import Store
 from grb_check.files.outputs import check_folder
 from grb_check.ranking.boards.files import FOLDER
 from grb_check.ranking.boards.plan import plan
 from grb_check.ranking.boards.saving import check_files, refuse_smaller, save
 from grb_check.settings.reading import STORE_VARIABLE
+from grb_check.store.store import Store
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -212,7 +212,7 @@ def _import_folders(kept: Evidence) -> list[str]:
 
 def _evaluator(device: str) -> Evaluator:
     from grb_check.evaluation.evaluator import Evaluator  # imports torch
-    from grb_check.evaluation.store import Store
+    from grb_check.store.store import Store
 
     return Evaluator(store=Store(None), device=device)
 

@@ -15,9 +15,9 @@ import torch
 from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.evaluation.own_models import OwnModels
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
 from grb_check.evaluation.trials import Measured
+from grb_check.store.store import Store
 
 if TYPE_CHECKING:
     from grb_check.evaluation.shared_victims import SharedVictims

@@ -23,9 +23,9 @@ from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.repeats import Progress, measure_repeat, plan
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Measured, Trial, describe_threat
+from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
 from grb_check.victims.subject import Model, Subject, as_subject
 

@@ -12,7 +12,6 @@ from torch_geometric.data import Data
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import (
     from_arrays,
     recipe,
@@ -21,6 +20,7 @@ from grb_check.evaluation.surrogates import (
 )
 from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
 from grb_check.gradients.victim import Victim
+from grb_check.store.store import Store
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 REFERENCE_TRAININGS: Final = 5

@@ -102,7 +102,10 @@ def _arguments(model: ModelSpec) -> str:
 
 
 def _store(settings: Settings) -> str:
-    return "off" if settings.store is None else shown(settings.store)
+    place = settings.store
+    if place is None:
+        return "off"
+    return f"{shown(Path(place.location))}{', read only' if place.read_only else ''}"
 
 
 def _limits(settings: Settings) -> list[str]:

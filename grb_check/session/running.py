@@ -23,6 +23,7 @@ from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
 from grb_check.session.progress import Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker
+from grb_check.store.place import StorePlace, open_store
 from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
@@ -75,14 +76,14 @@ class CaseRunner:
         with quiet_imports():  # these import torch, which collecting does not need
             from grb_check.evaluation.evaluator import Evaluator
             from grb_check.evaluation.shared_victims import SharedVictims
-            from grb_check.evaluation.store import Store
         settings = self._plan.settings
         store, shared = settings.store, None
         folder = workers.folder_of_run(self._config)
         if folder is not None:
-            store, shared = store or folder / "store", SharedVictims(folder / "victims")
+            store = store or StorePlace(str(folder / "store"))
+            shared = SharedVictims(folder / "victims")
         return Evaluator(
-            store=Store(store),
+            store=open_store(store),
             device=settings.device,
             progress=self._ticker,
             attacks=self._plan.registry.own,

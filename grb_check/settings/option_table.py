@@ -277,6 +277,14 @@ OPTIONS: Final = _options(
         "directory of stored perturbations (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
     ),
     (
+        "--grb-store-mode",
+        "grb_store_mode",
+        "read-write|read",
+        "string",
+        False,
+        "read stored results and add new ones (default), or only read them",
+    ),
+    (
         "--grb-device",
         "grb_device",
         "DEVICE",

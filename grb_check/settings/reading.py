@@ -34,8 +34,10 @@ from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
 from grb_check.settings.settings import Settings, in_order
 from grb_check.settings.table_layout import read_layout
+from grb_check.store.place import StorePlace
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
+STORE_MODES: Final = ("read-write", "read")
 LAST_DEVICE: Final = 127  # torch keeps the index in one byte
 
 
@@ -89,7 +91,7 @@ def read(
         repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
         gate=read_gate(raw, registry),
         places=places,
-        store=_directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or folder)),
+        store=_store(raw, folder),
         device=_device(raw.one("grb_device", "auto"), raw.name("grb_device")),
         outputs=read_outputs(raw, shard),
         origins=_origins(raw, baseline),
@@ -109,6 +111,14 @@ def read(
         registered_datasets=texts,
         durations=raw.maybe_path("grb_durations"),
     )
+
+
+def _store(raw: RawValues, default: Path) -> StorePlace | None:
+    mode = choose("store mode", raw.one("grb_store_mode", STORE_MODES[0]), STORE_MODES)
+    folder = _directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or default))
+    if folder is None:
+        return None
+    return StorePlace(str(folder.absolute()), read_only=mode == STORE_MODES[1])
 
 
 def _directory(raw: RawValues, dest: str, default: Path) -> Path | None:

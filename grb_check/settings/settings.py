@@ -22,6 +22,7 @@ from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.table_layout import TableLayout
+from grb_check.store.place import StorePlace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class Settings:
     repeats: int
     gate: Gate
     places: Places
-    store: Path | None
+    store: StorePlace | None
     device: str
     outputs: Mapping[str, Path]
     origins: Mapping[str, str]

@@ -425,7 +425,7 @@ def test_removal_share_outside_zero_to_one_is_refused(attack, share) -> None:
 def test_registry_imports_no_torch() -> None:
     """Names can be listed, and a wrong one rejected, without importing torch."""
     code = (
-        "import sys, grb_check.attacks.registry as a, grb_check.evaluation.store\n"
+        "import sys, grb_check.attacks.registry as a, grb_check.store.store\n"
         "a.attack_names()\n"
         "try: a.load_attack('injection', 'x')\n"
         "except Exception as error: print(type(error).__name__)\n"

@@ -21,7 +21,6 @@ from grb_check.__main__ import main
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.store import Store
 from grb_check.failures.evidence import (
     Evidence,
     KeptData,
@@ -32,6 +31,7 @@ from grb_check.failures.evidence import (
     write,
 )
 from grb_check.failures.replay import Replay, replaying, sizes
+from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
 MODELS = """

@@ -28,11 +28,11 @@ from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError, ModelError, UsageError
 from grb_check.evaluation import own_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.store import Store, StoreWarning
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.sage import GraphSAGE
+from grb_check.store.store import Store, StoreWarning
 from grb_check.victims.subject import as_subject
 
 

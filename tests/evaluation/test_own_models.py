@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.store import Store
+from grb_check.store.store import Store
 
 
 def weights(module: nn.Module) -> str:

@@ -14,8 +14,8 @@ from grb_check.evaluation import own_models
 from grb_check.evaluation.cache import DatasetCache
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.repeats import measure_repeat, plan
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.trials import Measured
+from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 from grb_check.victims.wrappers import Trained
 

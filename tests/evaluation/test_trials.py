@@ -35,11 +35,11 @@ from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import BudgetError
 from grb_check.evaluation import own_models
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.evaluation.trials import Measured, Trial, black_box, on_model
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
+from grb_check.store.store import Store
 from grb_check.victims.conventions import PLAIN, Adapter
 
 

@@ -21,7 +21,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement
 from grb_check.errors import GradientError
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.store import Store
+from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
 

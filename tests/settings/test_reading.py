@@ -12,6 +12,7 @@ from grb_check.errors import UsageError
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI
 from grb_check.settings.reading import STORE_VARIABLE
+from grb_check.store.place import StorePlace
 
 
 def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +21,7 @@ def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.Mo
     made = settings(tmp_path, model=["mypkg:build"])
     assert [source.name for source in made.datasets] == ["synthetic-cora"]
     assert made.repeats == 3
-    assert made.store == tmp_path / ".grb_check"
+    assert made.store == StorePlace(str(tmp_path / ".grb_check"))
     assert set(made.origins.values()) == {COMMAND_LINE, DEFAULT}
     assert len(made.cases()) == 15
 
@@ -30,6 +31,20 @@ def test_the_command_line_wins_over_the_ini_file(tmp_path: Path) -> None:
     made = settings(tmp_path, ini={"repeats": 5, "suite": "standard"}, repeats="2")
     assert (made.repeats, made.origins["grb_repeats"]) == (2, COMMAND_LINE)
     assert (made.suite, made.origins["grb_suite"]) == ("standard", INI)
+
+
+def test_a_store_is_a_place_of_builtin_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its path is absolute wherever it is given, so that any process can open it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(STORE_VARIABLE, "shared")
+    assert settings(tmp_path).store == StorePlace(str(tmp_path / "shared"))
+    read_only = settings(tmp_path, ini={"store": "kept"}, store_mode="read").store
+    assert read_only == StorePlace(str(tmp_path / "kept"), read_only=True)
+    assert settings(tmp_path, store="off", store_mode="read").store is None
+    with pytest.raises(UsageError, match="unknown store mode 'write' .*; allowed: read-write, read"):
+        settings(tmp_path, store_mode="write")
 
 
 def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:

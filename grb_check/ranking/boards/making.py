@@ -16,12 +16,12 @@ from grb_check.errors import ModelError, UsageError, choose, count, one_line
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.own_models import OwnModels
-from grb_check.evaluation.store import Store
 from grb_check.evaluation.trained_victims import our_warnings
 from grb_check.models.zoo import known
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 from grb_check.ranking.boards.plan import Candidate, Plan
 from grb_check.ranking.boards.results import Result, StoredResults, libraries
+from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 
 Say: TypeAlias = Callable[[str], object]

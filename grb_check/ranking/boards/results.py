@@ -20,11 +20,11 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation import trials
 from grb_check.evaluation.own_models import OwnModels
-from grb_check.evaluation.store import StoreWarning
 from grb_check.evaluation.surrogates import kinds_for
 from grb_check.evaluation.trials import describe_threat
 from grb_check.models.zoo import known
 from grb_check.ranking.boards.plan import Plan
+from grb_check.store.store import StoreWarning
 from grb_check.training import nodes
 from grb_check.user_code.sources import source_digest
 

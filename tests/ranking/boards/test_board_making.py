@@ -22,11 +22,11 @@ from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.evaluator import Evaluator, evaluate
-from grb_check.evaluation.store import Store
 from grb_check.models import zoo
 from grb_check.ranking.boards import results
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.making import Made
+from grb_check.store.store import Store
 
 
 @pytest.fixture

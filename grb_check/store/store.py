@@ -1,4 +1,4 @@
-"""The content-addressed store: perturbations and other results worth keeping between runs.
+"""Files under keys, each with a checksum: perturbations, arrays and texts.
 
 Imports torch only when a perturbation is read or written.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from filelock import FileLock
 
+from grb_check.errors import count
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.whole import write_whole
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+Kind = Literal["perturbation", "arrays", "text"]
 
 FORMAT: Final = 1
 _CACHEDIR_TAG: Final = """\
@@ -48,10 +51,13 @@ class Store:
 
     Args:
         folder: made at the first write; None stores nothing.
+        read_only: whether files are only read: new results are not stored, files that cannot be
+            used stay, and nothing is locked.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, read_only: bool = False) -> None:
         self.folder = folder
+        self._writes = folder is not None and not read_only
         self._warned = False
 
     def key(self, **parts: str | int | float) -> str:
@@ -97,10 +103,28 @@ class Store:
         """
         self._save(key, "arrays", arrays, ())
 
+    def load_text(self, key: str) -> str | None:
+        """Return the text under this key, if any."""
+        found = self._load(key, "text")
+        if found is None:
+            return None
+        notes = found[1]
+        if len(notes) != 1:
+            self.discard(key, f"has {count(len(notes), 'text')}, expected 1")
+            return None
+        return notes[0]
+
+    def save_text(self, key: str, text: str) -> None:
+        """Store a text."""
+        self._save(key, "text", {}, (text,))
+
     def discard(self, key: str, reason: str) -> None:
         """Remove the file under this key, with a warning that names it and the reason."""
         path = self._path(key)
         if path is None:
+            return
+        if not self._writes:
+            _warn(f"{path}: {reason}; ignored, it is recomputed")
             return
         _warn(f"{path}: {reason}; discarded, it will be recomputed")
         with suppress(OSError):
@@ -110,7 +134,7 @@ class Store:
     def lock(self, key: str) -> Iterator[None]:
         """Make other processes wait that would compute the same at the same time."""
         with ExitStack() as held:
-            if self.folder is not None:
+            if self._writes:
                 try:
                     folder = self._prepare() / "locks"
                     folder.mkdir(exist_ok=True)
@@ -123,7 +147,7 @@ class Store:
         return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"
 
     def _load(
-        self, key: str, kind: Literal["perturbation", "arrays"]
+        self, key: str, kind: Kind
     ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
         path = self._path(key)
         if path is None:
@@ -136,9 +160,9 @@ class Store:
             self.discard(key, str(error))
             return None
 
-    def _save(self, key: str, kind: str, arrays: Arrays, notes: tuple[str, ...]) -> None:
+    def _save(self, key: str, kind: Kind, arrays: Arrays, notes: tuple[str, ...]) -> None:
         path = self._path(key)
-        if path is None:
+        if path is None or not self._writes:
             return
         content = _encode(key, kind, arrays, notes)
         try:

@@ -16,9 +16,9 @@ from store_workers import KEY, count_up, write_and_read
 from strategies import attacked
 
 from grb_check.attacks.threat import Perturbation
-from grb_check.evaluation import store as store_module
-from grb_check.evaluation.store import Store, StoreWarning
 from grb_check.files import whole
+from grb_check.store import store as store_module
+from grb_check.store.store import Store, StoreWarning
 
 PERTURBATION = Perturbation(
     added_edges=torch.tensor([[0, 1], [3, 4]]),
@@ -82,6 +82,15 @@ def test_arrays_come_back_as_they_were(tmp_path, named) -> None:
         assert array.tobytes() == found[name].tobytes()
 
 
+@given(st.text())
+@in_folder
+def test_text_comes_back_as_it_was(tmp_path, text) -> None:
+    """Any text, also an empty one."""
+    store = Store(tmp_path)
+    store.save_text(KEY, text)
+    assert store.load_text(KEY) == text
+
+
 @given(st.data())
 @in_folder
 def test_damaged_file_is_never_read(tmp_path, data) -> None:
@@ -142,6 +151,32 @@ def test_kinds_are_not_mixed_up(tmp_path) -> None:
         assert store.load_perturbation(KEY) is None
 
 
+def test_a_text_is_one_text(tmp_path) -> None:
+    """A file of this kind with several is discarded."""
+    store = Store(tmp_path)
+    store._save(KEY, "text", {}, ("a", "b"))
+    with pytest.warns(StoreWarning, match="has 2 texts, expected 1; discarded"):
+        assert store.load_text(KEY) is None
+    assert not file_of(store).exists()
+
+
+def test_a_store_that_is_only_read_changes_nothing(tmp_path) -> None:
+    """It returns what is there; it adds, removes and locks nothing."""
+    store, other = Store(tmp_path), Store(None).key(case="other")
+    store.save_text(KEY, "kept")
+    store.save_text(other, "damaged")
+    file_of(store, other).write_bytes(b"damaged")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    reading = Store(tmp_path, read_only=True)
+    with reading.lock(KEY):
+        assert reading.load_text(KEY) == "kept"
+        with pytest.warns(StoreWarning, match="ignored, it is recomputed"):
+            assert reading.load_text(other) is None
+        reading.save_text(KEY, "other")
+        reading.save_text(Store(None).key(case="new"), "new")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
 def test_other_format_version_is_discarded(tmp_path, monkeypatch) -> None:
     """A file of another format version is discarded with a warning."""
     store = Store(tmp_path)
@@ -193,9 +228,11 @@ def test_nothing_is_kept_without_a_folder() -> None:
     with store.lock(KEY):
         store.save_perturbation(KEY, PERTURBATION)
         store.save_arrays(KEY, {"a": np.zeros(1)})
+    store.save_text(KEY, "a")
     store.discard(KEY, "reason")
     assert store.load_perturbation(KEY) is None
     assert store.load_arrays(KEY) is None
+    assert store.load_text(KEY) is None
 
 
 def test_folder_is_made_at_the_first_write_and_marked_as_a_cache(tmp_path) -> None:

@@ -1,0 +1,8 @@
+"""The store: perturbations and other results worth keeping between runs, by content.
+
+- `place`: where a store is, as plain data (`StorePlace`), and `open_store`.
+- `store`: files under keys, each with a checksum (`Store`).
+
+May import `errors`, `files` and `attacks`. May be imported by every later package. Importing it
+loads no torch.
+"""
