@@ -40,6 +40,10 @@ class BudgetError(GrbCheckError):
     """A perturbation exceeds a budget of its threat."""
 
 
+class LostError(GrbCheckError):
+    """What was being measured was lost with its worker."""
+
+
 def one_line(error: BaseException) -> str:
     """Return the message of an error on one line; its class if the message is empty."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grb_check import hookspecs
-from grb_check.session import workers
+from grb_check.session import gpus
 from grb_check.settings import options
 
 if TYPE_CHECKING:
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Outcome
-    from grb_check.evaluation.evaluator import CaseResult
+    from grb_check.cases.repeat_results import CaseResult
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.limits import Verdict
     from grb_check.session.run import Run
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    early_config.stash[ALL_GPUS] = workers.take_gpu(early_config)
+    early_config.stash[ALL_GPUS] = gpus.take_gpu(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "the fixture grb_outcome has the figures",
     )
     if (why := config.stash.get(ALL_GPUS, None)) is not None:
-        config.issue_config_time_warning(workers.WorkerWarning(why), stacklevel=2)
+        config.issue_config_time_warning(gpus.WorkerWarning(why), stacklevel=2)
     with _usage_errors():
         options.check_ini_file(config)
         if options.in_use(config):
@@ -109,13 +109,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:
         run.expected_cases.expect(item.nodeid for item in session.items)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    run = node.config.stash.get(RUN, None)
-    if run is not None:
-        run.hand_over(node.workerinput)
+        run.runner.plan_tasks(session.items)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -217,7 +211,7 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
     An override returns `pkg.module:attr`, a factory, or `Trained(...)` or `Encoder(...)`.
     """
     with _short_errors():
-        return _run(request.config).runner.subject(grb_case.model)
+        return _run(request.config).runner.model(grb_case.model, request.node)
 
 
 @pytest.fixture
@@ -227,7 +221,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
     from grb_check.reports.junit import case_properties
 
     run = _run(request.config)
-    with _short_errors():
+    with _short_errors(), _told_if_lost(request.node):
         result = run.runner.evaluate(grb_case, grb_model, request.node)
     outcome = result.outcome
     standings = run.plan.ranks.standings_of(outcome)
@@ -323,6 +317,18 @@ def _usage_errors() -> Iterator[None]:
         yield
     except GrbCheckError as error:
         raise pytest.UsageError(fit(error)) from None
+
+
+@contextmanager
+def _told_if_lost(item: pytest.Item) -> Iterator[None]:
+    """Note in the record of a test that its case was lost, which is no verdict."""
+    from grb_check.errors import LostError
+
+    try:
+        yield
+    except LostError:
+        item.stash[RECORD]["lost"] = True
+        raise
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
         "hookspecs",
         "plugin",
         "session",
-        "session.workers",
+        "session.gpus",
         "settings",
         "settings.option_table",
         "settings.options",

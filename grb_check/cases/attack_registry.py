@@ -34,6 +34,7 @@ class AttackRegistry:
         self.own: dict[Pair, Attack] = {}
         self._registered = registered
         self._found: dict[Pair, object] = {}  # users' objects as they were given
+        self._texts: dict[Pair, str] = {}  # by which they were named
 
     def add(self, attack: object) -> Pair:
         """Add a user's attack, given as an object, or as a class or function that makes one.
@@ -75,6 +76,16 @@ class AttackRegistry:
             )
         return pairs[0]
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Names by which another process finds the users' attacks of this one."""
+        return tuple(self._texts.values())
+
+    @property
+    def registered(self) -> tuple[tuple[str, str, str], ...]:
+        """Name, import path and plugin of the attacks that plugins registered."""
+        return tuple((name, path, plugin) for name, (path, plugin) in self._registered.items())
+
     def split(self, texts: Iterable[str]) -> list[str]:
         """Return the names, or patterns of case ids, in lists with commas."""
         names = {*self._spellings(), *self._offered()}
@@ -110,6 +121,7 @@ class AttackRegistry:
     def _resolve(self, name: str) -> list[Pair]:
         base = base_name(name)
         pairs = [self._from_path(base)] if ":" in base else self._named(base)
+        self._texts |= {pair: base for pair in pairs if pair in self.own}
         modifiers = name[len(base) :]
         canonical: list[Pair] = []
         refused: list[UsageError] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 
@@ -19,12 +19,10 @@ from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
 from grb_check.evaluation.trials import Measured
 from grb_check.store.store import Store
 
-if TYPE_CHECKING:
-    from grb_check.evaluation.shared_victims import SharedVictims
-
 MOST_BYTES: Final = 2**28  # of perturbations kept for `worst`, for each dataset
 
-CaseKey: TypeAlias = tuple[object, Case, int]  # key of the model, case, seed of the repeat
+# Key of the model, case, seed of the repeat, kinds of the references.
+CaseKey: TypeAlias = tuple[object, Case, int, tuple[str, ...]]
 
 
 class KnownMeasurements:
@@ -39,7 +37,7 @@ class KnownMeasurements:
         self._known: dict[CaseKey, Measured] = {}
 
     def get(self, key: CaseKey) -> Measured | None:
-        """Return what was measured for this model, case and seed, if it is still known."""
+        """Return what was measured for this key, if it is still known."""
         return self._known.get(key)
 
     def add(self, key: CaseKey, measured: Measured) -> None:
@@ -63,18 +61,14 @@ class DatasetCache:
         notices: warnings given while the dataset was loaded.
     """
 
-    def __init__(
-        self, own: OwnModels, notices: tuple[str, ...] = (), shared: SharedVictims | None = None
-    ) -> None:
+    def __init__(self, own: OwnModels, notices: tuple[str, ...] = ()) -> None:
         self.own = own
-        self.victims = TrainedVictims(own.dataset, own.fingerprint, own.device, shared)
+        self.victims = TrainedVictims(own.dataset, own.device)
         self.measurements = KnownMeasurements()
         self.notices = notices
 
 
-def load_cache(
-    source: datasets.Source, store: Store, device: torch.device, shared: SharedVictims | None
-) -> DatasetCache:
+def load_cache(source: datasets.Source, store: Store, device: torch.device) -> DatasetCache:
     """Load a dataset onto the device, with an empty cache.
 
     Raises:
@@ -85,7 +79,7 @@ def load_cache(
         dataset = datasets.load_either(source)
     on_device = replace(dataset, graph=dataset.graph.to(device))
     own = OwnModels(on_device, dataset.fingerprint(), store, device)
-    return DatasetCache(own, our_warnings(caught), shared)
+    return DatasetCache(own, our_warnings(caught))
 
 
 def _size(measured: Measured) -> int:

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, describe
-from grb_check.attacks.threat import Perturbation
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import choose
 from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import TrainedModel
-from grb_check.evaluation.repeats import Progress, measure_repeat, plan
+from grb_check.evaluation.perturbation_bytes import to_bytes
+from grb_check.evaluation.repeats import Progress, measure_repeat, plan, reference_scores
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import Measured, Trial, describe_threat
+from grb_check.evaluation.trials import Trial, describe_threat
+from grb_check.files.versions import measured_with
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
 from grb_check.victims.subject import Model, Subject, as_subject
-
-if TYPE_CHECKING:
-    from grb_check.evaluation.shared_victims import SharedVictims
 
 DATASETS_KEPT: Final = 2  # datasets held in memory, with their caches
 
@@ -98,21 +97,6 @@ def evaluate(
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 
 
-class CaseResult(NamedTuple):
-    """The result of a case.
-
-    Attributes:
-        outcome: with the main reference.
-        perturbations: applied to the victim in each repeat.
-        all_references: returns the outcome with all references of the default limit, which are
-            trained and attacked for it.
-    """
-
-    outcome: Outcome
-    perturbations: tuple[Perturbation, ...]
-    all_references: Callable[[], Outcome]
-
-
 class Evaluator:
     """Evaluates cases one by one, and keeps a `DatasetCache` for each of the last datasets.
 
@@ -125,7 +109,6 @@ class Evaluator:
         device: a torch device, or auto.
         progress: called with each step; the context that it returns ends with the step.
         attacks: users' attacks by scenario and name, besides the built-in ones.
-        shared: trainings shared with other processes; None if this process trains all its victims.
     """
 
     def __init__(
@@ -135,11 +118,9 @@ class Evaluator:
         device: str,
         progress: Progress | None = None,
         attacks: Mapping[Pair, Attack] | None = None,
-        shared: SharedVictims | None = None,
     ) -> None:
         self.store = store
         self.device = resolve_device(device)
-        self._shared = shared
         self._progress = progress or _silent
         self._attacks = {} if attacks is None else attacks
         self._caches: dict[datasets.Source, DatasetCache] = {}  # the last one was used last
@@ -166,25 +147,37 @@ class Evaluator:
         repeats: int,
         selected: Sequence[Pair] = (),
     ) -> Outcome:
-        """Run one case, with all references; see `case_result`."""
-        return self.case_result(subject, source, case, repeats, selected).all_references()
+        """Run all repeats of a case, with all references; see `repeat`."""
+        kinds = references_on(self.dataset(source))
+        results = [
+            self.repeat(
+                subject, source, case, seed, repeats=repeats, selected=selected, kinds=kinds
+            )
+            for seed in range(repeats)
+        ]
+        return outcome_of(case, subject.name, results)
 
-    def case_result(
+    def repeat(
         self,
         subject: Subject,
         source: datasets.Source,
         case: Case,
+        seed: int,
+        *,
         repeats: int,
         selected: Sequence[Pair] = (),
-    ) -> CaseResult:
-        """Run one case.
+        kinds: Sequence[str] = (MAIN_REFERENCE,),
+    ) -> RepeatResult:
+        """Run one repeat of a case.
 
         Args:
             subject: the model.
             source: of the dataset.
             case: which attack on which targets.
-            repeats: number of repeats, each with its own seed.
+            seed: of the repeat, from 0.
+            repeats: number of repeats of the run, for the progress.
             selected: attacks of the run as the user selected them, see `worst_members`.
+            kinds: of the references to attack as well, "gcn" first.
 
         Raises:
             UsageError: the dataset cannot have this case, or an attack or surrogate is unknown.
@@ -194,47 +187,60 @@ class Evaluator:
         """
         cache = self._cache(source)
         trials = plan(cache.own, case, self._attacks, selected)
-        cases, progress = {case: trials}, self._progress
+        label = f"repeat {seed + 1}/{repeats}"
         with threads_for(cache.own.dataset.num_nodes), restored():
-            measured = [
-                measure_repeat(cache, subject, cases, seed, repeats=repeats, progress=progress)[
-                    case
-                ]
-                for seed in range(repeats)
-            ]
-        messages = [*cache.notices, *(text for each in measured for text in each.warnings)]
-        outcome = Outcome(
-            case=case,
-            model=subject.name,
-            targets=int(trials[0].threat.targets.numel()),
-            majority=_majority(trials[0]),
-            dataset=cache.own.fingerprint,
-            origin=cache.own.dataset.origin,
-            repeats=tuple(each.measurement for each in measured),
-            warnings=tuple(dict.fromkeys(messages)),
-            attack=_described(trials),
-            threat=describe_threat(trials[0].threat),
+            found = measure_repeat(
+                cache,
+                subject,
+                trials,
+                case,
+                seed,
+                kinds=kinds,
+                label=label,
+                progress=self._progress,
+            )
+        return RepeatResult(
+            facts=_facts(cache, trials),
+            measurement=found.measurement,
+            warnings=tuple(dict.fromkeys([*cache.notices, *found.warnings])),
+            attacked_by=found.attacked_by,
+            perturbation=to_bytes(found.perturbation),
         )
-        perturbations = tuple(each.perturbation for each in measured)
-        return CaseResult(outcome, perturbations, lambda: self._compared(cache, outcome, measured))
 
-    def _compared(
-        self, cache: DatasetCache, outcome: Outcome, measured: Sequence[Measured]
-    ) -> Outcome:
-        """Return the outcome with the scores of all references."""
-        dataset = cache.own.dataset
-        repeats = []
+    def references(
+        self,
+        source: datasets.Source,
+        case: Case,
+        result: RepeatResult,
+        selected: Sequence[Pair] = (),
+    ) -> RepeatResult:
+        """Return a result of `repeat` with the scores of all references."""
+        cache = self._cache(source)
+        trials = plan(cache.own, case, self._attacks, selected)
+        measured = result.measurement
+        kinds = references_on(cache.own.dataset)
+        missing = [kind for kind in kinds if kind not in measured.references]
         with (
-            threads_for(dataset.num_nodes),
-            self._progress(f"{outcome.case.id}: references of the default limit"),
+            threads_for(cache.own.dataset.num_nodes),
+            restored(),
+            self._progress(f"{case.id}: references of the default limit"),
         ):
-            for each in measured:
-                known = each.measurement.references
-                scores = {
-                    kind: known.get(kind) or each.reference(kind) for kind in references_on(dataset)
-                }
-                repeats.append(replace(each.measurement, references=scores))
-        return replace(outcome, repeats=tuple(repeats))
+            scores = reference_scores(trials, measured.seed, result.attacked_by, missing)
+        known = {**measured.references, **scores}
+        references = {kind: known[kind] for kind in kinds}
+        return replace(result, measurement=replace(measured, references=references))
+
+    def facts(
+        self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
+    ) -> CaseFacts:
+        """Return what all repeats of a case have in common; see `repeat` for the arguments."""
+        cache = self._cache(source)
+        return _facts(cache, plan(cache.own, case, self._attacks, selected))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the figures depend on besides the case, see `measured_with`."""
+        return measured_with(str(self.device))
 
     def victim(self, subject: Subject, source: datasets.Source, seed: int) -> TrainedModel:
         """Return the victim of a repeat, trained at its first use.
@@ -258,17 +264,25 @@ class Evaluator:
         cache = self._caches.pop(source, None)
         if cache is None:
             with self._progress(f"loading {source.name}"):
-                cache = load_cache(source, self.store, self.device, self._shared)
+                cache = load_cache(source, self.store, self.device)
         while len(self._caches) >= DATASETS_KEPT:
             self._caches.pop(next(iter(self._caches)))
         self._caches[source] = cache
         return cache
 
 
-def _majority(trial: Trial) -> float:
-    """Share of the most frequent class among the targets."""
-    classes = trial.own.dataset.graph.y.cpu()[trial.threat.targets.cpu()]
-    return int(classes.bincount().max()) / int(classes.numel())
+def _facts(cache: DatasetCache, trials: Sequence[Trial]) -> CaseFacts:
+    dataset, threat = cache.own.dataset, trials[0].threat
+    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
+    targets = int(threat.targets.numel())
+    return CaseFacts(
+        targets=targets,
+        majority=int(classes.bincount().max()) / targets,
+        dataset=cache.own.fingerprint,
+        origin=dataset.origin,
+        attack=_described(trials),
+        threat=describe_threat(threat),
+    )
 
 
 def _described(trials: Sequence[Trial]) -> str:

@@ -1,7 +1,6 @@
-"""One repeat of one model on one dataset: train the victim once, then measure the given cases.
+"""One case in one repeat: train the victim, unless the cache has it, attack it and measure.
 
-This is the unit of work that can run anywhere: it needs a dataset, a model, trials and a seed, and
-returns a measurement for each case. What it leaves in the `DatasetCache` saves time only.
+What it leaves in the `DatasetCache` saves time only.
 """
 
 from __future__ import annotations
@@ -19,13 +18,21 @@ from grb_check.attacks.registry import Pair, load_attack
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.outcomes import Scores
+from grb_check.cases.repeat_results import AttackedBy
 from grb_check.cases.suites import worst_members
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.cache import DatasetCache
+from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.surrogates import check_kinds
-from grb_check.evaluation.trials import Measured, Trial, black_box
-from grb_check.evaluation.white_box import white_box
+from grb_check.evaluation.trials import (
+    Measured,
+    Trial,
+    black_box,
+    black_box_references,
+    on_surrogates,
+)
+from grb_check.evaluation.white_box import white_box, white_box_references
 from grb_check.evaluation.worst import worst_of
 from grb_check.victims.subject import Subject
 
@@ -68,19 +75,24 @@ def plan(
 def measure_repeat(
     cache: DatasetCache,
     subject: Subject,
-    cases: Mapping[Case, Sequence[Trial]],
+    trials: Sequence[Trial],
+    case: Case,
     seed: int,
-    repeats: int,
+    *,
+    kinds: Sequence[str],
+    label: str,
     progress: Progress,
-) -> dict[Case, Measured]:
-    """Train the victim of a repeat, unless the cache has it, and measure the cases on it.
+) -> Measured:
+    """Train the victim of a repeat, unless the cache has it, and measure a case on it.
 
     Args:
         cache: of the dataset.
         subject: the model.
-        cases: to measure, with their trials, see `plan`.
+        trials: of the case, see `plan`.
+        case: to measure.
         seed: of the repeat.
-        repeats: number of repeats of the run.
+        kinds: of the references to attack as well.
+        label: of the repeat, for the progress.
         progress: called with each step; the context that it returns ends with the step.
 
     Raises:
@@ -88,34 +100,53 @@ def measure_repeat(
         AttackError: a user's attack raised, or did not return a perturbation.
         BudgetError: an attack did more than its threat allows.
     """
-    results = {}
-    for case, trials in cases.items():
-        start = time.perf_counter()
-        label = f"repeat {seed + 1}/{repeats}"
-        with progress(f"{case.id}: {label}, training {subject.name}"):
-            victim = cache.victims.get(subject, seed, range(seed + 1, repeats))
-        trained = time.perf_counter()
-        is_worst = base_name(case.attack) == WORST
-        measured = []
-        for trial in (replace(each, seed=seed) for each in trials):
-            key = (subject.key, trial.case, seed)
-            known = cache.measurements.get(key) if is_worst else None
-            if known is None:
-                attack, how = black_box, "attacking"
-                if trial.attack.knowledge == "white-box":
-                    attack, how = white_box, "attacking, white-box"
-                with progress(f"{trial.case.id}: {label}, {how}"):
-                    known = attack(trial, victim)
-                cache.measurements.add(key, known)
-            measured.append(known)
-        result = _worst(trials, measured) if is_worst else measured[0]
-        measurement = replace(
-            result.measurement,
-            seconds=time.perf_counter() - start,
-            training_seconds=trained - start,
-        )
-        results[case] = result._replace(measurement=measurement)
-    return results
+    start = time.perf_counter()
+    with progress(f"{case.id}: {label}, training {subject.name}"):
+        victim = cache.victims.get(subject, seed)
+    trained = time.perf_counter()
+    is_worst = base_name(case.attack) == WORST
+    measured = []
+    for trial in (replace(each, seed=seed) for each in trials):
+        key = (subject.key, trial.case, seed, tuple(kinds))
+        known = cache.measurements.get(key) if is_worst else None
+        if known is None:
+            attack, how = black_box, "attacking"
+            if trial.attack.knowledge == "white-box":
+                attack, how = white_box, "attacking, white-box"
+            with progress(f"{trial.case.id}: {label}, {how}"):
+                known = attack(trial, victim, kinds)
+            cache.measurements.add(key, known)
+        measured.append(known)
+    result = _worst(trials, measured) if is_worst else measured[0]
+    measurement = replace(
+        result.measurement,
+        seconds=time.perf_counter() - start,
+        training_seconds=trained - start,
+    )
+    return result._replace(measurement=measurement)
+
+
+def reference_scores(
+    trials: Sequence[Trial], seed: int, attacked_by: Sequence[AttackedBy], kinds: Sequence[str]
+) -> dict[str, Scores]:
+    """Attack references as a victim was attacked; of `worst`, the strongest member for each.
+
+    Args:
+        trials: of the case, see `plan`.
+        seed: of the repeat.
+        attacked_by: how its victim was attacked.
+        kinds: of the references.
+    """
+    every = []
+    for each in attacked_by:
+        trial = next(trial for trial in trials if trial.case.attack == each.attack)
+        trial = replace(trial, seed=seed)
+        if each.methods:
+            transferred = transferred_variant(trial)
+            every.append(white_box_references(trial, transferred, each.methods, kinds))
+        else:
+            every.append(black_box_references(trial, on_surrogates(trial)[0], kinds))
+    return {kind: min((each[kind] for each in every), key=_attacked) for kind in kinds}
 
 
 def _worst(trials: Sequence[Trial], measured: Sequence[Measured]) -> Measured:
@@ -126,8 +157,9 @@ def _worst(trials: Sequence[Trial], measured: Sequence[Measured]) -> Measured:
     strongest = next(
         each for each in measured if each.measurement.perturbation == worst.perturbation
     )
+    attacked_by = tuple(one for each in measured for one in each.attacked_by)
+    return strongest._replace(measurement=worst, attacked_by=attacked_by)
 
-    def reference(kind: str) -> Scores:
-        return min((each.reference(kind) for each in measured), key=lambda each: each.attacked)
 
-    return strongest._replace(measurement=worst, reference=reference)
+def _attacked(scores: Scores) -> float:
+    return scores.attacked

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -15,13 +14,9 @@ from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import TrainedModel, predict
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim, check_built
-from grb_check.training.training_hook import train_here
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import Subject
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, module_of
-
-if TYPE_CHECKING:
-    from grb_check.evaluation.shared_victims import SharedVictims
 
 
 class TrainedVictims:
@@ -31,22 +26,12 @@ class TrainedVictims:
 
     Args:
         dataset: on the device.
-        fingerprint: of the dataset.
         device: where victims are trained.
-        shared: trainings shared with other processes; None if this process trains all its victims.
     """
 
-    def __init__(
-        self,
-        dataset: AnyDataset,
-        fingerprint: str,
-        device: torch.device,
-        shared: SharedVictims | None = None,
-    ) -> None:
+    def __init__(self, dataset: AnyDataset, device: torch.device) -> None:
         self._dataset = dataset
-        self._fingerprint = fingerprint
         self._device = device
-        self._shared = shared
         self._built: dict[tuple[object, int], object] = {}  # not trained yet
         self._modules: list[object] = []  # made by factories, kept so that no id is used twice
         self._victims: dict[tuple[object, int], TrainedModel | ModelError] = {}
@@ -73,14 +58,8 @@ class TrainedVictims:
             self._built[key] = built
         return self._built[key]
 
-    def get(self, subject: Subject, seed: int, later: Sequence[int] = ()) -> TrainedModel:
+    def get(self, subject: Subject, seed: int) -> TrainedModel:
         """Return the victim of a repeat, trained at its first use.
-
-        Args:
-            subject: the model.
-            seed: of the repeat.
-            later: seeds that will be needed next, which may be trained while another process
-                trains this one.
 
         Raises:
             ModelError: it cannot be built, trained or called.
@@ -88,34 +67,15 @@ class TrainedVictims:
         if subject.finished or isinstance(self._built.get((subject.key, 0)), Trained):
             seed = 0  # a finished model is the same for every seed
         if (subject.key, seed) not in self._victims:
-            for other in self._meanwhile(subject, seed, later):
-                self._train(subject, other)
             self._train(subject, seed)
         victim = self._victims[subject.key, seed]
         if isinstance(victim, ModelError):
             raise ModelError(str(victim))
         return victim
 
-    def _meanwhile(self, subject: Subject, seed: int, later: Sequence[int]) -> Iterator[int]:
-        """Seeds to train while another process trains `seed`."""
-        if self._shared is None:
-            return
-        try:
-            if _trained_already(self.build(subject, seed)):
-                return
-        except ModelError:  # raised again, and kept, by _train
-            return
-        missing = [each for each in later if (subject.key, each) not in self._victims]
-        yield from self._shared.meanwhile(subject, self._dataset, self._fingerprint, seed, missing)
-
     def _train(self, subject: Subject, seed: int) -> None:
         """Train a victim, or keep the reason why it cannot be trained."""
         key = (subject.key, seed)
-        training_hook = train_here
-        if self._shared is not None:
-            training_hook = self._shared.training_hook(
-                subject, self._dataset, self._fingerprint, seed
-            )
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -126,7 +86,6 @@ class TrainedVictims:
                     name=subject.name,
                     seed=seed,
                     device=self._device,
-                    training_hook=training_hook,
                 )
                 uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)

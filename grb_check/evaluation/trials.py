@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Scores
+from grb_check.cases.repeat_results import AttackedBy
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.diagnostics import budget_unused
@@ -57,31 +57,38 @@ class Measured(NamedTuple):
     """A measurement with what does not belong into a report.
 
     Attributes:
-        measurement: of one case in one repeat, with the main reference.
+        measurement: of one case in one repeat.
         perturbation: that was applied to the victim.
         warnings: given while the victim was built and trained.
-        reference: returns the scores of a reference of that kind, attacked as the victim was.
+        attacked_by: the attacks that were made; several for `worst`.
     """
 
     measurement: Measurement
     perturbation: Perturbation
     warnings: tuple[str, ...]
-    reference: Callable[[str], Scores]
+    attacked_by: tuple[AttackedBy, ...]
 
 
-def black_box(trial: Trial, victim: TrainedModel) -> Measured:
+def black_box(
+    trial: Trial, victim: TrainedModel, kinds: Sequence[str] = (MAIN_REFERENCE,)
+) -> Measured:
     """Attack the surrogates, and apply the perturbation to the victim.
 
     The attack sees true labels of training and validation nodes only. Its perturbation does not
     depend on the victim, and is stored.
+
+    Args:
+        trial: the attack in its repeat.
+        victim: the model under test.
+        kinds: of the references to attack as well.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
     """
     perturbation, from_store = on_surrogates(trial)
     after = right_after(trial, victim, apply(trial.own.dataset.graph, perturbation))
-    reference = partial(_reference_scores, trial, perturbation)
-    return measured(trial, victim, perturbation, from_store, after, reference)
+    references = black_box_references(trial, perturbation, kinds)
+    return measured(trial, victim, perturbation, from_store, after, references)
 
 
 def measured(
@@ -90,9 +97,10 @@ def measured(
     perturbation: Perturbation,
     from_store: bool,
     after: Right,
-    reference: Callable[[str], Scores],
+    references: Mapping[str, Scores],
     *,
     method: Method = "black-box",
+    methods: tuple[Method, ...] = (),
     notes: tuple[str, ...] = (),
     diagnostics: tuple[Finding, ...] = (),
 ) -> Measured:
@@ -104,8 +112,9 @@ def measured(
         perturbation: applied to it.
         from_store: whether the store had the perturbation.
         after: targets that the victim classifies correctly on the attacked graph, bool [t].
-        reference: returns the scores of a reference.
+        references: scores of the references.
         method: source of the perturbation, see `Measurement`.
+        methods: tried on the victim itself, see `AttackedBy`.
         notes: remarks beside those of the perturbation.
         diagnostics: findings beside that on the budget.
 
@@ -115,7 +124,7 @@ def measured(
     measurement = Measurement(
         seed=trial.seed,
         victim=scores(right_before(trial, victim), after),
-        references={MAIN_REFERENCE: reference(MAIN_REFERENCE)},
+        references=references,
         spent=spent(perturbation),
         from_store=from_store,
         seconds=0.0,
@@ -127,7 +136,8 @@ def measured(
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
     )
-    return Measured(measurement, perturbation, victim.warnings, reference)
+    attacked_by = AttackedBy(attack=trial.case.attack, methods=methods)
+    return Measured(measurement, perturbation, victim.warnings, (attacked_by,))
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
@@ -241,8 +251,14 @@ def _copied(threat: Threat, device: torch.device) -> Threat:
     )
 
 
+def black_box_references(
+    trial: Trial, perturbation: Perturbation, kinds: Sequence[str]
+) -> dict[str, Scores]:
+    """Scores of the references of this repeat under the perturbation, by kind; stored."""
+    return {kind: _reference_scores(trial, perturbation, kind) for kind in kinds}
+
+
 def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Scores:
-    """Scores of a reference of this repeat under the perturbation; stored."""
     own = trial.own
     key = own.store.key(
         kind="reference",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from torch_geometric.data import Data
@@ -18,7 +17,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.names import split_budget
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.cases.outcomes import Finding, Method, Scores
+from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Method, Scores
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
 from grb_check.evaluation.fallbacks import Stored, random_ones, searched, transferred_variant
@@ -55,13 +54,20 @@ class _Attempt(NamedTuple):
 _Attempts: TypeAlias = Mapping[Method, _Attempt]
 
 
-def white_box(trial: Trial, victim: TrainedModel) -> Measured:
+def white_box(
+    trial: Trial, victim: TrainedModel, kinds: Sequence[str] = (MAIN_REFERENCE,)
+) -> Measured:
     """Attack the victim itself, and references with an attack of their own.
 
     If the victim gives no gradient, a search by queries takes the place of the attack; if its
     gradients are zero, the search is made besides. The strongest perturbation counts, including the
     one of the same attack on a surrogate. The references are attacked in the same ways as the
     victim. Perturbations of the victim are not stored; the scores of the references are.
+
+    Args:
+        trial: the attack in its repeat.
+        victim: the model under test.
+        kinds: of the references to attack as well.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
@@ -74,15 +80,16 @@ def white_box(trial: Trial, victim: TrainedModel) -> Measured:
     attempts = _attempts(trial, victim, adaptive, transferred, search=search)
     method = _strongest(attempts)
     chosen = attempts[method]
-    methods = [each for each in attempts if each != "transferred"]
+    methods = tuple(each for each in attempts if each != "transferred")
     return measured(
         trial,
         victim,
         chosen.perturbation,
         chosen.from_store,
         chosen.right,
-        partial(_reference_scores, trial, transferred, methods),
+        white_box_references(trial, transferred, methods, kinds),
         method=method,
+        methods=methods,
         notes=_notes(trial, attempts, method, reason),
         diagnostics=_findings(trial, victim, attempts, no_gradient),
     )
@@ -225,17 +232,23 @@ def _only_features(perturbation: Perturbation) -> bool:
     return bool(perturbation.modified_nodes.numel()) and not flips
 
 
-def _reference_scores(
-    trial: Trial, transferred: Stored | None, methods: Sequence[Method], kind: str
-) -> Scores:
-    """Scores of a reference of this repeat, attacked as the victim was; stored.
+def white_box_references(
+    trial: Trial, transferred: Stored | None, methods: Sequence[Method], kinds: Sequence[str]
+) -> dict[str, Scores]:
+    """Scores of the references of this repeat, attacked as the victim was, by kind; stored.
 
     Args:
         trial: of the victim.
         transferred: the perturbation of the same attack on a surrogate.
         methods: tried on the victim besides.
-        kind: of the reference.
+        kinds: of the references.
     """
+    return {kind: _reference_scores(trial, transferred, methods, kind) for kind in kinds}
+
+
+def _reference_scores(
+    trial: Trial, transferred: Stored | None, methods: Sequence[Method], kind: str
+) -> Scores:
     own = trial.own
     description = describe(trial.attack)
     if description is None:

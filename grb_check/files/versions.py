@@ -23,22 +23,22 @@ def versions() -> dict[str, str]:
     }
 
 
-def processor(device: str) -> str:
-    """Return the machine type, the instruction set that torch uses, and the device if it is no CPU.
+def measured_with(device: str) -> dict[str, str]:
+    """Return what else figures depend on: the processor, and the threads that torch uses.
 
     Args:
-        device: of the run, such as `cpu` or `cuda:1`.
+        device: that measured them, such as `cpu` or `cuda:1`.
     """
     import torch  # torch has measured the figures; runs that measure nothing do not load it
+
+    return {PROCESSOR: _processor(device), THREADS: str(torch.get_num_threads())}
+
+
+def _processor(device: str) -> str:
+    """The machine type, the instruction set that torch uses, and the device if it is no CPU."""
+    import torch  # torch has measured the figures, see `measured_with`
 
     name = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
     if device == "cpu":
         return name
     return f"{name}, {torch.cuda.get_device_name(device) if 'cuda' in device else device}"
-
-
-def threads() -> str:
-    """Return the number of threads that torch uses for large graphs."""
-    import torch  # torch has measured the figures; runs that measure nothing do not load it
-
-    return str(torch.get_num_threads())

@@ -13,7 +13,7 @@ from grb_check.cases.expected_cases import Row, each_once
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.control_characters import fit_all
-from grb_check.files.versions import PROCESSOR, THREADS, processor, threads, versions
+from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.pin import PIN_ALPHA
 from grb_check.gate.baselines.result import BaselineResult
@@ -67,7 +67,7 @@ def record_of(
         ranks: of the run.
         verdicts: on limits on ranks.
         baseline: the comparison with it; None if the run has no baseline.
-        environment: versions, see `environment_here`.
+        environment: versions, see `environment_of`.
         notes: on the whole run.
     """
     record = RunRecord(
@@ -120,14 +120,13 @@ def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdi
     )
 
 
-def environment_here(device: str) -> dict[str, str]:
-    """Return the versions, the processor and its threads, which figures depend on.
+def environment_of(measured: Mapping[str, str]) -> dict[str, str]:
+    """Return the versions and what else figures depend on.
 
     Args:
-        device: of the run; empty if it measured nothing.
+        measured: see `measured_with`; empty if nothing was measured.
     """
-    used = {PROCESSOR: processor(device), THREADS: threads()} if device else {}
-    return {**versions(), **used, "pytest": version("pytest"), "platform": platform.platform()}
+    return {**versions(), **measured, "pytest": version("pytest"), "platform": platform.platform()}
 
 
 def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -22,7 +23,6 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
 from grb_check.cases.node_ids import NodeId, is_node_id, node_path, parse_node_id
 from grb_check.errors import UsageError, choose
-from grb_check.user_code.sources import definition
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
@@ -98,9 +98,8 @@ def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytes
     return items
 
 
-def point_to(item: pytest.Item, factory: object) -> None:
-    """Make the definition of a factory the place of a test, which reports and editors point to."""
-    found = definition(factory)
+def point_to(item: pytest.Item, found: tuple[Path, int] | None) -> None:
+    """Make a file and line the place of a test, which reports and editors point to."""
     if found is None:
         return
     with suppress(ValueError):  # it lies on another drive

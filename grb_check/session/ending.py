@@ -16,12 +16,12 @@ from grb_check.ranking.lowest import REFERENCE
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record import ModelSettings, RunSettings
-from grb_check.reports.recording import environment_here, record_of
+from grb_check.reports.recording import environment_of, record_of
 from grb_check.session.collection import is_verdict_id
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
-from grb_check.settings.option_table import COMMAND_LINE
+from grb_check.settings.option_table import COMMAND_LINE, WHERE
 from grb_check.settings.settings import Settings
 from grb_check.settings.table_layout import TableLayout
 
@@ -43,9 +43,11 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> Row | None
     """
     if is_verdict_id(report.nodeid):
         return None
+    record: Mapping[str, Any] | None = getattr(report, "grb", None)
+    if record is not None and record.get("lost"):
+        return None
     if report.when == "teardown":  # the last report of a test; of a dead worker it is "???"
         expected_cases.reported.add(report.nodeid)
-    record: Mapping[str, Any] | None = getattr(report, "grb", None)
     if record is None and report.failed and (case := case_of(report.nodeid)) is not None:
         record = {"case": asdict(case)}
     if record is None or (report.when != "call" and not report.failed):
@@ -63,7 +65,7 @@ def finish(
     session: pytest.Session,
     plan: SessionPlan,
     expected_cases: ExpectedCases,
-    device: str,
+    measured: Mapping[str, str],
     definition: Callable[[str], tuple[str, int]],
 ) -> Ending:
     """Judge what needs all cases, set the exit status, and write the reports.
@@ -72,7 +74,7 @@ def finish(
         session: that is about to finish.
         plan: of it.
         expected_cases: with the reports of those that came back.
-        device: that measured them; empty if there are none.
+        measured: with what, see `measured_with`; empty if there are none.
         definition: of the model with a label, see `CaseRunner.definition`.
     """
     rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
@@ -80,7 +82,7 @@ def finish(
     ranks = plan.ranks.ranks(rows, expected_cases.expected)
     verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(expected_cases.missing))
     entered = [rank_test(each) for each in verdicts if each.passed is not None]
-    compared, environment = None, environment_here(device)
+    compared, environment = None, environment_of(measured)
     if settings.baseline is not None:
         compared = baseline_result(
             settings.baseline,
@@ -163,7 +165,8 @@ def settings_record(
         expected_failures_strict=settings.expected_failures_strict,
         strict_environment=settings.baseline is not None and settings.baseline.strict_environment,
         device=settings.device,
-        origins=dict(settings.origins),
+        # Where it ran changes no figure, and so not the record.
+        origins={name: each for name, each in settings.origins.items() if name not in WHERE},
     )
 
 

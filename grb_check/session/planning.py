@@ -19,12 +19,13 @@ from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
+from grb_check.execution.planning import NO_DURATIONS, Durations
 from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import registered_names
-from grb_check.session.pytest_private import captured, is_worker
+from grb_check.session.pytest_private import captured, is_controller, is_worker
 from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
@@ -46,7 +47,9 @@ class SessionPlan:
         registry: of the attacks that the run can name.
         selected: attacks that the options select, without those that node ids add.
         cases: of the whole run, and those of this part of it.
-        durations: file of the durations by which parts are balanced; None without one.
+        folders: that were added to the places where modules are searched.
+        seconds: that one repeat of each case may take.
+        durations: file of these durations; None without one.
         ranks: leaderboards and limits on ranks.
         expected_failures: id -> reason of the cases that are expected to fail.
         left_out: whether the built-in cases are left out, because the command line names single
@@ -57,6 +60,8 @@ class SessionPlan:
     registry: AttackRegistry
     selected: tuple[Pair, ...]
     cases: Plan
+    folders: tuple[str, ...]
+    seconds: Durations
     durations: Path | None
     ranks: RankPlan
     expected_failures: Mapping[str, str]
@@ -73,8 +78,10 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     names = registered_names(config)
     node_ids = take_node_ids(config)
     here = config.invocation_params.dir
+    folders: tuple[str, ...] = ()
     if options.names_users_code(config):
-        sys.path[:0] = map(str, dict.fromkeys([here, config.rootpath]))
+        folders = tuple(map(str, dict.fromkeys([here, config.rootpath])))
+        sys.path[:0] = folders
         # Read when torch is loaded: waiting threads sleep instead of taking a core from another
         # worker; without it two workers on two cores are several times slower.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -86,6 +93,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         given = read(
             lookup, config.rootpath, here, registry, names, update=update, pin_label=pin_label
         )
+    _refuse_two_divisions(config, given)
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
@@ -95,7 +103,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     left_out = _leaves_out(config, settings, node_ids, only=only)
     selected = [] if left_out or not settings.models else _selected(settings, node_ids)
     seconds, durations = recorded_durations(settings)
-    cases = plan(selected, settings.shard, seconds)
+    cases = plan(selected, settings.shard, seconds.cases)
     narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
     check_expected_failures(settings, registry, selected, narrowed=narrowed)
     ranks = prepare(rank_request(settings), selected)
@@ -108,6 +116,8 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         registry=registry,
         selected=given.attacks,
         cases=cases,
+        folders=folders,
+        seconds=seconds,
         durations=durations,
         ranks=ranks,
         expected_failures=reasons(settings.expected_failures, selected, settings.label),
@@ -115,31 +125,43 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     )
 
 
-def recorded_durations(settings: Settings) -> tuple[dict[str, float], Path | None]:
-    """Return seconds by case id, without training, and the file that they are from.
-
-    Every part of a run trains its own victims, so that the duration of a training in another run
-    says nothing about a part.
-
-    Returns:
-        Nothing if the run is not cut, or no file has durations.
+def _refuse_two_divisions(config: pytest.Config, settings: Settings) -> None:
+    """Refuse processes of ours under those of pytest-xdist, each of which would have its own.
 
     Raises:
-        UsageError: a file cannot be read, or is given though the run is not cut.
+        UsageError: names both.
+    """
+    if settings.measured_elsewhere and (is_worker(config) or is_controller(config)):
+        raise UsageError(
+            "--grb-jobs and --grb-executor measure in processes of their own, and so do the "
+            "workers of pytest-xdist: leave -n away, or give -n 0"
+        )
+
+
+def recorded_durations(settings: Settings) -> tuple[Durations, Path | None]:
+    """Return the seconds of one repeat of each case, and the file that they are from.
+
+    Returns:
+        Nothing if the run is not divided, or no file has durations.
+
+    Raises:
+        UsageError: a file cannot be read, or is given though the run is not divided.
     """
     path, baseline = settings.durations, settings.baseline
-    if settings.shard is None:
+    if settings.shard is None and not settings.measured_elsewhere:
         if path is not None and settings.origins["grb_durations"] == COMMAND_LINE:
             raise UsageError(
-                "--grb-durations balances the parts of a run and needs --grb-shard; add it, as "
-                "--grb-shard=1/2, or leave both out"
+                "--grb-durations balances the parts of a run and needs --grb-shard, --grb-jobs or "
+                "--grb-executor; add one, as --grb-shard=1/2, or leave both out"
             )
-        return {}, None
+        return NO_DURATIONS, None
     if path is not None:
         return _of_run(path), path
     if baseline is not None and baseline.entries:
-        return {key: entry.seconds for key, entry in baseline.entries.items()}, baseline.path
-    return {}, None
+        entries = baseline.entries.items()
+        seconds = {key: entry.seconds / entry.repeats for key, entry in entries}
+        return Durations(cases=seconds, training={}), baseline.path
+    return NO_DURATIONS, None
 
 
 def places_of(config: pytest.Config) -> datasets.Places:
@@ -187,10 +209,14 @@ def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
     return [case for case in cases if not node_ids or any(each.selects(case) for each in node_ids)]
 
 
-def _of_run(path: Path) -> dict[str, float]:
-    seconds = {}
+def _of_run(path: Path) -> Durations:
+    seconds, training = {}, dict[str, float]()
     for row in read_record(path).cases:
         if row.outcome is not None:
-            spent = sum(each.seconds - each.training_seconds for each in row.outcome.repeats)
-            seconds[row.id] = max(spent, 0.0)
-    return seconds
+            repeats = row.outcome.repeats
+            trained = sum(each.training_seconds for each in repeats) / len(repeats)
+            spent = sum(each.seconds for each in repeats) / len(repeats)
+            seconds[row.id] = max(spent - trained, 0.0)
+            victim = row.id.partition("/")[0]
+            training[victim] = training.get(victim, 0.0) + trained
+    return Durations(cases=seconds, training=training)

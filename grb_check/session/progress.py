@@ -1,4 +1,4 @@
-"""Show the current step of a long case on a terminal, on a line below pytest's."""
+"""Show the current step of a long case, and how far a run is, in pytest's terminal or log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 
 FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 EVERY: Final = 0.5
+LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
 
 
 class Ticker:
@@ -27,6 +28,7 @@ class Ticker:
         self._descriptor = descriptor
         self._column = column
         self._width = width
+        self._shown = time.monotonic()
 
     @contextmanager
     def __call__(self, text: str) -> Iterator[None]:
@@ -39,6 +41,16 @@ class Ticker:
         finally:
             done.set()
             thread.join()
+
+    def poll(self, text: Callable[[], str]) -> None:
+        """Show a text that may have changed; call it often."""
+        if time.monotonic() - self._shown > EVERY:
+            self._shown = time.monotonic()
+            self._show(text())
+
+    def clear(self) -> None:
+        """Remove what is shown."""
+        self._show("")
 
     def close(self) -> None:
         """Close the descriptor of the terminal."""
@@ -58,3 +70,29 @@ class Ticker:
         line = text[: self._width - 1]
         back = f"\x1b[1A\x1b[{self._column() + 1}G"
         os.write(self._descriptor, f"\n\r{line}\x1b[K{back}".encode())
+
+
+class LogLines:
+    """Writes a line to a log from time to time.
+
+    Args:
+        descriptor: of the log itself, because pytest captures the usual one during tests. It is
+            closed with this object.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._written = time.monotonic()
+
+    def poll(self, text: Callable[[], str]) -> None:
+        """Write the text if nothing was written for long; call it often."""
+        if time.monotonic() - self._written > LOGGED:
+            self._written = time.monotonic()
+            os.write(self._descriptor, f"\ngrb: {text()}\n".encode())
+
+    def clear(self) -> None:
+        """Do nothing: a log keeps its lines."""
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._descriptor)

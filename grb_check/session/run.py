@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from tempfile import TemporaryDirectory
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +10,7 @@ import pytest
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.gate.limits import Verdict
 from grb_check.reports.annotations import annotation_lines, in_github_actions
-from grb_check.session import collection, ending, workers
+from grb_check.session import collection, ending, gpus
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
@@ -46,7 +43,6 @@ class Run:
         self._hooks = PluginHooks(config)
         self.cases = 1
         self._ending: ending.Ending | None = None
-        self._folder: TemporaryDirectory[str] | None = None  # shared by the workers
 
     def start(self) -> None:
         """Check models and data before any test runs.
@@ -59,7 +55,7 @@ class Run:
 
     def header(self) -> list[str]:
         """Return lines for pytest's header; none if no model is named."""
-        plan, device = self.plan, self.runner.device
+        plan, device = self.plan, self.runner.place
         if plan.left_out:
             return [
                 "grb: no cases, because single files were named and the model comes from the ini "
@@ -69,8 +65,10 @@ class Run:
             return []
         lines = header(plan.settings, len(plan.cases.cases), device)
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
-        if is_controller(self._config) and device in workers.SHARED_OUT:
-            lines += workers.gpu_lines(workers.visible_gpus())
+        if self.runner.workers:
+            lines.append(f"grb measures in: {self.runner.workers}")
+        if is_controller(self._config) and device in gpus.SHARED_OUT:
+            lines += gpus.gpu_lines(gpus.visible_gpus())
         return lines
 
     def add_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:
@@ -82,14 +80,6 @@ class Run:
         own = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
         self.cases = max(1, own + len(self.plan.cases.cases))
         items.extend(collection.built_in_items(session, self.plan.cases.own))
-
-    def hand_over(self, workerinput: dict[str, Any]) -> None:
-        """Give a worker the folder that all workers share until the end."""
-        if self._folder is None:
-            with suppress(OSError):  # no place to write: each worker trains for itself
-                self._folder = TemporaryDirectory(prefix="grb_check-", ignore_cleanup_errors=True)
-        if self._folder is not None:
-            workerinput[workers.FOLDER] = self._folder.name
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker, and pass its figures on to plugins."""
@@ -107,9 +97,9 @@ class Run:
         """Judge, set the exit status, write the reports and pass the record on to plugins."""
         if self._config.option.collectonly:
             return
-        device = str(self.runner.evaluator.device) if self.expected_cases.rows else ""
+        measured = self.runner.environment if self.expected_cases.rows else {}
         self._ending = ending.finish(
-            session, self.plan, self.expected_cases, device, self.runner.definition
+            session, self.plan, self.expected_cases, measured, self.runner.definition
         )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
@@ -118,6 +108,11 @@ class Run:
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""
+        if self.runner.kept_here:
+            reporter.write_line(
+                f"grb: {', '.join(self.runner.kept_here)} was measured in pytest's own process: "
+                f"only a model that --grb-model names can be measured elsewhere"
+            )
         if self._ending is not None:
             ending.summarise(reporter, self._ending, self.plan.settings.layout)
         for line in self._hooks.failures:
@@ -128,5 +123,3 @@ class Run:
         if self._ending is not None and in_github_actions(os.environ):
             say(self._config, annotation_lines(self._ending.digest))
         self.runner.close()
-        if self._folder is not None:
-            self._folder.cleanup()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,20 +15,27 @@ import pytest
 from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import Outcome
+from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
+from grb_check.execution.elsewhere import Elsewhere
+from grb_check.execution.finished import Finished
+from grb_check.execution.tasks import ModelOnDataset
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
-from grb_check.session import workers
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
-from grb_check.session.progress import Ticker
+from grb_check.session.progress import LogLines, Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker
-from grb_check.store.place import StorePlace, open_store
+from grb_check.session.start_workers import setup_for, workers_for
+from grb_check.settings.model_specs import ModelSpec
+from grb_check.store.place import open_store
 from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
-    from grb_check.evaluation.evaluator import CaseResult, Evaluator
+    from grb_check.attacks.threat import Perturbation
+    from grb_check.execution.here import Here
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.limits import Verdict
     from grb_check.victims.subject import Subject
@@ -37,7 +45,7 @@ WORKSPACE: Final = "GITHUB_WORKSPACE"
 
 
 class CaseRunner:
-    """The evaluator of a session, and the models and datasets that it has loaded.
+    """Measures the cases of a session: here, or in other processes.
 
     Args:
         config: pytest's.
@@ -49,7 +57,10 @@ class CaseRunner:
         self._plan = plan
         self._subjects: dict[str, Subject] = {}
         self._sources: dict[str, Source] = {}
-        self._ticker: Ticker | None = None
+        self._definitions: dict[str, tuple[str, int] | None] = {}  # that workers have told
+        self._terminal: Ticker | LogLines | None = None
+        self._elsewhere: Elsewhere | None = None
+        self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
 
     def check(self) -> None:
         """Load every dataset and build every untrained model once, before any test runs.
@@ -57,38 +68,90 @@ class CaseRunner:
         Raises:
             UsageError, DataError, ModelError: so that errors come before any work.
         """
-        self._ticker = _ticker(self._config)  # the reporter exists, and nothing is captured yet
-        groups = dict.fromkeys((case.model, case.dataset) for case in self._plan.cases.own)
+        self._terminal = _terminal(self._config)  # nothing is captured yet
+        groups = {(case.model, case.dataset): case for case in self._plan.cases.own}
+        if self._plan.settings.measured_elsewhere:
+            self._start_elsewhere(groups.values())
+            return
         with quiet_imports():
             for label, dataset in groups:
                 with captured(self._config):
-                    loaded = self.evaluator.check(self.subject(label), self._source(dataset))
+                    loaded = self.here.evaluator.check(self.subject(label), self._source(dataset))
                 self._plan.ranks.check_data(dataset, loaded)
 
+    def _start_elsewhere(self, cases: Iterable[Case]) -> None:
+        self._elsewhere = Elsewhere(
+            workers_for(self._plan), setup_for(self._plan), self._on_dataset, self._waiting
+        )
+        for case, found in self._elsewhere.check(cases).items():
+            self._definitions[case.model] = found.definition
+            self._plan.ranks.check_data(case.dataset, found.fingerprint)
+
+    def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
+        """Give the cases of these tests to the workers, if there are any."""
+        if self._elsewhere is None:
+            return
+        repeats: dict[Case, int] = {}
+        for item in items:
+            case = self._planned_case(item)
+            if case is not None:
+                repeats[case] = max(repeats.get(case, 0), self._repeats(item))
+        self._elsewhere.plan(repeats, self._plan.seconds)
+
+    def _planned_case(self, item: pytest.Item) -> Case | None:
+        """The case that a test will ask for, as far as that is known before it runs."""
+        fixtures = getattr(item, "_fixtureinfo", None)
+        if "grb_outcome" not in getattr(item, "fixturenames", ()) or fixtures is None:
+            return None
+        models = fixtures.name2fixturedefs.get("grb_model", ())
+        skipped = item.get_closest_marker("skip") is not None
+        if skipped or not self._plan.settings.models or len(models) != 1:  # more: overridden
+            return None
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and "grb_case" in callspec.params:
+            found: Case = callspec.params["grb_case"]
+            return found
+        marker = item.get_closest_marker(MARK)
+        with suppress(GrbCheckError):  # the test tells
+            if marker is not None:
+                return cases_of_marker(marker, self.name_of, self._plan.registry)[0]
+        return None
+
     @property
-    def device(self) -> str:
-        """The device in use; empty before anything was loaded."""
-        return str(self.evaluator.device) if "evaluator" in self.__dict__ else ""
+    def place(self) -> str:
+        """Where cases are measured, for pytest's header: the device, once it is known."""
+        if self._elsewhere is not None:
+            return ", ".join(self._elsewhere.devices)
+        return str(self.here.evaluator.device) if "here" in self.__dict__ else ""
+
+    @property
+    def workers(self) -> str:
+        """Name of the workers; empty without any."""
+        return "" if self._elsewhere is None else self._elsewhere.workers.name
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What measured: see `measured_with`; values that differ between workers are all named."""
+        found = [] if self._elsewhere is None else [*self._elsewhere.environments.values()]
+        if "here" in self.__dict__ or not found:
+            found.append(self.here.evaluator.environment)
+        return {name: " | ".join(sorted({each[name] for each in found})) for name in found[0]}
 
     @cached_property
-    def evaluator(self) -> Evaluator:
-        """The evaluator; in a worker it shares victims and perturbations with the others."""
+    def here(self) -> Here:
+        """Measures in this process."""
         with quiet_imports():  # these import torch, which collecting does not need
             from grb_check.evaluation.evaluator import Evaluator
-            from grb_check.evaluation.shared_victims import SharedVictims
+            from grb_check.execution.here import Here
         settings = self._plan.settings
-        store, shared = settings.store, None
-        folder = workers.folder_of_run(self._config)
-        if folder is not None:
-            store = store or StorePlace(str(folder / "store"))
-            shared = SharedVictims(folder / "victims")
-        return Evaluator(
-            store=open_store(store),
+        store = open_store(settings.store)
+        evaluator = Evaluator(
+            store=store,
             device=settings.device,
-            progress=self._ticker,
+            progress=self._terminal if isinstance(self._terminal, Ticker) else None,
             attacks=self._plan.registry.own,
-            shared=shared,
         )
+        return Here(evaluator, Finished(store, resume=settings.resume), self._plan.selected)
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
         """Return the case of a test: its parameter, or that of its marker.
@@ -126,6 +189,18 @@ class CaseRunner:
             self._subjects[spec.label] = as_subject(spec.target, spec.args, spec.label)
         return self._subjects[spec.label]
 
+    def model(self, label: str, node: pytest.Item) -> Subject | ModelSpec:
+        """Return the model of that label for a test.
+
+        For a built-in test that is measured elsewhere it is not imported here.
+
+        Raises:
+            UsageError: no model is named, or it cannot be imported.
+        """
+        if self._elsewhere is not None and is_node_id(node.nodeid):
+            return self._plan.settings.model(label)
+        return self.subject(label)
+
     def locate(self, item: pytest.Item) -> None:
         """Make the definition of the model's factory the place of a built-in test.
 
@@ -134,15 +209,22 @@ class CaseRunner:
         if self._plan.settings.models and is_node_id(item.nodeid):
             case = item.callspec.params["grb_case"]  # type: ignore[attr-defined]
             with suppress(GrbCheckError), quiet_imports(), captured(self._config):
-                point_to(item, self.subject(case.model).source)
+                point_to(item, self._definition(case.model))
+
+    def _definition(self, label: str) -> tuple[Path, int] | None:
+        """The file and line of a model's factory."""
+        if self._elsewhere is None:
+            return definition(self.subject(label).source)
+        told = self._definitions.get(label)
+        return None if told is None else (Path(told[0]), told[1])
 
     def definition(self, label: str) -> tuple[str, int]:
         """Return the file and line where a model's factory is defined; empty and 0 if unknown.
 
         The path starts at the root of the repository in GitHub Actions, and at rootdir elsewhere.
         """
-        subject = self._subjects.get(label)
-        found = definition(subject.source) if subject is not None else None
+        known = label in self._subjects or self._definitions
+        found = self._definition(label) if known else None
         root = Path(os.environ.get(WORKSPACE) or self._config.rootpath).resolve()
         if found is None or not found[0].resolve().is_relative_to(root):
             return "", 0
@@ -156,13 +238,56 @@ class CaseRunner:
             model: value of the fixture `grb_model`.
             node: the test, whose marker may give the number of repeats.
         """
+        repeats, elsewhere = self._repeats(node), self._elsewhere
+        spec = self._travelling(model)
+        if elsewhere is not None and spec is not None:
+            with self._shown():
+                results = elsewhere.results(case, repeats)
+            add = partial(elsewhere.with_references, case)
+            return self._case_result(case, spec.label, results, add)
+        subject, source = self.imported(model), self._source(case.dataset)
+        if elsewhere is not None and subject.name not in self.kept_here:
+            self.kept_here.append(subject.name)
+        return self._case_result(
+            case,
+            subject.name,
+            self.here.results(subject, source, case, repeats),
+            partial(self.here.with_references, source, case),
+        )
+
+    def _case_result(
+        self,
+        case: Case,
+        name: str,
+        results: list[RepeatResult],
+        with_references: Callable[[list[RepeatResult]], list[RepeatResult]],
+    ) -> CaseResult:
+        def all_references() -> CaseResult:
+            return self._case_result(case, name, with_references(results), with_references)
+
+        outcome = outcome_of(case, name, results)
+        return CaseResult(outcome=outcome, results=tuple(results), all_references=all_references)
+
+    def _repeats(self, node: pytest.Item) -> int:
         marked = [
             mark.kwargs["repeats"] for mark in node.iter_markers(MARK) if "repeats" in mark.kwargs
         ]
-        repeats = int(marked[0]) if marked else self._plan.settings.repeats
-        return self.evaluator.case_result(
-            _subject(model), self._source(case.dataset), case, repeats, self._plan.selected
-        )
+        return int(marked[0]) if marked else self._plan.settings.repeats
+
+    def _travelling(self, model: Any) -> ModelSpec | None:
+        """The model as other processes know it; None if they cannot."""
+        if isinstance(model, ModelSpec):
+            return model
+        known = [label for label, each in self._subjects.items() if each is model]
+        return self._plan.settings.model(known[0]) if known else None
+
+    def imported(self, model: Any) -> Subject:
+        """Return the value of the fixture `grb_model` as a subject."""
+        from grb_check.victims.subject import Subject, as_subject  # imports torch
+
+        if isinstance(model, ModelSpec):
+            return self.subject(model.label)
+        return model if isinstance(model, Subject) else as_subject(model)
 
     def judged(self, node_id: str, result: CaseResult, cases: int) -> tuple[Verdict, CaseResult]:
         """Judge a case; the result is returned with all references if they were needed.
@@ -176,10 +301,14 @@ class CaseRunner:
         comparison = None
         if settings.baseline is not None:
             comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
-        verdict, outcome = judge_beside(
-            outcome, result.all_references, settings.gate, comparison, cases=cases
-        )
-        return verdict, result._replace(outcome=outcome)
+        full: list[CaseResult] = []
+
+        def all_references() -> Outcome:
+            full.append(result.all_references())
+            return full[0].outcome
+
+        verdict, _ = judge_beside(outcome, all_references, settings.gate, comparison, cases=cases)
+        return verdict, full[0] if full else result
 
     def expected_failure(self, node: pytest.Item, case: Case) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.
@@ -212,16 +341,16 @@ class CaseRunner:
             return None
         failure = Failure(
             node_id=node.nodeid,
-            subject=_subject(model),
+            subject=self.imported(model),
             source=self._source(result.outcome.case.dataset),
             outcome=result.outcome,
-            perturbations=result.perturbations,
+            perturbations=self._perturbations(self.imported(model), result),
             verdict=verdict,
         )
         here = self._config.invocation_params.dir
         places = Places(folder=settings.evidence, root=self._config.rootpath, here=here)
         shrink = settings.shrink and verdict is not None and not verdict.passed
-        return keep(failure, self.evaluator, places, shrink=shrink)
+        return keep(failure, self.here.evaluator, places, shrink=shrink)
 
     def name_of(self, dataset: str) -> str:
         """Return the name in case ids of a dataset, which may be given as a folder below rootdir.
@@ -237,30 +366,72 @@ class CaseRunner:
         return source.name
 
     def close(self) -> None:
-        """Release the terminal."""
-        if self._ticker is not None:
-            self._ticker.close()
+        """End all work, and release the terminal."""
+        if self._elsewhere is not None:
+            self._elsewhere.close()
+        if self._terminal is not None:
+            self._terminal.close()
+
+    def _perturbations(self, subject: Subject, result: CaseResult) -> tuple[Perturbation, ...]:
+        """Perturbations of all repeats; those that an interrupted run has made are made again."""
+        # Imports torch, which has run the case or is needed for the evidence.
+        from grb_check.evaluation.perturbation_bytes import from_bytes
+
+        case, repeats = result.outcome.case, len(result.results)
+        source = self._source(case.dataset)
+        found = []
+        for each in result.results:
+            content = each.perturbation
+            if not content:
+                again = self.here.evaluator.repeat(
+                    subject,
+                    source,
+                    case,
+                    each.measurement.seed,
+                    repeats=repeats,
+                    selected=self._plan.selected,
+                )
+                content = again.perturbation
+            found.append(from_bytes(content))
+        return tuple(found)
+
+    def _on_dataset(self, case: Case) -> ModelOnDataset:
+        spec, source = self._plan.settings.model(case.model), self._source(case.dataset)
+        return ModelOnDataset(
+            model=spec, name=spec.label, dataset=source.asked, places=source.places
+        )
+
+    @contextmanager
+    def _shown(self) -> Iterator[None]:
+        """Remove the progress when it is over."""
+        try:
+            yield
+        finally:
+            if self._terminal is not None:
+                self._terminal.clear()
+
+    def _waiting(self) -> None:
+        if self._terminal is not None and self._elsewhere is not None:
+            self._terminal.poll(self._elsewhere.progress)
 
     def _source(self, name: str) -> Source:
         return self._sources.get(name) or self._plan.settings.source(name)
 
 
-def _subject(model: Any) -> Subject:
-    """The value of the fixture `grb_model` as a subject."""
-    from grb_check.victims.subject import Subject, as_subject  # imports torch
+def _terminal(config: pytest.Config) -> Ticker | LogLines | None:
+    """Progress for people, unless workers of pytest-xdist or `-s` write to the terminal.
 
-    return model if isinstance(model, Subject) else as_subject(model)
-
-
-def _ticker(config: pytest.Config) -> Ticker | None:
-    """Progress for people: on a terminal, unless workers or `-s` write to it.
-
-    Not on Windows, whose console shows the sequences that move the cursor as text.
+    Windows' console shows the sequences that move the cursor as text.
     """
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     shared = is_worker(config) or is_controller(config) or config.option.capture == "no"
-    if reporter is None or shared or sys.platform == "win32" or not sys.stdout.isatty():
+    if reporter is None or shared or reporter.verbosity < -1:
         return None
+    if sys.platform == "win32" or not sys.stdout.isatty():
+        try:
+            return LogLines(os.dup(sys.stdout.fileno()))
+        except (OSError, ValueError):  # not a file
+            return None
     writer = config.get_terminal_writer()
     return Ticker(
         os.dup(sys.stdout.fileno()), lambda: writer.width_of_current_line, writer.fullwidth

@@ -13,6 +13,8 @@ MISSING: Final = object()
 
 UPDATE_FLAG: Final = "--grb-update-baseline"
 PIN_FLAG: Final = "--grb-pin"
+# Options that say where a run is measured.
+WHERE: Final = ("grb_jobs", "grb_executor", "grb_resume")
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 
@@ -293,6 +295,32 @@ OPTIONS: Final = _options(
         "torch device (default: auto, the first GPU or else the CPU)",
     ),
     (
+        "--grb-jobs",
+        "grb_jobs",
+        "N|auto",
+        "string",
+        False,
+        "measure in N processes of this machine; auto: one for each GPU, or else for each core "
+        "(default: in pytest's own process)",
+    ),
+    (
+        "--grb-executor",
+        "grb_executor",
+        "dask[:ADDRESS]|PKG.MODULE:FACTORY",
+        "string",
+        False,
+        "measure on a cluster: of Dask, by default one on this machine, or an executor of "
+        "concurrent.futures that a function of yours returns",
+    ),
+    (
+        "--grb-resume",
+        "grb_resume",
+        "",
+        "bool",
+        False,
+        "go on with an interrupted run: take what it has measured from the store",
+    ),
+    (
         "--grb-baseline",
         "grb_baseline",
         "FILE",
@@ -359,8 +387,8 @@ OPTIONS: Final = _options(
         "RUN.json",
         "string",
         False,
-        "balance shards by the times of the cases in this run record (default: the baseline's "
-        "times)",
+        "balance shards and processes by the times of the cases in this run record (default: the "
+        "baseline's times)",
     ),
     (
         "--grb-sort",

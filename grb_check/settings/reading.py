@@ -38,6 +38,7 @@ from grb_check.store.place import StorePlace
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 STORE_MODES: Final = ("read-write", "read")
+MOST_JOBS: Final = 1_000
 LAST_DEVICE: Final = 127  # torch keeps the index in one byte
 
 
@@ -108,6 +109,9 @@ def read(
         evidence=_directory(raw, "grb_evidence", folder / "evidence"),
         shrink=raw.one("grb_shrink") is True,
         shard=shard,
+        jobs=_jobs(raw),
+        executor=str(raw.one("grb_executor", "")).strip(),
+        resume=raw.one("grb_resume") is True,
         registered_datasets=texts,
         durations=raw.maybe_path("grb_durations"),
     )
@@ -127,6 +131,20 @@ def _directory(raw: RawValues, dest: str, default: Path) -> Path | None:
     if given is None:
         return default
     return None if given == "off" else raw.path(dest, given)
+
+
+def _jobs(raw: RawValues) -> int | None:
+    """Return the number of processes; 0 for `auto`, None for none."""
+    given = raw.one("grb_jobs")
+    if given is None or str(given).strip() == "auto":
+        return None if given is None else 0
+    jobs = whole_number(given, 1, MOST_JOBS)
+    if jobs is None:
+        raise UsageError(
+            f"{raw.name('grb_jobs')} {reprlib.repr(given)} is not a number of processes; give a "
+            f"whole number from 1 to {MOST_JOBS:,}, or auto"
+        )
+    return jobs
 
 
 def _device(text: str, name: str) -> str:

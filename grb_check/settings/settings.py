@@ -54,12 +54,20 @@ class Settings:
     shrink: bool = False
     shard: Shard | None = None
     durations: Path | None = None
+    jobs: int | None = None  # processes of this machine; 0 for as many as it has room for
+    executor: str = ""  # that runs tasks; see `execution.executors`
+    resume: bool = False
     registered_datasets: Mapping[str, str] = field(default_factory=dict)  # name -> NAME=TARGET
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Model labels in case ids; one empty label if there is a single model."""
         return tuple(model.label for model in self.models) if len(self.models) > 1 else ("",)
+
+    @property
+    def measured_elsewhere(self) -> bool:
+        """Whether other processes measure, and not the one that judges and reports."""
+        return self.jobs is not None or bool(self.executor)
 
     @property
     def label(self) -> str:

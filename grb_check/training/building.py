@@ -19,7 +19,6 @@ from grb_check.gradients.victim import Victim
 from grb_check.training.graphs import train_on_graphs
 from grb_check.training.nodes import TrainingSettings, train
 from grb_check.training.probing import probe
-from grb_check.training.training_hook import TrainingHook, train_here
 from grb_check.user_code.calls import users_code
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.checks import (
@@ -71,7 +70,6 @@ def build_victim(
     name: str,
     seed: int,
     device: torch.device,
-    training_hook: TrainingHook = train_here,
 ) -> Victim:
     """Train or probe what a factory returned, freeze it and check it.
 
@@ -81,7 +79,6 @@ def build_victim(
         name: of the model, for messages.
         seed: of the global random states while the user's code runs.
         device: of the model.
-        training_hook: obtains the trained module, if it needs any training.
 
     Raises:
         ModelError: `built` is none of these; or the module raises, returns an invalid output,
@@ -98,22 +95,15 @@ def build_victim(
         late = plan.fit is not None and not _answers(adapter, view, seed)
         if not late:
             _check_called(adapter, view, seed, columns)
-
-        def train() -> Adapter:
-            if plan.fit is not None:
-                _fit(plan.fit, dataset, name, device)
-                _on_device(module, name, device)
-                if late:
-                    _check_called(adapter, view, seed, columns)
-            elif not plan.finished:
-                _train_in_harness(adapter, dataset, seed=seed, device=device)
-            freeze(module)
-            return _with_probe(adapter, dataset, device) if encodes else adapter
-
-        finished = plan.finished and plan.fit is None and not encodes
-        # A module that cannot be called before its training cannot be compared with one that
-        # another process has trained.
-        trained = train() if finished or late else training_hook(adapter, train, encodes)
+        if plan.fit is not None:
+            _fit(plan.fit, dataset, name, device)
+            _on_device(module, name, device)
+            if late:
+                _check_called(adapter, view, seed, columns)
+        elif not plan.finished:
+            _train_in_harness(adapter, dataset, seed=seed, device=device)
+        freeze(module)
+        trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     if isinstance(dataset, GraphDataset):
         return victim.on_graphs(dataset.graph.batch.to(device))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
+import sys
+import sysconfig
+from collections.abc import Iterable
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,26 +19,84 @@ def source_digest(target: str) -> str:
     Those of the whole package, or of the module itself if it is in none; empty without any. The
     user's directories must be on `sys.path`.
     """
-    top = target.partition(":")[0].strip().partition(".")[0]
+    files = _files(_top(target))
+    return _digest(path for _, path in files) if files else ""
+
+
+def sources_digest(target: str) -> str:
+    """Return the hex digest of `source_digest` and of all that those files import, and so on.
+
+    Packages of the environment are left out: their versions say what they are.
+    """
+    top = _top(target)
+    found = {top: _digest(path for _, path in _files(top))}
+    waiting = [] if _is_known(top) else [top]
+    while waiting:
+        imported = {name for _, path in _files(waiting.pop()) for name in _imported(path)}
+        for name in sorted(imported - found.keys()):
+            if not _is_known(name):
+                found[name] = _digest(path for _, path in _files(name))
+                waiting.append(name)
+    return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+
+
+def _top(target: str) -> str:
+    return target.partition(":")[0].strip().partition(".")[0]
+
+
+def _spec(top: str) -> ModuleSpec | None:
     try:
-        spec = find_spec(top)
+        return find_spec(top)
     except ValueError:  # no name, or a module that was made without a file
-        spec = None
+        return None
+
+
+def _files(top: str) -> list[tuple[str, Path]]:
+    """The Python files of a package or module, in the order of their names inside it."""
+    spec = _spec(top)
     if spec is None:
-        return ""
+        return []
     folders = [Path(each) for each in spec.submodule_search_locations or ()]
-    files = [
+    if not folders and spec.has_location and spec.origin is not None:
+        return [("", Path(spec.origin))]
+    return sorted(
         (path.relative_to(folder).as_posix(), path)
         for folder in folders
         for path in folder.rglob("*.py")
         if path.is_file()
-    ]
-    if not folders and spec.has_location and spec.origin is not None:
-        files = [("", Path(spec.origin))]
+    )
+
+
+def _digest(paths: Iterable[Path]) -> str:
     sha = hashlib.sha256()
-    for _, path in sorted(files):  # by names that are the same on every machine
+    for path in paths:
         sha.update(hashlib.sha256(path.read_bytes()).digest())
-    return sha.hexdigest() if files else ""
+    return sha.hexdigest()
+
+
+def _imported(path: Path) -> set[str]:
+    """The packages and modules that a file imports, wherever in it; none if it cannot be parsed."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return set()
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {_top(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(_top(node.module))
+    return names
+
+
+def _is_known(top: str) -> bool:
+    """Whether a package or module is this one, part of Python, or an installed one."""
+    spec = _spec(top)
+    if top in (__package__.partition(".")[0], *sys.stdlib_module_names) or spec is None:
+        return True
+    places = [*(spec.submodule_search_locations or ()), spec.origin or ""]
+    paths = sysconfig.get_paths()
+    return any(Path(places[0]).is_relative_to(paths[each]) for each in ("purelib", "platlib"))
 
 
 def definition(factory: object) -> tuple[Path, int] | None:

@@ -24,10 +24,12 @@ import grb_check
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import outcome_of
 from grb_check.datasets.dataset import Dataset, digest
 from grb_check.errors import BudgetError, ModelError, UsageError
 from grb_check.evaluation import own_models, repeats, white_box
 from grb_check.evaluation.evaluator import Evaluator
+from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
@@ -484,11 +486,19 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
 
     def run(*cases: Case) -> list[grb_check.Outcome]:
         evaluator = Evaluator(store=Store(None), device="cpu")
-        results = [evaluator.case_result(subject, source, case, 2, MEMBERS) for case in cases]
-        for outcome, perturbations, _ in results:
-            applied = [digest(each.tensors())[:16] for each in perturbations]
-            assert [each.perturbation for each in outcome.repeats] == applied
-        return [each.all_references() for each in results]
+        outcomes = []
+        for case in cases:
+            repeats = [
+                evaluator.repeat(
+                    subject, source, case, seed, repeats=2, selected=MEMBERS, kinds=("gcn", "gat")
+                )
+                for seed in range(2)
+            ]
+            for each in repeats:
+                applied = from_bytes(each.perturbation)
+                assert each.measurement.perturbation == digest(applied.tensors())[:16]
+            outcomes.append(outcome_of(case, subject.name, repeats))
+        return outcomes
 
     rnd, dice, last = run(*members, worst)
     assert made == ["rnd", "rnd", "dice", "dice"]
@@ -505,6 +515,22 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
         assert each.per_target is not None
         assert each.per_target <= each.victim.attacked
     assert last.per_target == sum(each.per_target or 0 for each in last.repeats) / 2
+
+
+@pytest.mark.parametrize("attack", ["rnd", "worst", "fga+white-box"])
+def test_references_that_are_added_later_are_as_those_of_the_first_time(
+    tiny: Path, attack: str
+) -> None:
+    """Black-box, white-box, and of `worst`, of which each reference has a strongest member."""
+    source, subject = datasets.find(str(tiny)), as_subject(untrained())
+    case = Case("tiny", "full", "modification", attack)
+    evaluator = Evaluator(store=Store(None), device="cpu")
+    first = evaluator.repeat(subject, source, case, 1, repeats=2, selected=MEMBERS)
+    later = evaluator.references(source, case, first, MEMBERS)
+    at_once = evaluator.outcome(subject, source, case, 2, MEMBERS)
+    assert [*first.measurement.references] == ["gcn"]
+    assert figures(outcome_of(case, subject.name, [later])) == figures(at_once)[1:]
+    assert later.perturbation == first.perturbation
 
 
 def test_attacks_at_larger_budgets_do_more_from_the_same_draws(tiny: Path) -> None:

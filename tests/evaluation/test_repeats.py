@@ -33,7 +33,19 @@ def measure(*cases: Case) -> dict[Case, Measured]:
     torch.manual_seed(0)
     subject = as_subject(Trained(Linear().eval()), name="linear")
     planned = {case: plan(cache.own, case, {}, SELECTED) for case in cases}
-    found = measure_repeat(cache, subject, planned, 1, 2, lambda _: nullcontext())
+    found = {
+        case: measure_repeat(
+            cache,
+            subject,
+            trials,
+            case,
+            1,
+            kinds=("gcn",),
+            label="repeat 2/2",
+            progress=lambda _: nullcontext(),
+        )
+        for case, trials in planned.items()
+    }
     return {
         case: each._replace(
             measurement=replace(each.measurement, seconds=0.0, training_seconds=0.0)

@@ -1,4 +1,4 @@
-"""Workers of pytest-xdist: the folder that those of one run share, and the GPU that each sees."""
+"""The GPUs of this machine, and the one that each worker of pytest-xdist sees."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from grb_check.settings.option_table import OPTIONS
 
-FOLDER: Final = "grb_check_folder"  # in what the controller tells a worker
 VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 SHARED_OUT: Final = ("auto", "cuda")  # devices that name no GPU in particular
 _WORKER: Final = "PYTEST_XDIST_WORKER"
@@ -24,13 +23,6 @@ _SECONDS: Final = 20  # for nvidia-smi
 
 class WorkerWarning(UserWarning):
     """A worker could not be given a GPU of its own."""
-
-
-def folder_of_run(config: pytest.Config) -> Path | None:
-    """Return the folder that the workers of this run share; None in other processes."""
-    told: Mapping[str, Any] = getattr(config, "workerinput", {})
-    folder = told.get(FOLDER)
-    return Path(folder) if folder is not None and Path(folder).is_dir() else None
 
 
 def take_gpu(config: pytest.Config) -> str | None:

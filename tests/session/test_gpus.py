@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.session import workers
-from grb_check.session.workers import VISIBLE, gpu_of, parse_listed, take_gpu, visible_gpus
+from grb_check.session import gpus
+from grb_check.session.gpus import VISIBLE, gpu_of, parse_listed, take_gpu, visible_gpus
 
 PLAIN = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f)
@@ -40,8 +40,8 @@ MODEL = {"grb_model": ["models:build"]}
 
 
 @given(st.integers(0, 99), st.lists(st.text("0123456789", min_size=1), max_size=8, unique=True))
-def test_workers_go_round_the_list(number: int, gpus: list[str]) -> None:
-    """Worker k has entry k; as many workers as GPUs have one each."""
+def test_gpus_go_round_the_list(number: int, gpus: list[str]) -> None:
+    """Worker k has entry k; as many gpus as GPUs have one each."""
     chosen = gpu_of(f"gw{number}", gpus)
     assert chosen == (gpus[number % len(gpus)] if gpus else None)
     assert sorted(str(gpu_of(f"gw{k}", gpus)) for k, _ in enumerate(gpus)) == sorted(gpus)
@@ -85,17 +85,17 @@ def test_gpus_are_found_by_the_tool_or_by_the_driver(
 ) -> None:
     """Without either, no GPU is found and no program is started."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(workers, "_DRIVER", tmp_path / "gpus")
-    assert workers.all_gpus() == []
+    monkeypatch.setattr(gpus, "_DRIVER", tmp_path / "gpus")
+    assert gpus.all_gpus() == []
     for name in ("0000:01:00.0", "0000:41:00.0"):
         (tmp_path / "gpus" / name).mkdir(parents=True)
-    assert workers.all_gpus() == ["0", "1"]
+    assert gpus.all_gpus() == ["0", "1"]
     tool = tmp_path / "nvidia-smi"
     tool.write_text(f"#!/bin/sh\ncase $1 in -L) printf '%s' '{PLAIN}';; *) exit 1;; esac\n")
     tool.chmod(0o755)
-    assert workers.all_gpus() == parse_listed(PLAIN)
+    assert gpus.all_gpus() == parse_listed(PLAIN)
     tool.write_text("#!/bin/sh\nexit 9\n")
-    assert workers.all_gpus() == ["0", "1"]
+    assert gpus.all_gpus() == ["0", "1"]
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_process_that_is_not_a_worker_sees_all_gpus(monkeypatch: pytest.Monkey
 def test_cuda_that_is_already_initialised_is_not_changed(
     started: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads the list once; the note says that workers may share a GPU."""
+    """It reads the list once; the note says that gpus may share a GPU."""
     monkeypatch.setattr("torch.cuda.is_initialized", lambda: started)
     note = take_gpu(_config(**MODEL))
     assert os.environ[VISIBLE] == ("4,6,7" if started else "6")
@@ -149,11 +149,11 @@ def test_cuda_that_is_already_initialised_is_not_changed(
 
 def test_the_header_names_gpus_that_are_shared_out() -> None:
     """A single GPU is not mentioned."""
-    assert workers.gpu_lines(["0"]) == workers.gpu_lines([]) == []
-    assert workers.gpu_lines(["3", "5"]) == ["grb GPUs: one for each worker in turn, of 3, 5"]
+    assert gpus.gpu_lines(["0"]) == gpus.gpu_lines([]) == []
+    assert gpus.gpu_lines(["3", "5"]) == ["grb GPUs: one for each worker in turn, of 3, 5"]
 
 
 def test_the_module_imports_neither_torch_nor_numpy() -> None:
     """Every worker imports it first."""
-    code = "import sys, grb_check.session.workers; assert not {'torch', 'numpy'} & set(sys.modules)"
+    code = "import sys, grb_check.session.gpus; assert not {'torch', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

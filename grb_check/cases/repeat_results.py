@@ -1,0 +1,110 @@
+"""What one case gives in one repeat, of builtin types, so that it can cross processes.
+
+Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Measurement, Method, Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseFacts:
+    """What all repeats of a case have in common; see `Outcome` for the fields."""
+
+    targets: int
+    majority: float
+    dataset: str
+    origin: str
+    attack: str
+    threat: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackedBy:
+    """How a victim was attacked, so that a reference can be attacked in the same way.
+
+    Attributes:
+        attack: its canonical name; of `worst`, that of a member.
+        methods: tried on the victim itself besides the transferred perturbation; none for a
+            black-box attack.
+    """
+
+    attack: str
+    methods: tuple[Method, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatResult:
+    """One case in one repeat.
+
+    Attributes:
+        facts: of the case.
+        measurement: of this repeat.
+        warnings: given while the dataset was loaded and the victim was built and trained.
+        attacked_by: the attacks that were made; several for `worst`.
+        perturbation: that was applied to the victim, see `perturbation_bytes`; empty if it was not
+            kept.
+    """
+
+    facts: CaseFacts
+    measurement: Measurement
+    warnings: tuple[str, ...]
+    attacked_by: tuple[AttackedBy, ...]
+    perturbation: bytes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return builtin types; bytes stay bytes."""
+        fields: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> RepeatResult:
+        """Return the result that `to_dict` was called on."""
+        return msgspec.convert(fields, cls, builtin_types=(bytes,))
+
+
+def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outcome:
+    """Put the outcome of a case together.
+
+    Args:
+        case: that was run.
+        model: its name in reports.
+        results: of its repeats, in order.
+    """
+    facts = results[0].facts
+    return Outcome(
+        case=case,
+        model=model,
+        targets=facts.targets,
+        majority=facts.majority,
+        dataset=facts.dataset,
+        origin=facts.origin,
+        repeats=tuple(each.measurement for each in results),
+        warnings=tuple(dict.fromkeys(text for each in results for text in each.warnings)),
+        attack=facts.attack,
+        threat=facts.threat,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseResult:
+    """A case with the results of its repeats.
+
+    Attributes:
+        outcome: put together from the results.
+        results: of the repeats, in order.
+        all_references: returns the same with all references of the default limit, which are
+            trained and attacked for it.
+    """
+
+    outcome: Outcome
+    results: tuple[RepeatResult, ...]
+    all_references: Callable[[], CaseResult]

@@ -1,0 +1,209 @@
+"""A run whose tasks are measured by workers, while this process judges and reports.
+
+Loads no torch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from grb_check import errors
+from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.errors import GrbCheckError, count
+from grb_check.execution.executors import Workers
+from grb_check.execution.planning import Durations, plan
+from grb_check.execution.retrying import Retrying
+from grb_check.execution.run_task import check_task, references_task, run_task
+from grb_check.execution.spool import Spool
+from grb_check.execution.tasks import ModelOnDataset, Setup, Task
+
+_WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
+
+
+class RemoteWarning(UserWarning):
+    """A warning of a worker whose class is not one of Python's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """What a worker found in a model and a dataset before any work.
+
+    Attributes:
+        fingerprint: of the dataset.
+        definition: file and line of the factory; None if unknown.
+    """
+
+    fingerprint: str
+    definition: tuple[str, int] | None
+
+
+class Elsewhere:
+    """Measures cases in workers.
+
+    Args:
+        workers: which are closed with this object.
+        setup: of the run.
+        subject_of: the model on the dataset of a case.
+        waiting: called several times a second while a result is waited for.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        setup: Setup,
+        subject_of: Callable[[Case], ModelOnDataset],
+        waiting: Callable[[], None],
+    ) -> None:
+        self.workers = workers
+        self.environments: dict[str, Mapping[str, str]] = {}  # by their text
+        self.devices: dict[str, None] = {}
+        self._calls = Retrying(workers)
+        self._setup = setup
+        self._subject_of = subject_of
+        self._waiting = waiting
+        self._planned: dict[tuple[Case, int], Future[Any]] = {}
+        self._tasks: list[tuple[float, Future[Any]]] = []  # with their expected seconds
+        self._spool = Spool()
+        self._warned: set[tuple[str, str]] = set()
+        self._begun = time.monotonic()
+
+    def check(self, cases: Iterable[Case]) -> dict[Case, Checked]:
+        """Check the model and the dataset of each of these cases.
+
+        Raises:
+            DataError, ModelError, UsageError: the first that a worker raised.
+            LostError: a worker was lost twice.
+        """
+        calls = {
+            case: self._calls.submit(check_task, self._setup, self._subject_of(case))
+            for case in cases
+        }
+        found = {}
+        for case, future in calls.items():
+            made = self._wait(future)
+            self._note(made)
+            found[case] = Checked(fingerprint=made["fingerprint"], definition=made["definition"])
+        return found
+
+    def plan(self, repeats: Mapping[Case, int], durations: Durations) -> None:
+        """Give all cases to the workers.
+
+        Args:
+            repeats: number of repeats of each case.
+            durations: expected.
+        """
+        self._begun = time.monotonic()
+        for part in plan(repeats, durations, self.workers.width):
+            most = max(repeats[case] for case in part.cases)
+            self._tasks.append((part.seconds, self._submit(part.cases, part.seed, most)))
+
+    def results(self, case: Case, repeats: int) -> list[RepeatResult]:
+        """Return the results of all repeats of a case, which are waited for.
+
+        Raises:
+            GrbCheckError: as `Evaluator.repeat`; `LostError` if workers were lost.
+        """
+        missing = [seed for seed in range(repeats) if (case, seed) not in self._planned]
+        for seed in missing:
+            self._submit((case,), seed, repeats)
+        return [self._result_of(case, seed) for seed in range(repeats)]
+
+    def with_references(self, case: Case, results: Sequence[RepeatResult]) -> list[RepeatResult]:
+        """Return results with the scores of all references."""
+        calls = []
+        for result in results:
+            task = self._task((case,), result.measurement.seed, len(results))
+            lean = replace(result, perturbation=b"").to_dict()
+            calls.append(self._calls.submit(references_task, task, {case.id: lean}))
+        found = []
+        for future, result in zip(calls, results, strict=True):
+            made = self._wait(future)
+            self._note(made)
+            full = replace(_result_in(made["cases"][case.id]), perturbation=result.perturbation)
+            found.append(full)
+        return found
+
+    def progress(self) -> str:
+        """Say how far the run is, what is being done, and how long the rest may take."""
+        done = sum(seconds for seconds, future in self._tasks if future.done())
+        total = sum(seconds for seconds, _ in self._tasks)
+        finished = sum(future.done() for _, future in self._tasks)
+        text = f"{finished} of {count(len(self._tasks), 'task')} done"
+        if done and done < total:
+            left = (time.monotonic() - self._begun) * (total - done) / done
+            text += f", about {_duration(left)} left"
+        return "; ".join([text, *self.workers.doing()])
+
+    def close(self) -> None:
+        """End all work, and release the workers."""
+        self._calls.close()
+        self._spool.close()
+
+    def _task(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Task:
+        subject = self._subject_of(cases[0])
+        return Task(setup=self._setup, subject=subject, cases=cases, seed=seed, repeats=repeats)
+
+    def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Future[Any]:
+        future = self._calls.submit(run_task, self._task(cases, seed, repeats))
+        spooled: Future[Any] = Future()  # once the results are out of memory
+        for case in cases:
+            self._planned[case, seed] = spooled
+
+        def keep(done: Future[Any]) -> None:
+            try:
+                made = done.result()
+                for case in cases:
+                    self._spool.put(case, seed, made["cases"].pop(case.id))
+                spooled.set_result(made)
+            except BaseException as error:  # CancelledError too
+                spooled.set_exception(error)
+
+        future.add_done_callback(keep)
+        return spooled
+
+    def _result_of(self, case: Case, seed: int) -> RepeatResult:
+        self._note(self._wait(self._planned[case, seed]))
+        return _result_in(self._spool.get(case, seed))
+
+    def _wait(self, future: Future[Any]) -> Any:
+        while not future.done():
+            wait([future], timeout=_WAKE)
+            self._waiting()
+        return future.result()
+
+    def _note(self, made: Mapping[str, Any]) -> None:
+        """Take down where a task ran, and give its warnings, each once in a run."""
+        self.devices[made["device"]] = None
+        self.environments[repr(made["environment"])] = made["environment"]
+        for category, text, file, line in made["warnings"]:
+            if (category, text) not in self._warned:
+                self._warned.add((category, text))
+                warnings.warn_explicit(text, _category(category), file, line)
+
+
+def _result_in(made: Mapping[str, Any]) -> RepeatResult:
+    """The result of a case, or its error raised."""
+    if "error" not in made:
+        return RepeatResult.from_dict(made["result"])
+    kind, text = made["error"]
+    error = getattr(errors, kind, None) if kind else None
+    if isinstance(error, type) and issubclass(error, GrbCheckError):
+        raise error(text)
+    raise RuntimeError(f"in a worker:\n{text}")
+
+
+def _category(name: str) -> type[Warning]:
+    found = getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, Warning) else RemoteWarning
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes >= 2 else f"{seconds:.0f} s"

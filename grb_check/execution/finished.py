@@ -1,0 +1,91 @@
+"""Measurements that an interrupted run has finished, kept in the store.
+
+Loads no torch before something is measured.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from importlib.metadata import distributions
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from grb_check.attacks.registry import Pair
+from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.datasets import Source
+from grb_check.store.store import Store
+from grb_check.user_code.sources import sources_digest
+
+if TYPE_CHECKING:
+    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.victims.subject import Subject
+
+
+class Finished:
+    """Finished measurements, each under a key made from everything that it depends on.
+
+    They are always kept, and used only if a run is resumed: what a model depends on is known as far
+    as Python's imports tell (see `user_code.sources.sources_digest`), not if it reads other files.
+
+    Args:
+        store: that keeps them.
+        resume: whether they are used.
+    """
+
+    def __init__(self, store: Store, *, resume: bool) -> None:
+        self._store = store
+        self._resume = resume
+        self._sources: dict[str, str] = {}  # of the models of this run
+
+    def repeat(
+        self,
+        evaluator: Evaluator,
+        subject: Subject,
+        source: Source,
+        case: Case,
+        seed: int,
+        *,
+        repeats: int,
+        selected: Sequence[Pair],
+    ) -> RepeatResult:
+        """Measure one repeat of a case, see `Evaluator.repeat`, unless it is finished.
+
+        A result from the store lacks its perturbation.
+        """
+        facts = evaluator.facts(source, case, selected)
+        key = None
+        if subject.target and facts.attack:  # else a change cannot be detected
+            key = self._store.key(
+                kind="measurement",
+                model=f"{subject.target} {sorted(subject.args.items())!r}",
+                sources=self._sources_of(subject.target),
+                packages=self._packages,
+                environment=repr(sorted(evaluator.environment.items())),
+                case=replace(case, model="").id,
+                facts=repr(facts),
+                seed=seed,
+            )
+        kept = self._store.load_text(key) if key is not None and self._resume else None
+        if kept is not None:
+            return msgspec.json.decode(kept, type=RepeatResult)
+        result = evaluator.repeat(subject, source, case, seed, repeats=repeats, selected=selected)
+        if key is not None:
+            lean = replace(result, perturbation=b"")
+            self._store.save_text(key, msgspec.json.encode(lean).decode())
+        return result
+
+    def _sources_of(self, target: str) -> str:
+        if target not in self._sources:
+            self._sources[target] = sources_digest(target)
+        return self._sources[target]
+
+    @cached_property
+    def _packages(self) -> str:
+        """Digest of the names and versions of all installed packages."""
+        found = sorted({f"{each.name} {each.version}" for each in distributions()})
+        return hashlib.sha256("\n".join(found).encode()).hexdigest()
