@@ -23,7 +23,7 @@ def cores(quota: Path = _QUOTA) -> int:
     found = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         found = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):  # no such file, or "max"
+    with suppress(OSError, ValueError, ZeroDivisionError):  # no such file, or "max"
         allowed, period = quota.read_text("ascii").split()
         found = min(found, math.ceil(int(allowed) / int(period)))
     return max(1, found)

@@ -119,8 +119,9 @@ def _shares(
         cell = (case.difficulty, case.scenario)
         groups.setdefault(cell if cell in together else case, []).append(case)
     total = sum(seconds[case] for case in cases)
-    count = max(1, math.ceil(total / max(limit - training, training, limit / 2)))
-    count = min(count, len(groups))
+    largest = max(limit - training, training, limit / 2)
+    wanted = math.ceil(total / largest) if total > 0.0 else 1
+    count = max(1, min(wanted, len(groups)))
     shares: list[list[Case]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for group in sorted(groups.values(), key=lambda each: -sum(seconds[case] for case in each)):

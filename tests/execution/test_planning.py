@@ -1,0 +1,91 @@
+"""Dividing a run into tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grb_check.cases.case import Case
+from grb_check.execution.planning import NO_DURATIONS, Durations, Part, plan, victim_name
+
+ATTACKS = ("rnd", "pgd", "dice", "worst", "worst+white-box")
+CASES = [
+    Case(dataset, level, scenario, attack, model)
+    for model in ("a", "b")
+    for dataset in ("one", "two")
+    for level in ("easy", "full")
+    for scenario in ("injection", "modification")
+    for attack in ATTACKS
+]
+
+seconds = st.floats(0, 1e4, allow_subnormal=False)
+runs = st.dictionaries(st.sampled_from(CASES), st.integers(1, 6), min_size=1)
+durations = st.builds(
+    Durations,
+    cases=st.dictionaries(st.sampled_from([each.id for each in CASES]), seconds),
+    training=st.dictionaries(st.sampled_from(["a@one", "a@two", "b@one"]), seconds),
+)
+
+
+@given(runs, durations, st.integers(1, 100))
+def test_every_case_and_repeat_is_in_one_part(
+    repeats: dict[Case, int], known: Durations, workers: int
+) -> None:
+    """A part is about one victim; `worst` is beside all that it may be the strongest of."""
+    parts = plan(repeats, known, workers)
+    planned = Counter((case, part.seed) for part in parts for case in part.cases)
+    assert planned == Counter((case, seed) for case in repeats for seed in range(repeats[case]))
+    for part in parts:
+        assert len({victim_name(case) for case in part.cases}) == 1
+        for worst in (case for case in part.cases if case.attack.startswith("worst")):
+            cell = (worst.difficulty, worst.scenario)
+            beside = {case for case in repeats if _beside(case, part, cell, repeats)}
+            assert beside <= set(part.cases)
+    assert parts == sorted(parts, key=lambda part: -round(part.seconds, 3))
+    assert plan(dict(reversed(repeats.items())), known, workers) != [] or not parts
+
+
+def _beside(case: Case, part: Part, cell: tuple[str, str], repeats: dict[Case, int]) -> bool:
+    same = victim_name(case) == victim_name(part.cases[0]) and part.seed < repeats[case]
+    return same and (case.difficulty, case.scenario) == cell
+
+
+@given(runs, durations)
+def test_one_worker_trains_each_victim_once(repeats: dict[Case, int], known: Durations) -> None:
+    """Nobody waits for a last task, so nothing is divided."""
+    parts = plan(repeats, known, 1)
+    victims = Counter((victim_name(part.cases[0]), part.seed) for part in parts)
+    assert set(victims.values()) == {1}
+
+
+def test_parts_are_in_the_order_of_the_cases_if_nothing_is_known() -> None:
+    """So that reports come in an order that people know."""
+    repeats = dict.fromkeys(CASES[:10], 3)
+    parts = plan(repeats, NO_DURATIONS, 2)
+    assert [part.seed for part in parts] == [0, 1, 2]
+    assert all(part.cases == tuple(CASES[:10]) for part in parts)
+
+
+def test_a_long_victim_is_divided_among_many_workers() -> None:
+    """If its training is short against its cases; else it would cost more than it saves."""
+    cases = [case for case in CASES[:20] if "worst" not in case.attack]
+    repeats = dict.fromkeys(cases, 1)
+    long = {case.id: 100.0 for case in cases}
+    assert len(plan(repeats, Durations(cases=long, training={"a@one": 1.0}), 4)) == len(cases)
+    assert len(plan(repeats, Durations(cases=long, training={"a@one": 5000.0}), 4)) == 1
+
+
+@pytest.mark.parametrize("workers", [2, 8, 64])
+def test_no_part_is_much_longer_than_what_a_worker_has_to_do(workers: int) -> None:
+    """A case cannot be divided."""
+    cases = [case for case in CASES if "worst" not in case.attack]
+    known = Durations(
+        cases={case.id: 1.0 for case in cases},
+        training=dict.fromkeys(("a@one", "a@two", "b@one", "b@two"), 0.1),
+    )
+    parts = plan(dict.fromkeys(cases, 20), known, workers)
+    total = sum(part.seconds for part in parts)
+    assert max(part.seconds for part in parts) <= max(total / workers, 1.1)
