@@ -62,6 +62,12 @@ def mpi_pool() -> Executor:
     return MPIPoolExecutor(2)
 
 
+def dask_client() -> object:
+    from distributed import Client, LocalCluster
+
+    return Client(LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0"))
+
+
 class NoFutures(ThreadPoolExecutor):
     """Its `submit` returns what is no future."""
 

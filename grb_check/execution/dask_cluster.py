@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from grb_check.errors import UsageError, count, one_line
 CONNECT_SECONDS: Final = 8
 WORKER_SECONDS: Final = 60  # for the first worker to join
 _RESOURCE: Final = "GPU"
+# Those to which Dask gives a level of their own.
+_LOGGERS: Final = ("distributed", "distributed.client", "distributed.gc")
 
 
 class DaskWorkers:
@@ -41,27 +44,29 @@ class DaskWorkers:
     def __init__(self, client: Any, stack: ExitStack) -> None:
         self._client = client
         self._stack = stack
-        self._address = str(client.scheduler.address)
-        workers = self._workers_after_waiting()
-        offered = sum(each["resources"].get(_RESOURCE, 0) for each in workers.values())
-        asked = {"resources": {_RESOURCE: 1}} if offered else {}
-        self._gpus = int(offered)
-        self._known = len(workers)
-        self.executor: Executor = client.get_executor(pure=False, retries=0, **asked)
-
-    @property
-    def name(self) -> str:
-        gpus = f", {count(self._gpus, 'GPU')}" if self._gpus else ""
-        return f"dask at {self._address}, {count(self._known, 'worker')}{gpus}"
+        address = client.scheduler.address
+        try:
+            client.wait_for_workers(1, timeout=WORKER_SECONDS)
+        except TimeoutError:
+            raise UsageError(
+                f"the Dask scheduler at {address} has had no worker for {WORKER_SECONDS} s; start "
+                f"some with: dask worker {address} --nthreads=1"
+            ) from None
+        workers, gpus = self._counts()
+        self._with_gpu = gpus > 0
+        self._width = gpus or workers
+        asked = {_RESOURCE: 1} if gpus else None
+        self.executor: Executor = client.get_executor(pure=False, retries=0, resources=asked)
+        more = f", {count(gpus, 'GPU')}" if gpus else ""
+        self.name = f"dask at {address}, {count(workers, 'worker')}{more}"
 
     @property
     def width(self) -> int:
-        """One more than the workers, so that none idles, and that a scheduler may add some."""
-        try:
-            self._known = len(self._workers())
-        except Exception:  # the scheduler is lost, which the tasks will tell
-            return self._known + 1
-        return self._known + 1
+        """One more than can run, so that no worker idles, and that a scheduler may add some."""
+        with suppress(Exception):  # the scheduler is lost, which the tasks will tell
+            workers, gpus = self._counts()
+            self._width = gpus if self._with_gpu else workers
+        return self._width + 1
 
     def call_each(self, function: Callable[..., Any], *args: Any) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self._client.run(function, *args)
@@ -74,21 +79,10 @@ class DaskWorkers:
         self._client.close()
         self._stack.close()
 
-    def _workers(self) -> Mapping[str, Mapping[str, Any]]:
-        found: Mapping[str, Mapping[str, Any]] = self._client.scheduler_info(n_workers=-1)[
-            "workers"
-        ]
-        return found
-
-    def _workers_after_waiting(self) -> Mapping[str, Mapping[str, Any]]:
-        try:
-            self._client.wait_for_workers(1, timeout=WORKER_SECONDS)
-        except TimeoutError:
-            raise UsageError(
-                f"the Dask scheduler at {self._address} has had no worker for {WORKER_SECONDS} s; "
-                f"start some with: dask worker {self._address} --nthreads=1"
-            ) from None
-        return self._workers()
+    def _counts(self) -> tuple[int, int]:
+        """Return the numbers of workers and of GPUs that they offer."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return len(workers), int(sum(each["resources"].get(_RESOURCE, 0) for each in workers))
 
 
 def start_local(jobs: int | None) -> DaskWorkers:
@@ -106,13 +100,14 @@ def start_local(jobs: int | None) -> DaskWorkers:
     stack = _quiet_stack()
     with _closed_on_error(stack):
         folder = stack.enter_context(
-            TemporaryDirectory(prefix="grb_check-dask-", ignore_cleanup_errors=True)
+            TemporaryDirectory(prefix="grb_check-", ignore_cleanup_errors=True)
         )
         # A worker lost is reported at once, so that its task is tried once more and no oftener; and
         # numeric libraries have the threads of this process, on which rounding depends.
         settings = {
             "distributed.scheduler.allowed-failures": 0,
             "distributed.nanny.pre-spawn-environ": {},
+            "temporary-directory": folder,
         }
         with dask.config.set(settings):
             cluster = stack.enter_context(
@@ -121,13 +116,18 @@ def start_local(jobs: int | None) -> DaskWorkers:
                     threads_per_worker=1,
                     processes=True,
                     host="127.0.0.1",
-                    dashboard_address=None,
-                    local_directory=folder,
+                    dashboard_address="127.0.0.1:0",
                     memory_limit=None,  # else, a worker is killed for its share of the memory
+                    preload=[__name__],  # calls `dask_setup`
                     silence_logs=logging.CRITICAL,
                 )
             )
         return DaskWorkers(_client(cluster), stack)
+
+
+def dask_setup(_: object) -> None:
+    """Let Ctrl-C be for the process that runs pytest; Dask calls it in each worker."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def connect(address: str) -> DaskWorkers:
@@ -196,10 +196,11 @@ def _client(address: Any) -> Any:
 
 def _quiet_stack() -> ExitStack:
     """Return a stack until whose end Dask logs nothing: lost workers are reported by the run."""
-    from distributed.utils import silence_logging_cmgr  # see the docstring of the module
-
     stack = ExitStack()
-    stack.enter_context(silence_logging_cmgr(logging.CRITICAL))
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL)
     return stack
 
 

@@ -258,7 +258,8 @@ class _Checked:
             raise
         except Exception as error:
             raise UsageError(
-                f"{self._label}: workers cannot run grb_check:\n{short_traceback(error)}\n"
-                f"install the same packages where workers (and Dask's scheduler) run as here"
+                f"{self._label}: workers cannot run grb_check "
+                f"({one_line(error.__cause__ or error)}); install the same packages as here where "
+                f"workers run, and where Dask's scheduler runs"
             ) from error
         compare(self._label, self._here, found)
