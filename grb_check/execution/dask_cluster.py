@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from grb_check.errors import UsageError, count, one_line
+from grb_check.execution.cores import cores
 
 CONNECT_SECONDS: Final = 8
 WORKER_SECONDS: Final = 60  # for the first worker to join
@@ -95,7 +96,7 @@ def start_local(jobs: int | None) -> DaskWorkers:
         UsageError: Dask is not installed.
     """
     distributed = _distributed()
-    import dask  # comes with distributed; see the docstring of the module
+    import dask  # dask comes with distributed, which is loaded by now
 
     stack = _quiet_stack()
     with _closed_on_error(stack):
@@ -112,7 +113,7 @@ def start_local(jobs: int | None) -> DaskWorkers:
         with dask.config.set(settings):
             cluster = stack.enter_context(
                 distributed.LocalCluster(
-                    n_workers=jobs or dask.system.CPU_COUNT,
+                    n_workers=jobs or cores(),
                     threads_per_worker=1,
                     processes=True,
                     host="127.0.0.1",

@@ -7,7 +7,6 @@ compared with this process at the start, and one that joins later before its fir
 from __future__ import annotations
 
 import inspect
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
@@ -17,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from grb_check.errors import LostError, UsageError, count, one_line
 from grb_check.execution import dask_cluster
+from grb_check.execution.cores import cores
 from grb_check.execution.worker_environment import (
     Needs,
     compare,
@@ -52,6 +52,10 @@ class Workers(Protocol):
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:
         """Return the future of a call of a module's function in a worker."""
+        ...
+
+    def doing(self) -> list[str]:
+        """Return what busy workers say that they do; nothing if that is not known."""
         ...
 
     def restart(self) -> None:
@@ -180,7 +184,7 @@ class _Made:
         self.name = f"{target} ({type(executor).__name__})"
         names = ("max_workers", "num_workers", "_max_workers")  # executorlib; mpi4py; the others
         told = (getattr(executor, name, None) for name in names)
-        workers = next((each for each in told if isinstance(each, int)), os.cpu_count() or 1)
+        workers = next((each for each in told if isinstance(each, int)), cores())
         # A pool that breaks takes all tasks in flight with it: one waits, so that none idles.
         self.width = workers + 1
 
@@ -234,6 +238,9 @@ class _Checked:
             raise LostError(self._lost)
         checked = (self._label, tuple(self._here.items()), self._needs)
         return self._started.executor.submit(run_checked, *checked, function, *args)
+
+    def doing(self) -> list[str]:
+        return []
 
     def restart(self) -> None:
         with self._changing:
