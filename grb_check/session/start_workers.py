@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from grb_check.execution.cores import cores
-from grb_check.execution.executors import Workers
+from grb_check.execution.executors import Workers, open_workers
 from grb_check.execution.processes import Processes
 from grb_check.execution.tasks import Setup
 from grb_check.session.gpus import SHARED_OUT, VISIBLE, visible_gpus
@@ -15,9 +15,13 @@ def workers_for(plan: SessionPlan) -> Workers:
     """Start the workers that the settings ask for.
 
     Raises:
-        UsageError: there are none of that name.
+        UsageError: see `open_workers`.
     """
     settings = plan.settings
+    if settings.executor:
+        models = [each.target for each in settings.models]
+        jobs = settings.jobs or None
+        return open_workers(settings.executor, models=models, folders=plan.folders, jobs=jobs)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     return Processes(_count(settings, plan, gpus), [{VISIBLE: each} for each in gpus])
 

@@ -1,0 +1,158 @@
+"""What `--grb-executor` names, but for Dask."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
+from pathlib import Path
+
+import calls_in_workers as calls
+import pytest
+
+from grb_check.errors import LostError, UsageError
+from grb_check.execution.executors import Workers, breaks_all, open_workers, worker_lost
+
+SECONDS = 20
+IN_PROCESSES = ["spawned", "loky_pool", "executorlib_pool"]
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls of these tests, for interpreters that are started without our `sys.path`."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+
+@pytest.fixture(params=[*IN_PROCESSES, "threads"])
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
+    opened = open_workers(f"calls_in_workers:{request.param}")
+    yield opened
+    opened.close()
+
+
+def test_calls_return_and_raise_in_any_executor(workers: Workers) -> None:
+    """What a task raises does not look like a lost worker."""
+    assert workers.submit(calls.double, 21).result(SECONDS) == 42
+    error = workers.submit(calls.fail).exception(SECONDS)
+    assert isinstance(error, ValueError)
+    assert not worker_lost(error)
+    assert workers.width == 3
+    assert workers.name.startswith("calls_in_workers:")
+
+
+@pytest.mark.parametrize("made", IN_PROCESSES)
+def test_a_lost_worker_is_told_and_others_go_on(made: str) -> None:
+    """If the executor broke as a whole, after a restart."""
+    workers = open_workers(f"calls_in_workers:{made}")
+    try:
+        error = workers.submit(calls.die).exception(SECONDS)
+        assert error is not None
+        assert worker_lost(error)
+        assert breaks_all(error) is (made != "executorlib_pool")
+        if breaks_all(error):
+            workers.restart()
+        assert workers.submit(calls.double, 1).result(SECONDS) == 2
+    finally:
+        workers.close()
+
+
+@pytest.mark.parametrize("made", ["spawned", "loky_pool"])
+def test_closing_ends_processes_that_are_busy(made: str) -> None:
+    """None stays behind to finish its task."""
+    others = calls.processes_below(os.getpid())
+    workers = open_workers(f"calls_in_workers:{made}")
+    pid = workers.submit(calls.number_of_process).result(SECONDS)
+    for _ in range(6):
+        workers.submit(calls.sleep_for_a_minute)
+    started = calls.processes_below(os.getpid()) - others
+    assert pid in {each.pid for each in started}
+    workers.close()
+    assert calls.ended(started, SECONDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dusk", ["'dusk'", "dask:tcp://HOST:PORT", "pkg.module:factory"]),
+        ("dask:here", ["dask:here", "dask:tcp://HOST:PORT"]),
+        ("calls_in_workers:SECONDS", ["no attribute 'SECONDS'"]),
+        ("calls_in_workers:double", ["raised when called", "missing 1 required"]),
+        ("calls_in_workers:number_of_process", ["returned a int", "concurrent.futures.Executor"]),
+        ("calls_in_workers:NoFutures", ["submit returned a dict", "concurrent.futures.Future"]),
+        ("calls_in_workers:__name__", ["names a str", "cannot be called"]),
+    ],
+)
+def test_what_is_no_executor_is_an_error(text: str, said: list[str]) -> None:
+    """Before any work."""
+    with pytest.raises(UsageError) as raised:
+        open_workers(text)
+    assert [each for each in said if each not in str(raised.value)] == []
+
+
+def test_a_number_of_processes_is_for_this_machine_only() -> None:
+    """An executor has its own."""
+    with pytest.raises(UsageError, match="for 3 processes of this machine"):
+        open_workers("calls_in_workers:threads", jobs=3)
+
+
+def test_an_executor_that_cannot_be_restarted_loses_its_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once, and as often as it is given some."""
+    workers = open_workers("calls_in_workers:threads")
+    monkeypatch.delattr(calls, "threads")
+    with pytest.raises(UsageError):
+        workers.restart()
+    for _ in range(2):
+        with pytest.raises(LostError, match="no attribute 'threads'"):
+            workers.submit(calls.double, 1)
+    workers.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "lost", "all_lost"),
+    [
+        (LostError("l"), True, False),
+        (BrokenExecutor("b"), True, True),
+        (CancelledError(), True, True),
+        (OSError("o"), False, False),
+        (KeyboardInterrupt(), False, False),
+    ],
+)
+def test_kinds_of_errors(error: BaseException, lost: bool, all_lost: bool) -> None:
+    """Those of other packages are made by the executors themselves, in other tests."""
+    assert worker_lost(error) is lost
+    assert breaks_all(error) is all_lost
+
+
+MPI = """
+import calls_in_workers as calls
+from grb_check.execution.executors import open_workers
+if __name__ == "__main__":
+    workers = open_workers("calls_in_workers:mpi_pool")
+    print(workers.submit(calls.double, 21).result(), workers.name, workers.width)
+    workers.close()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the wheels of MPI are tested on Linux")
+@pytest.mark.parametrize("launched", [True, False], ids=["by mpiexec", "alone"])
+def test_mpi_runs_calls(tmp_path: Path, launched: bool) -> None:
+    """Under `mpiexec`, and when the pool starts its workers itself."""
+    script = tmp_path / "script.py"
+    script.write_text(MPI)
+    before = ["mpiexec", "-n", "3"] if launched else []
+    more = ["-m", "mpi4py.futures"] if launched else []
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    done = subprocess.run(
+        [*before, sys.executable, *more, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "42 calls_in_workers:mpi_pool (MPIPoolExecutor) 3"
