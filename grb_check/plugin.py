@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from grb_check import hookspecs
-from grb_check.session import gpus
+from grb_check.session import worker_gpus
 from grb_check.settings import options
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    early_config.stash[ALL_GPUS] = gpus.take_gpu(early_config)
+    early_config.stash[ALL_GPUS] = worker_gpus.take_gpu(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "the fixture grb_outcome has the figures",
     )
     if (why := config.stash.get(ALL_GPUS, None)) is not None:
-        config.issue_config_time_warning(gpus.WorkerWarning(why), stacklevel=2)
+        config.issue_config_time_warning(worker_gpus.WorkerWarning(why), stacklevel=2)
     with _usage_errors():
         options.check_ini_file(config)
         if options.in_use(config):

@@ -10,7 +10,8 @@ import pytest
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.gate.limits import Verdict
 from grb_check.reports.annotations import annotation_lines, in_github_actions
-from grb_check.session import collection, ending, gpus
+from grb_check.execution.gpus import SHARED_OUT, visible_gpus
+from grb_check.session import collection, ending, worker_gpus
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session
 from grb_check.session.plugin_hooks import PluginHooks
@@ -67,8 +68,8 @@ class Run:
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
         if self.runner.workers:
             lines.append(f"grb measures in: {self.runner.workers}")
-        if is_controller(self._config) and device in gpus.SHARED_OUT:
-            lines += gpus.gpu_lines(gpus.visible_gpus())
+        if is_controller(self._config) and device in SHARED_OUT:
+            lines += worker_gpus.gpu_lines(visible_gpus())
         return lines
 
     def add_items(self, session: pytest.Session, items: list[pytest.Item]) -> None:

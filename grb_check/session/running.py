@@ -21,6 +21,7 @@ from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.execution.elsewhere import Elsewhere
 from grb_check.execution.finished import Finished
+from grb_check.execution.start import setup_for, workers_for
 from grb_check.execution.tasks import ModelOnDataset
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
@@ -28,7 +29,6 @@ from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
 from grb_check.session.progress import LogLines, Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker
-from grb_check.session.start_workers import setup_for, workers_for
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.place import open_store
 from grb_check.user_code.sources import definition
@@ -80,8 +80,13 @@ class CaseRunner:
                 self._plan.ranks.check_data(dataset, loaded)
 
     def _start_elsewhere(self, cases: Iterable[Case]) -> None:
+        plan, settings = self._plan, self._plan.settings
+        most = settings.repeats * len(plan.cases.own)
         self._elsewhere = Elsewhere(
-            workers_for(self._plan), setup_for(self._plan), self._on_dataset, self._waiting
+            workers_for(settings, plan.folders, most),
+            setup_for(settings, plan.registry, plan.selected, plan.folders),
+            self._on_dataset,
+            self._waiting,
         )
         for case, found in self._elsewhere.check(cases).items():
             self._definitions[case.model] = found.definition

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plugin_names import TINY
 
-from grb_check.session import gpus
+from grb_check.session import worker_gpus
 
 MODELS = """
 from grb_check import SelfTrained
@@ -70,7 +70,7 @@ def test_a_gpu_that_cannot_be_selected_is_a_warning(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is in the summary of the run, once for each worker."""
-    monkeypatch.setattr(gpus, "take_gpu", lambda config: "worker gw0 sees every GPU")
+    monkeypatch.setattr(worker_gpus, "take_gpu", lambda config: "worker gw0 sees every GPU")
     project.makepyfile(test_own="def test_own(): pass")
     result = project.runpytest()
     result.assert_outcomes(passed=1, warnings=1)

@@ -12,13 +12,10 @@ from typing import Final
 
 import pytest
 
+from grb_check.execution.gpus import SHARED_OUT, VISIBLE, visible_gpus
 from grb_check.settings.option_table import OPTIONS
 
-VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
-SHARED_OUT: Final = ("auto", "cuda")  # devices that name no GPU in particular
 _WORKER: Final = "PYTEST_XDIST_WORKER"
-_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
-_SECONDS: Final = 20  # for nvidia-smi
 
 
 class WorkerWarning(UserWarning):
@@ -67,47 +64,6 @@ def gpu_of(worker: str, gpus: Sequence[str]) -> str | None:
     """Return the GPU of worker gwK: entry K of the list, which is repeated as needed."""
     number = re.fullmatch(r"gw(\d+)", worker)
     return gpus[int(number[1]) % len(gpus)] if number and gpus else None
-
-
-def visible_gpus(
-    environ: Mapping[str, str] = os.environ, found: Callable[[], list[str]] | None = None
-) -> list[str]:
-    """Return the GPUs that this process may use, as entries of `CUDA_VISIBLE_DEVICES`.
-
-    Args:
-        environ: environment variables, whose own list of numbers or UUIDs takes precedence.
-        found: returns all GPUs of the machine without starting CUDA.
-    """
-    if VISIBLE not in environ:
-        return (found or all_gpus)()
-    gpus: list[str] = []
-    for entry in map(str.strip, environ[VISIBLE].split(",")):
-        # CUDA stops reading at the first invalid entry.
-        if not re.fullmatch(r"\d+|(GPU|MIG)-.+", entry):
-            break
-        gpus.append(entry)
-    return gpus
-
-
-def all_gpus() -> list[str]:
-    """Return all GPUs that NVIDIA's driver lists; the slices of a GPU that has some (MIG)."""
-    try:
-        listed = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_SECONDS, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return [str(number) for number, _ in enumerate(sorted(_DRIVER.glob("*")))]
-    return parse_listed(listed)
-
-
-def parse_listed(text: str) -> list[str]:
-    """Return the UUIDs in the output of `nvidia-smi -L`; of a sliced GPU, those of the slices."""
-    gpus: list[str] = []
-    for match in re.finditer(r"UUID: ((GPU|MIG)-[^)\s]+)\)", text):
-        if match[2] == "MIG" and gpus and gpus[-1].startswith("GPU-"):
-            gpus.pop()  # the GPU whose slices these are
-        gpus.append(match[1])
-    return gpus
 
 
 def gpu_lines(gpus: Sequence[str]) -> list[str]:

@@ -1,0 +1,56 @@
+"""The GPUs of this machine, found without starting CUDA."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+SHARED_OUT: Final = ("auto", "cuda")  # devices that name no GPU in particular
+_DRIVER: Final = Path("/proc/driver/nvidia/gpus")
+_SECONDS: Final = 20  # for nvidia-smi
+
+
+def visible_gpus(
+    environ: Mapping[str, str] = os.environ, found: Callable[[], list[str]] | None = None
+) -> list[str]:
+    """Return the GPUs that this process may use, as entries of `CUDA_VISIBLE_DEVICES`.
+
+    Args:
+        environ: environment variables, whose own list of numbers or UUIDs takes precedence.
+        found: returns all GPUs of the machine without starting CUDA.
+    """
+    if VISIBLE not in environ:
+        return (found or all_gpus)()
+    gpus: list[str] = []
+    for entry in map(str.strip, environ[VISIBLE].split(",")):
+        # CUDA stops reading at the first invalid entry.
+        if not re.fullmatch(r"\d+|(GPU|MIG)-.+", entry):
+            break
+        gpus.append(entry)
+    return gpus
+
+
+def all_gpus() -> list[str]:
+    """Return all GPUs that NVIDIA's driver lists; the slices of a GPU that has some (MIG)."""
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_SECONDS, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return [str(number) for number, _ in enumerate(sorted(_DRIVER.glob("*")))]
+    return parse_listed(listed)
+
+
+def parse_listed(text: str) -> list[str]:
+    """Return the UUIDs in the output of `nvidia-smi -L`; of a sliced GPU, those of the slices."""
+    gpus: list[str] = []
+    for match in re.finditer(r"UUID: ((GPU|MIG)-[^)\s]+)\)", text):
+        if match[2] == "MIG" and gpus and gpus[-1].startswith("GPU-"):
+            gpus.pop()  # the GPU whose slices these are
+        gpus.append(match[1])
+    return gpus

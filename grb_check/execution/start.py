@@ -1,0 +1,56 @@
+"""Start the workers that settings ask for, and say what their tasks have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from grb_check.attacks.registry import Pair
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.execution.cores import cores
+from grb_check.execution.executors import Workers, open_workers
+from grb_check.execution.gpus import SHARED_OUT, VISIBLE, visible_gpus
+from grb_check.execution.processes import Processes
+from grb_check.execution.tasks import Setup
+from grb_check.settings.settings import Settings
+
+
+def workers_for(settings: Settings, folders: Sequence[str], tasks: int) -> Workers:
+    """Start the workers that settings ask for.
+
+    Args:
+        settings: with `jobs` or `executor`.
+        folders: to search for users' modules.
+        tasks: most that the run can have.
+
+    Raises:
+        UsageError: see `open_workers`.
+    """
+    if settings.executor:
+        models = [each.target for each in settings.models]
+        jobs = settings.jobs or None
+        return open_workers(settings.executor, models=models, folders=folders, jobs=jobs)
+    gpus = visible_gpus() if settings.device in SHARED_OUT else []
+    wanted = settings.jobs or min(len(gpus) or cores(), tasks)
+    return Processes(max(1, wanted), [{VISIBLE: each} for each in gpus])
+
+
+def setup_for(
+    settings: Settings, registry: AttackRegistry, selected: Sequence[Pair], folders: Sequence[str]
+) -> Setup:
+    """Return what all tasks of a run have in common.
+
+    Args:
+        settings: of the run.
+        registry: of its attacks.
+        selected: attacks as the user selected them, without those that node ids add.
+        folders: to search for users' modules.
+    """
+    return Setup(
+        store=settings.store,
+        device=settings.device,
+        attacks=registry.named,
+        registered=registry.registered,
+        selected=tuple(selected),
+        folders=tuple(folders),
+        resume=settings.resume,
+    )
