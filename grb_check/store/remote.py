@@ -156,6 +156,8 @@ class Remote:
             # With more, s3fs asks for the size first, and lists the directory if there is none.
             options |= {"max_concurrency": 1, "config_kwargs": {**_S3_CONFIG, **given}}
         files, root = url_to_fs(self.url, **options)
+        if self._protocol in _S3:
+            files.retries = 2  # of s3fs itself, which multiply with those of botocore
         return files, root.rstrip("/")
 
 

@@ -216,7 +216,9 @@ class Store:
     def _warn_unusable(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            _warn(f"the store {self.folder} cannot be written to: {error}; nothing is stored")
+            what = "store" if self._remote is None else "cache of the store"
+            kept = "stored" if self._remote is None else "kept on this machine"
+            _warn(f"the {what} {self.folder} cannot be written to: {error}; nothing is {kept}")
 
 
 def _name(key: str) -> str:
