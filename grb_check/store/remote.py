@@ -63,7 +63,9 @@ class Remote:
             except FileNotFoundError as error:
                 if _lacks_bucket(error):
                     raise
-            except PermissionError as error:
+            except Exception as error:  # that of HTTP is no PermissionError
+                if not isinstance(error, PermissionError) and getattr(error, "status", 0) != 403:
+                    raise
                 self._warn(f"reading {name}: {_line(error)}; what cannot be read is recomputed")
         return None
 
@@ -105,6 +107,8 @@ class Remote:
             self._patience -= max(0.0, time.monotonic() - began - _PROMPT)
             if self._patience <= 0:
                 raise TimeoutError("its answers are too slow")
+        except StoreWarning:  # made an error by the user
+            raise
         except Exception as error:  # of any file system, library and way to find credentials
             self._reads = self._writes = False
             self._warn(f"{what}: {_line(error)}; the run continues without it")

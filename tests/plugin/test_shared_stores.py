@@ -11,7 +11,8 @@ from faulty_s3 import ENVIRONMENT, Server, serving
 URL = "s3://bucket/runs"
 BASE = (
     "--grb-only",
-    "--grb-model=models:build",
+    "--grb-model=attacks:brittle",  # needs no training
+    "--grb-min-clean=0",
     "--grb-dataset=./tiny",
     "--grb-difficulty=easy",
     "--grb-attack=injection/rnd",

@@ -327,6 +327,17 @@ def test_a_server_that_cannot_be_reached_is_one_warning(
     assert s3.asked == []
 
 
+@pytest.mark.parametrize("name", ["forbidden", "read-only", "internal error", "part of a body"])
+def test_the_warning_can_be_made_an_error(s3: Server, name: str, tmp_path: Path) -> None:
+    """For runs that must not go without the store."""
+    s3.fault = FAULTS[name].fault
+    store = Store(tmp_path, remote=Remote(URL))
+    with pytest.raises(StoreWarning, match=URL), warnings.catch_warnings():
+        warnings.simplefilter("error", StoreWarning)
+        store.load_arrays(KEY)
+        store.save_arrays(KEY, RIGHT)
+
+
 DAMAGED = {
     "flipped": (lambda content: content[:400] + bytes([content[400] ^ 1]) + content[401:], "damag"),
     "short": (lambda content: content[:-1], "truncated"),
@@ -429,6 +440,16 @@ def test_other_file_systems_hold_a_store(url: str, tmp_path: Path) -> None:
     """Any that fsspec knows."""
     Store(tmp_path / "a", remote=Remote(url)).save_text(KEY, url)
     assert Store(tmp_path / "b", remote=Remote(url)).load_text(KEY) == url
+
+
+def test_a_web_server_can_be_read(s3: Server, tmp_path: Path) -> None:
+    """As a public bucket, which says 403 for what is missing if nobody may list it."""
+    store = Store(tmp_path, remote=Remote(f"{s3.url}/bucket/runs", read_only=True))
+    assert store.load_arrays(OTHER) is None
+    s3.fault = lambda handler: OTHER in handler.path and not handler.error(403, "AccessDenied")
+    with pytest.warns(StoreWarning, match="403.*what cannot be read is recomputed"):
+        assert store.load_arrays(OTHER) is None
+    assert store.load_arrays(KEY) is not None
 
 
 def test_directories_are_made_where_there_are_some(tmp_path: Path) -> None:
