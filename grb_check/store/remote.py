@@ -101,10 +101,8 @@ class Remote:
     @contextmanager
     def _bounded(self, what: str) -> Iterator[None]:
         """Make a failure, or the end of the patience, the last request."""
-        began = time.monotonic()
         try:
             yield
-            self._patience -= max(0.0, time.monotonic() - began - _PROMPT)
             if self._patience <= 0:
                 raise TimeoutError("its answers are too slow")
         except StoreWarning:  # made an error by the user
@@ -132,8 +130,10 @@ class Remote:
 
         Thread(target=work, name="grb_check store", daemon=True).start()
         limit = min(self._deadline, self._patience + _PROMPT)
+        began = time.monotonic()
         if not wait([answer], limit).done:
             raise TimeoutError(f"no answer within {limit:g} s")
+        self._patience -= max(0.0, time.monotonic() - began - _PROMPT)
         return answer.result()
 
     def _write(self, files: Any, path: str, content: bytes) -> None:

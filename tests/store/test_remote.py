@@ -9,6 +9,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -261,6 +262,12 @@ FAULTS = {
 }
 
 
+def run_once(store: Store) -> None:
+    """What a run does for one result."""
+    store.load_arrays(KEY)
+    store.save_arrays(KEY, RIGHT)
+
+
 def run(store: Store) -> list[str]:
     """What a run does with a store, and the warnings of it; it finds nothing that is wrong."""
     with warnings.catch_warnings(record=True) as seen:
@@ -332,10 +339,10 @@ def test_the_warning_can_be_made_an_error(s3: Server, name: str, tmp_path: Path)
     """For runs that must not go without the store."""
     s3.fault = FAULTS[name].fault
     store = Store(tmp_path, remote=Remote(URL))
-    with pytest.raises(StoreWarning, match=URL), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("error", StoreWarning)
-        store.load_arrays(KEY)
-        store.save_arrays(KEY, RIGHT)
+        with pytest.raises(StoreWarning, match=URL):
+            run_once(store)
 
 
 DAMAGED = {
@@ -415,12 +422,16 @@ def test_a_slow_server_is_given_up_when_the_patience_ends(
     s3: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it sent is used; then the run goes on without it."""
+    monkeypatch.setattr(remote_module, "_PROMPT", 5.0)
+    remote = Remote(URL, patience=1e-9)
+    assert remote.read(f"{KEY[:2]}/{KEY}.npz") == sealed()
     monkeypatch.setattr(remote_module, "_PROMPT", 0.0)
-    remote = Remote(URL, patience=0.0)
-    remote._call = lambda request: sealed()
+    monkeypatch.setattr(remote_module, "wait", lambda answers, _: wait(answers))
     with pytest.warns(StoreWarning, match="its answers are too slow"):
-        assert remote.read(NAME) == sealed()
-    assert remote.read(NAME) is None
+        assert remote.read(f"{KEY[:2]}/{KEY}.npz") == sealed()
+    asked = len(s3.asked)
+    assert remote.read(f"{KEY[:2]}/{KEY}.npz") is None
+    assert len(s3.asked) == asked
 
 
 def test_text_of_a_server_is_shown_on_one_line(s3: Server, tmp_path: Path) -> None:
