@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 from typing import Any
 
 from grb_check import datasets
@@ -18,7 +19,7 @@ from grb_check.ranking.boards.files import FOLDER
 from grb_check.ranking.boards.plan import plan
 from grb_check.ranking.boards.saving import check_files, refuse_smaller, save
 from grb_check.settings.reading import STORE_VARIABLE
-from grb_check.store.store import Store
+from grb_check.store.place import is_url, open_store, place_of
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -44,9 +45,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--device", "DEVICE", "a torch device, or auto (default)", default="auto")
     add(
         "--store",
-        "DIR",
-        "folder of finished cases and of perturbations; default: $GRB_CHECK_STORE, else in the "
-        "data folder",
+        "DIR|URL",
+        "folder or URL of finished cases and of perturbations; default: $GRB_CHECK_STORE, else in "
+        "the data folder",
     )
     add("--out", "DIR", "for NAME.json, NAME.md and NAME.csv; default: in the data folder")
     add("--name", "NAME", "of these files; default: the name of the dataset")
@@ -71,20 +72,21 @@ def run(options: argparse.Namespace) -> int:
     check_files(wanted.name, folder)
     refuse_smaller(wanted, folder)
     given = options.store or os.environ.get(STORE_VARIABLE)
-    store = expanded(given or searched.home / "store")
-    check_folder("--store", store)
+    place = place_of(given or searched.home / "store", "--store")
+    if not is_url(place.location):
+        check_folder("--store", Path(place.location))
     from grb_check.ranking.boards.making import Maker  # imports torch, after all checks
 
-    maker = Maker(wanted, store=Store(store), device=options.device, say=tell, attacks=registry.own)
+    store = open_store(place)
+    maker = Maker(wanted, store=store, device=options.device, say=tell, attacks=registry.own)
     if options.fresh:
         maker.forget()
     try:
         made = maker.make()
     except KeyboardInterrupt:
         tell(
-            f"interrupted; kept in {store}: {maker.done} of {count(maker.total, 'case')}, and "
-            "the same "
-            f"command goes on from there"
+            f"interrupted; kept in {place.location}: {maker.done} of {count(maker.total, 'case')}, "
+            f"and the same command goes on from there"
         )
         return INTERRUPTED
     saved = save(made.board, folder)

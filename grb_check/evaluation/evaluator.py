@@ -27,6 +27,7 @@ from grb_check.evaluation.repeats import Progress, measure_repeat, plan, referen
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Trial, describe_threat
 from grb_check.files.versions import measured_with
+from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
 from grb_check.victims.subject import Model, Subject, as_subject
@@ -72,7 +73,7 @@ def evaluate(
         split: `grb`, or `given` for the split that comes with the dataset.
         training: `inductive`, or `transductive` for models that learn on the whole graph.
         features: `grb` for GRB's normalisation, or `rows` for raw features with rows that sum to 1.
-        store: folder of perturbations to reuse; None stores nothing.
+        store: folder or URL of perturbations to reuse; None stores nothing.
         device: a torch device, or auto.
 
     Raises:
@@ -91,8 +92,8 @@ def evaluate(
         features=choose("features", features, FEATURE_RULES),
     )
     source = datasets.find(str(dataset), places)
-    folder = None if store is None else Path(store)
-    evaluator = Evaluator(store=Store(folder), device=device, attacks=registry.own)
+    place = None if store is None else place_of(store, "store")
+    evaluator = Evaluator(store=open_store(place), device=device, attacks=registry.own)
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 

@@ -4,6 +4,6 @@
 `processes` and `executors` are places where tasks run; `retrying` gives a lost task a second try;
 `elsewhere` is all of it for a run, and `here` the same for a run in this process.
 
-May import every earlier package but `gradients` and `training`. May be imported by `session` and `cli`; loads torch only where a
-task runs.
+May import every earlier package but `gradients` and `training`. May be imported by `session` and
+`cli`. Loads torch only where a task runs.
 """

@@ -10,6 +10,7 @@ from grb_check.files.whole import shown
 from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.settings import Settings
+from grb_check.store.place import is_url
 
 
 def header(settings: Settings, cases: int, device: str) -> list[str]:
@@ -105,7 +106,8 @@ def _store(settings: Settings) -> str:
     place = settings.store
     if place is None:
         return "off"
-    return f"{shown(Path(place.location))}{', read only' if place.read_only else ''}"
+    where = place.location if is_url(place.location) else shown(Path(place.location))
+    return f"{where}{', read only' if place.read_only else ''}"
 
 
 def _limits(settings: Settings) -> list[str]:

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.execution.gpus import SHARED_OUT, visible_gpus
 from grb_check.gate.limits import Verdict
 from grb_check.reports.annotations import annotation_lines, in_github_actions
-from grb_check.execution.gpus import SHARED_OUT, visible_gpus
 from grb_check.session import collection, ending, worker_gpus
 from grb_check.session.header import header, shard_lines
 from grb_check.session.planning import plan_session

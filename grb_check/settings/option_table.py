@@ -273,10 +273,11 @@ OPTIONS: Final = _options(
     (
         "--grb-store",
         "grb_store",
-        "DIR|off",
+        "DIR|URL|off",
         "string",
         False,
-        "directory of stored perturbations (default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
+        "directory or URL, such as s3://BUCKET/PREFIX, of stored perturbations and other results "
+        "(default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
     ),
     (
         "--grb-store-mode",

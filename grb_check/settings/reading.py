@@ -34,7 +34,7 @@ from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
 from grb_check.settings.settings import Settings, in_order
 from grb_check.settings.table_layout import read_layout
-from grb_check.store.place import StorePlace
+from grb_check.store.place import StorePlace, is_url, place_of
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 STORE_MODES: Final = ("read-write", "read")
@@ -119,10 +119,15 @@ def read(
 
 def _store(raw: RawValues, default: Path) -> StorePlace | None:
     mode = choose("store mode", raw.one("grb_store_mode", STORE_MODES[0]), STORE_MODES)
-    folder = _directory(raw, "grb_store", Path(os.environ.get(STORE_VARIABLE) or default))
-    if folder is None:
+    read_only = mode == STORE_MODES[1]
+    given = raw.one("grb_store")
+    if given is None:
+        text = os.environ.get(STORE_VARIABLE) or str(default)
+        return place_of(text, STORE_VARIABLE, read_only=read_only)
+    if given == "off":
         return None
-    return StorePlace(str(folder.absolute()), read_only=mode == STORE_MODES[1])
+    text = given if is_url(given) else str(raw.path("grb_store", given))
+    return place_of(text, raw.name("grb_store"), read_only=read_only)
 
 
 def _directory(raw: RawValues, dest: str, default: Path) -> Path | None:

@@ -2,7 +2,9 @@
 
 - `place`: where a store is, as plain data (`StorePlace`), and `open_store`.
 - `store`: files under keys, each with a checksum (`Store`).
+- `remote`: the same files behind a URL, which may fail without failing a run.
+- `warning`: what is said instead.
 
-May import `errors`, `files` and `attacks`. May be imported by every later package. Importing it
-loads no torch.
+May import `errors`, `files`, `datasets` and `attacks`. May be imported by every later package.
+Importing it loads no torch.
 """

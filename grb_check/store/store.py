@@ -19,6 +19,8 @@ from filelock import FileLock
 from grb_check.errors import count
 from grb_check.files.npz_file import Unreadable, seal, unseal
 from grb_check.files.whole import write_whole
+from grb_check.store.remote import Remote
+from grb_check.store.warning import StoreWarning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,28 +38,31 @@ Signature: 8a477f597d28d172789f06886806bc55
 """
 
 
-class StoreWarning(UserWarning):
-    """A stored file was discarded, or the store cannot be used."""
-
-
 class Store:
-    """A folder of npz files, each under a key made from everything that its content depends on.
+    """Npz files, each under a key made from everything that its content depends on.
 
     Several processes may share a folder: a file appears whole or not at all. A file that is
     damaged, foreign or of another format version is discarded with a `StoreWarning` and counts as
     missing. A folder that cannot be written to causes one warning, and is then ignored.
 
+    A remote is asked for what the folder lacks. Its files are copied to the folder, and new files
+    are written to both. Locks are those of the folder.
+
     File format 1: see `files.npz_file`; the head has format, key, kind and notes.
 
     Args:
         folder: made at the first write; None stores nothing.
-        read_only: whether files are only read: new results are not stored, files that cannot be
-            used stay, and nothing is locked.
+        read_only: whether files of the folder are only read: new results are not stored, files that
+            cannot be used stay, and nothing is locked.
+        remote: behind the folder, if any.
     """
 
-    def __init__(self, folder: Path | None, *, read_only: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, *, read_only: bool = False, remote: Remote | None = None
+    ) -> None:
         self.folder = folder
         self._writes = folder is not None and not read_only
+        self._remote = remote
         self._warned = False
 
     def key(self, **parts: str | int | float) -> str:
@@ -120,15 +125,11 @@ class Store:
 
     def discard(self, key: str, reason: str) -> None:
         """Remove the file under this key, with a warning that names it and the reason."""
-        path = self._path(key)
-        if path is None:
+        if self._remote is None:
+            self._discard_file(key, reason)
             return
-        if not self._writes:
-            _warn(f"{path}: {reason}; ignored, it is recomputed")
-            return
-        _warn(f"{path}: {reason}; discarded, it will be recomputed")
-        with suppress(OSError):
-            path.unlink()
+        self._remote.discard(_name(key), reason)
+        self._remove(key)
 
     @contextmanager
     def lock(self, key: str) -> Iterator[None]:
@@ -144,9 +145,24 @@ class Store:
             yield
 
     def _path(self, key: str) -> Path | None:
-        return None if self.folder is None else self.folder / key[:2] / f"{key}.npz"
+        return None if self.folder is None else self.folder / _name(key)
 
     def _load(
+        self, key: str, kind: Kind
+    ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
+        found = self._load_file(key, kind)
+        content = None if found or self._remote is None else self._remote.read(_name(key))
+        if self._remote is None or content is None:
+            return found
+        try:
+            found = _decode(content, key, kind)
+        except Unreadable as error:
+            self._remote.discard(_name(key), str(error))
+            return None
+        self._write(key, content)
+        return found
+
+    def _load_file(
         self, key: str, kind: Kind
     ) -> tuple[dict[str, np.ndarray[Any, Any]], list[str]] | None:
         path = self._path(key)
@@ -157,20 +173,37 @@ class Store:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, Unreadable) as error:
-            self.discard(key, str(error))
+            self._discard_file(key, str(error))
             return None
 
     def _save(self, key: str, kind: Kind, arrays: Arrays, notes: tuple[str, ...]) -> None:
+        if self._writes:
+            content = _encode(key, kind, arrays, notes)
+            self._write(key, content)
+            if self._remote is not None:
+                self._remote.write(_name(key), content)
+
+    def _write(self, key: str, content: bytes) -> None:
         path = self._path(key)
-        if path is None or not self._writes:
-            return
-        content = _encode(key, kind, arrays, notes)
+        assert path is not None
         try:
             self._prepare()
             path.parent.mkdir(exist_ok=True)
             write_whole(path, content)
         except OSError as error:
             self._warn_unusable(error)
+
+    def _discard_file(self, key: str, reason: str) -> None:
+        end = "discarded, it will be recomputed" if self._writes else "ignored, it is recomputed"
+        if self.folder is not None:
+            _warn(f"{self._path(key)}: {reason}; {end}")
+            self._remove(key)
+
+    def _remove(self, key: str) -> None:
+        path = self._path(key)
+        if path is not None and self._writes:
+            with suppress(OSError):
+                path.unlink()
 
     def _prepare(self) -> Path:
         assert self.folder is not None
@@ -183,7 +216,14 @@ class Store:
     def _warn_unusable(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            _warn(f"the store {self.folder} cannot be written to: {error}; nothing is stored")
+            what = "store" if self._remote is None else "cache of the store"
+            kept = "stored" if self._remote is None else "kept on this machine"
+            _warn(f"the {what} {self.folder} cannot be written to: {error}; nothing is {kept}")
+
+
+def _name(key: str) -> str:
+    """Name of the file under a key, below the folder or URL of a store."""
+    return f"{key[:2]}/{key}.npz"
 
 
 def _tensor_fields() -> set[str]:

@@ -34,7 +34,8 @@ from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.sage import GraphSAGE
-from grb_check.store.store import Store, StoreWarning
+from grb_check.store.store import Store
+from grb_check.store.warning import StoreWarning
 from grb_check.victims.subject import as_subject
 
 

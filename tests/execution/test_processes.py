@@ -62,7 +62,7 @@ def test_calls_return_what_functions_return(two: Processes) -> None:
 
 def test_an_error_is_that_of_the_function(two: Processes) -> None:
     """One that cannot cross processes keeps its text."""
-    with pytest.raises(ValueError, match="^no$"):
+    with pytest.raises(ValueError, match=r"^no$"):
         two.submit(refuse, "no").result(WAIT)
     with pytest.raises(RuntimeError, match="Strange: strange"):
         two.submit(raise_strange).result(WAIT)
@@ -130,7 +130,7 @@ def test_a_lost_call_is_tried_once_more(tmp_path: Path) -> None:
     try:
         before = calls.submit(own_process).result(WAIT)
         assert calls.submit(die_once, str(tmp_path / "mark")).result(WAIT) != before
-        with pytest.raises(LostError, match="^lost twice: its process ended unexpectedly"):
+        with pytest.raises(LostError, match=r"^lost twice: its process ended unexpectedly"):
             calls.submit(die).result(WAIT)
     finally:
         calls.close()

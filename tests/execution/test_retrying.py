@@ -123,7 +123,7 @@ def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None
     calls.append(Retrying(workers))
     futures = [calls[0].submit(nothing, number) for number in range(5)]
     assert [each.result(WAIT) for each in (futures[0], *futures[2:])] == [0, 2, 3, 4]
-    with pytest.raises(LostError, match="^lost twice: again$"):
+    with pytest.raises(LostError, match=r"^lost twice: again$"):
         futures[1].result(WAIT)
     assert workers.restarts == 2  # once for each time, not for each call
 

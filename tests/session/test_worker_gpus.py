@@ -93,5 +93,6 @@ def test_the_header_names_gpus_that_are_shared_out() -> None:
 
 def test_the_module_imports_neither_torch_nor_numpy() -> None:
     """Every worker imports it first."""
-    code = "import sys, grb_check.session.worker_gpus; assert not {'torch', 'numpy'} & set(sys.modules)"
+    module = "grb_check.session.worker_gpus"
+    code = f"import sys, {module}; assert not {{'torch', 'numpy'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -43,9 +43,7 @@ def test_a_store_is_a_place_of_builtin_types(
     read_only = settings(tmp_path, ini={"store": "kept"}, store_mode="read").store
     assert read_only == StorePlace(str(tmp_path / "kept"), read_only=True)
     assert settings(tmp_path, store="off", store_mode="read").store is None
-    with pytest.raises(
-        UsageError, match="unknown store mode 'write' .*; allowed: read-write, read"
-    ):
+    with pytest.raises(UsageError, match=r"store mode 'write'.* allowed: read-write, read"):
         settings(tmp_path, store_mode="write")
 
 

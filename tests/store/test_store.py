@@ -18,7 +18,8 @@ from strategies import attacked
 from grb_check.attacks.threat import Perturbation
 from grb_check.files import whole
 from grb_check.store import store as store_module
-from grb_check.store.store import Store, StoreWarning
+from grb_check.store.store import Store
+from grb_check.store.warning import StoreWarning
 
 PERTURBATION = Perturbation(
     added_edges=torch.tensor([[0, 1], [3, 4]]),

@@ -24,7 +24,7 @@ from grb_check.evaluation.surrogates import kinds_for
 from grb_check.evaluation.trials import describe_threat
 from grb_check.models.zoo import known
 from grb_check.ranking.boards.plan import Plan
-from grb_check.store.store import StoreWarning
+from grb_check.store.warning import StoreWarning
 from grb_check.training import nodes
 from grb_check.user_code.sources import source_digest
 
