@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from grb_check.evaluation.evaluator import evaluate
+    from grb_check.execution.run import run
     from grb_check.gate.limits import Gate, Verdict, judge
     from grb_check.training.adversarial import AdversarialSettings, adversarial_training
     from grb_check.training.nodes import TrainingSettings
@@ -49,6 +50,7 @@ __all__ = [
     "adversarial_training",
     "evaluate",
     "judge",
+    "run",
     "wrap",
 ]
 
@@ -65,6 +67,7 @@ _HOMES = {
         "UsageError",
     ),
     "evaluation.evaluator": ("evaluate",),
+    "execution.run": ("run",),
     "gate.limits": ("Gate", "Verdict", "judge"),
     "cases.outcomes": ("Measurement", "Outcome"),
     "victims.wrappers": ("Encoder", "SelfTrained", "Trained", "wrap"),

@@ -62,7 +62,7 @@ class Elsewhere:
         waiting: Callable[[], None],
     ) -> None:
         self.workers = workers
-        self.environments: dict[str, Mapping[str, str]] = {}  # by their text
+        self._environments: dict[str, Mapping[str, str]] = {}  # by their text
         self.devices: dict[str, None] = {}
         self._calls = Retrying(workers)
         self._setup = setup
@@ -130,6 +130,13 @@ class Elsewhere:
             found.append(full)
         return found
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What measured, see `measured_with`; values that differ between workers are all named."""
+        found = self._environments.values()
+        names = {name: None for each in found for name in each}
+        return {name: " | ".join(sorted({each[name] for each in found})) for name in names}
+
     def progress(self) -> str:
         """Say how far the run is, what is being done, and how long the rest may take."""
         done = sum(seconds for seconds, future in self._tasks if future.done())
@@ -181,7 +188,7 @@ class Elsewhere:
     def _note(self, made: Mapping[str, Any]) -> None:
         """Take down where a task ran, and give its warnings, each once in a run."""
         self.devices[made["device"]] = None
-        self.environments[repr(made["environment"])] = made["environment"]
+        self._environments[repr(made["environment"])] = made["environment"]
         for category, text, file, line in made["warnings"]:
             if (category, text) not in self._warned:
                 self._warned.add((category, text))

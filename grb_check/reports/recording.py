@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -31,6 +31,7 @@ from grb_check.reports.record import (
     CaseRecord,
     Evidence,
     ModelComparison,
+    ModelSettings,
     OutcomeRecord,
     PinRecord,
     PlaceRecord,
@@ -43,6 +44,8 @@ from grb_check.reports.record import (
     RunSettings,
     ShardRecord,
 )
+from grb_check.settings.option_table import WHERE
+from grb_check.settings.settings import Settings
 
 
 def record_of(
@@ -117,6 +120,55 @@ def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdi
         comparisons=tuple(map(_comparison, ranks.rankings)),
         verdicts=tuple(map(_rank_verdict, verdicts)),
         notes=ranks.notes,
+    )
+
+
+def settings_record(
+    settings: Settings, definition: Callable[[str], tuple[str, int]]
+) -> RunSettings:
+    """Return what reports and `merge` need of the settings.
+
+    Args:
+        settings: of the run.
+        definition: file and line of the factory of the model with a label; empty and 0 if unknown.
+    """
+    places = settings.places
+    return RunSettings(
+        models=tuple(
+            ModelSettings(
+                label=each.label,
+                target=each.target,
+                args=repr(each.args),
+                source=each.source,
+                file=file,
+                line=line,
+            )
+            for each in settings.models
+            for file, line in [definition(each.label)]
+        ),
+        suite=settings.suite,
+        datasets=tuple(source.name for source in settings.datasets),
+        graph_sets=tuple(source.name for source in settings.datasets if source.of_graphs),
+        split=places.split,
+        training=places.training,
+        features=places.features,
+        data=tuple(map(str, places.searched)),
+        download=places.download,
+        difficulties=settings.difficulties,
+        attacks=tuple(map("/".join, settings.attacks)),
+        budgets=settings.budgets,
+        patterns=settings.patterns,
+        repeats=settings.repeats,
+        gate=settings.gate,
+        rank_against=str(settings.comparison_models),
+        delta_to=settings.delta_to or REFERENCE,
+        rank_limits=settings.rank_limits,
+        expected_failures=settings.expected_failures,
+        expected_failures_strict=settings.expected_failures_strict,
+        strict_environment=settings.baseline is not None and settings.baseline.strict_environment,
+        device=settings.device,
+        # Where it ran changes no figure, and so not the record.
+        origins={name: each for name, each in settings.origins.items() if name not in WHERE},
     )
 
 

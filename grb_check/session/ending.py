@@ -12,17 +12,14 @@ from grb_check.cases.expected_cases import ExpectedCases, Result, Row
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.result import baseline_result
-from grb_check.ranking.lowest import REFERENCE
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import ModelSettings, RunSettings
-from grb_check.reports.recording import environment_of, record_of
+from grb_check.reports.recording import environment_of, record_of, settings_record
 from grb_check.session.collection import is_verdict_id
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
-from grb_check.settings.option_table import COMMAND_LINE, WHERE
-from grb_check.settings.settings import Settings
+from grb_check.settings.option_table import COMMAND_LINE
 from grb_check.settings.table_layout import TableLayout
 
 
@@ -124,50 +121,6 @@ def summarise(reporter: pytest.TerminalReporter, ending: Ending, layout: TableLa
     terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "", layout)
     for line in ending.unwritten:
         reporter.write_line(f"grb: {line}", red=True)
-
-
-def settings_record(
-    settings: Settings, definition: Callable[[str], tuple[str, int]]
-) -> RunSettings:
-    """Return what reports and `merge` need of the settings."""
-    places = settings.places
-    return RunSettings(
-        models=tuple(
-            ModelSettings(
-                label=each.label,
-                target=each.target,
-                args=repr(each.args),
-                source=each.source,
-                file=file,
-                line=line,
-            )
-            for each in settings.models
-            for file, line in [definition(each.label)]
-        ),
-        suite=settings.suite,
-        datasets=tuple(source.name for source in settings.datasets),
-        graph_sets=tuple(source.name for source in settings.datasets if source.of_graphs),
-        split=places.split,
-        training=places.training,
-        features=places.features,
-        data=tuple(map(str, places.searched)),
-        download=places.download,
-        difficulties=settings.difficulties,
-        attacks=tuple(map("/".join, settings.attacks)),
-        budgets=settings.budgets,
-        patterns=settings.patterns,
-        repeats=settings.repeats,
-        gate=settings.gate,
-        rank_against=str(settings.comparison_models),
-        delta_to=settings.delta_to or REFERENCE,
-        rank_limits=settings.rank_limits,
-        expected_failures=settings.expected_failures,
-        expected_failures_strict=settings.expected_failures_strict,
-        strict_environment=settings.baseline is not None and settings.baseline.strict_environment,
-        device=settings.device,
-        # Where it ran changes no figure, and so not the record.
-        origins={name: each for name, each in settings.origins.items() if name not in WHERE},
-    )
 
 
 def _settle(session: pytest.Session, plan: SessionPlan, expected_cases: ExpectedCases) -> bool:

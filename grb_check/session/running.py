@@ -136,11 +136,9 @@ class CaseRunner:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What measured: see `measured_with`; values that differ between workers are all named."""
-        found = [] if self._elsewhere is None else [*self._elsewhere.environments.values()]
-        if "here" in self.__dict__ or not found:
-            found.append(self.here.evaluator.environment)
-        return {name: " | ".join(sorted({each[name] for each in found})) for name in found[0]}
+        """What measured, see `measured_with`."""
+        elsewhere = {} if self._elsewhere is None else self._elsewhere.environment
+        return elsewhere or self.here.evaluator.environment
 
     @cached_property
     def here(self) -> Here:

@@ -38,8 +38,7 @@ from grb_check.ranking.rank_plan import prepare
 from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import encode, read
-from grb_check.reports.recording import ranks_record, record_of, summaries
-from grb_check.session.ending import settings_record
+from grb_check.reports.recording import ranks_record, record_of, settings_record, summaries
 from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, OPTIONS

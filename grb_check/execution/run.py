@@ -1,0 +1,175 @@
+"""A run without pytest: `grb_check.run` gives the run record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import node_id_of
+from grb_check.cases.outcomes import Outcome
+from grb_check.cases.repeat_results import outcome_of
+from grb_check.cases.shards import plan
+from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
+from grb_check.execution.elsewhere import Elsewhere
+from grb_check.execution.executors import Workers
+from grb_check.execution.planning import NO_DURATIONS
+from grb_check.execution.start import setup_for, workers_for
+from grb_check.execution.tasks import ModelOnDataset
+from grb_check.execution.this_process import ThisProcess
+from grb_check.gate.limits import judge_beside
+from grb_check.ranking.rank_plan import RankPlan
+from grb_check.reports.record import RunRecord
+from grb_check.reports.recording import environment_of, record_of, settings_record
+from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, MISSING, Option
+from grb_check.settings.rank_request import rank_request
+from grb_check.settings.reading import read
+from grb_check.settings.registered_names import RegisteredNames
+from grb_check.settings.settings import Settings
+
+# Options of the command line that make sense without pytest.
+TAKEN: Final = (
+    *("model_args", "suite", "dataset", "difficulty", "scenario", "attack", "budget", "case"),
+    *("repeats", "max_drop", "min_clean", "threshold", "strict_limits", "strict_diagnostics"),
+    *("data", "download", "sources", "split", "training", "features"),
+    *("device", "store", "store_mode", "jobs", "executor", "resume"),
+)
+
+
+def run(model: str | Sequence[str], **options: Any) -> RunRecord:
+    """Run cases without pytest.
+
+    >>> import grb_check
+    >>> record = grb_check.run("mypkg:build", difficulty="easy", jobs=2)  # doctest: +SKIP
+    >>> [case.id for case in record.cases if case.result == "fail"]  # doctest: +SKIP
+    ['synthetic-cora/easy/injection/fgsm']
+
+    With `jobs` or `executor`, other processes import the script that calls this function: call it
+    below `if __name__ == "__main__":`.
+
+    Args:
+        model: as for `--grb-model`: `[LABEL=]pkg.module:attr` or a name; or several.
+        options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
+            scenario, attack, budget, case, repeats, max_drop, min_clean, threshold, strict_limits,
+            strict_diagnostics, model_args, data, download, sources, split, training, features,
+            device, store, store_mode, jobs, executor, resume. One that may be repeated takes a
+            list as well.
+
+    Returns:
+        What `--grb-json` writes. A case whose model or attack raised has the result `error` and the
+        message; one whose worker was lost twice is in `missing`.
+
+    Raises:
+        UsageError, DataError, ModelError: before any work.
+    """
+    registry = AttackRegistry()
+    settings = _settings(model, options, registry)
+    cases = settings.cases()
+    tasks = settings.repeats * len(cases)
+    with closing(_elsewhere(settings, registry, tasks)) as measuring:
+        measuring.check({(case.model, case.dataset): case for case in cases}.values())
+        measuring.plan(dict.fromkeys(cases, settings.repeats), NO_DURATIONS)
+        rows, missing = [], []
+        for case in cases:
+            try:
+                rows.append(_row(settings, case, measuring, len(cases)))
+            except LostError:
+                missing.append(node_id_of(case))
+            except GrbCheckError as error:
+                rows.append(_failed(case, str(error)))
+        environment = environment_of(measuring.environment if rows else {})
+    ranks = RankPlan(request=rank_request(settings)).ranks(rows, [node_id_of(c) for c in cases])
+    return record_of(
+        settings_record(settings, lambda label: ("", 0)),
+        rows,
+        missing=missing,
+        plan=plan(cases, None, {}),
+        ranks=ranks,
+        verdicts=(),
+        baseline=None,
+        environment=environment,
+    )
+
+
+def _settings(
+    model: str | Sequence[str], options: dict[str, Any], registry: AttackRegistry
+) -> Settings:
+    """Read options as those of the command line.
+
+    Raises:
+        UsageError: an option is unknown, or its value is wrong.
+    """
+    for name in options.keys() - set(TAKEN):
+        raise UsageError(f"{unknown('option of run()', name, TAKEN)}; for all others use pytest")
+    given = {"grb_model": model, **{f"grb_{name}": each for name, each in options.items()}}
+
+    def lookup(option: Option) -> tuple[Any, str]:
+        value = given.get(option.dest)
+        return (MISSING, DEFAULT) if value is None else (_text(value, option), COMMAND_LINE)
+
+    here = Path.cwd()
+    return read(lookup, here, here, registry, RegisteredNames())
+
+
+def _text(value: Any, option: Option) -> Any:
+    """A value of Python as the command line would give it."""
+    if option.type == "bool":
+        return value
+    if option.repeatable:
+        several = value if isinstance(value, (list, tuple)) else [value]
+        return [str(each) for each in several]
+    return str(value) if option.type == "string" else value
+
+
+def _elsewhere(settings: Settings, registry: AttackRegistry, tasks: int) -> Elsewhere:
+    def on_dataset(case: Case) -> ModelOnDataset:
+        spec, source = settings.model(case.model), settings.source(case.dataset)
+        return ModelOnDataset(
+            model=spec, name=spec.label, dataset=source.asked, places=source.places
+        )
+
+    setup = setup_for(settings, registry, settings.attacks, ())
+    workers: Workers = ThisProcess()
+    if settings.measured_elsewhere:
+        workers = workers_for(settings, (), tasks)
+    return Elsewhere(workers, setup, on_dataset, lambda: None)
+
+
+def _row(settings: Settings, case: Case, measuring: Elsewhere, cases: int) -> Row:
+    """Measure and judge a case.
+
+    Raises:
+        GrbCheckError: the case has no figures.
+    """
+    name = settings.model(case.model).label
+    results = measuring.results(case, settings.repeats)
+
+    def all_references() -> Outcome:
+        return outcome_of(case, name, measuring.with_references(case, results))
+
+    outcome = outcome_of(case, name, results)
+    verdict, outcome = judge_beside(outcome, all_references, settings.gate, cases=cases)
+    return Row(
+        node_id=node_id_of(case),
+        case=case,
+        result="pass" if verdict.passed else "fail",
+        outcome=outcome,
+        verdict=asdict(verdict),
+        message="" if verdict.passed else verdict.message,
+    )
+
+
+def _failed(case: Case, message: str) -> Row:
+    return Row(
+        node_id=node_id_of(case),
+        case=case,
+        result="error",
+        outcome=None,
+        verdict=None,
+        message=message,
+    )
