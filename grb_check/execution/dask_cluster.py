@@ -70,10 +70,15 @@ class DaskWorkers:
         return self._width + 1
 
     def call_each(self, function: Callable[..., Any], *args: Any) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._client.run(function, *args)
+        found = self._client.run(function, *args, on_error="return")
         # A task, too: Dask's scheduler unpickles it, and so needs the packages as workers do.
         self.executor.submit(function, *args).result()
-        return found
+        for name, each in [*found.items()]:
+            if isinstance(each, OSError):  # lost meanwhile
+                del found[name]
+            elif isinstance(each, BaseException):
+                raise each
+        return dict(found)
 
     def close(self) -> None:
         self.executor.shutdown(wait=False)

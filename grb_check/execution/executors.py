@@ -264,6 +264,8 @@ class _Checked:
         except UsageError:
             raise
         except Exception as error:
+            if worker_lost(error):  # other workers are compared before their first task
+                return
             raise UsageError(
                 f"{self._label}: workers cannot run grb_check "
                 f"({one_line(error.__cause__ or error)}); install the same packages as here where "
