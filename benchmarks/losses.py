@@ -4,8 +4,9 @@
 
 Each run has three workers and a store of its own, and is compared with one run in a single process.
 Checked are, for each run: the exit code (0 if every case came back, 3 if some were lost); that the
-record and the terminal name each case that was lost; that the record is the same, but for times,
-if all came back; and that no process and no lock of a file stays behind. Needs psutil and, for
+record and the terminal name each case that was lost, or that the run says that nothing was measured
+because workers died at the start; that the record is the same, but for times, if all came back; and
+that no process and no lock of a file stays behind. Needs psutil and, for
 `--engine dask`, Dask.
 """
 
@@ -46,6 +47,7 @@ ARGUMENTS: Final = [
 # What a record says of when it was measured, and not of what.
 TIMES: Final = {"seconds", "training_seconds", "from_store", "digest", "planned"}
 COLUMNS: Final = ("engine", "run", "killed", "exit", "lost", "seconds", "wrong")
+_NOT_BEGUN: Final = "nothing was measured"
 SECONDS: Final = 600  # after which a run hangs
 
 
@@ -89,7 +91,7 @@ class _Found:
         lost = sorted(names - judged)
         if self.exit_code != (3 if lost else 0):
             yield f"exit code {self.exit_code}: {self.output[-500:]!r}"
-        for name in lost:
+        for name in lost if _NOT_BEGUN not in self.output else ():
             if name not in self.missing or name not in self.output:
                 yield f"{name} is lost without its name: {self.output[-500:]!r}"
         if not lost and _timeless(self.record) != _timeless(expected.record):
