@@ -309,12 +309,18 @@ def _run(config: pytest.Config) -> Run:
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Make our errors before the run usage errors of pytest: one line, exit code 4."""
-    from grb_check.errors import GrbCheckError
+    """Make our errors before the run usage errors of pytest: one line, exit code 4.
+
+    A worker that was lost is nobody's usage: exit code 3, as later in the run.
+    """
+    from grb_check.errors import GrbCheckError, LostError
     from grb_check.files.control_characters import fit
 
     try:
         yield
+    except LostError as error:
+        code = int(pytest.ExitCode.INTERNAL_ERROR)
+        pytest.exit(f"{fit(error)}; nothing was measured", returncode=code)
     except GrbCheckError as error:
         raise pytest.UsageError(fit(error)) from None
 

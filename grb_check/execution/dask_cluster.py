@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from grb_check.errors import UsageError, count, one_line
+from grb_check.errors import LostError, UsageError, count, one_line
 from grb_check.execution.cores import cores
 
 CONNECT_SECONDS: Final = 8
@@ -70,10 +70,15 @@ class DaskWorkers:
         return self._width + 1
 
     def call_each(self, function: Callable[..., Any], *args: Any) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._client.run(function, *args)
+        found = self._client.run(function, *args, on_error="return")
         # A task, too: Dask's scheduler unpickles it, and so needs the packages as workers do.
         self.executor.submit(function, *args).result()
-        return found
+        for name, each in [*found.items()]:
+            if isinstance(each, OSError):  # lost meanwhile
+                del found[name]
+            elif isinstance(each, BaseException):
+                raise each
+        return dict(found)
 
     def close(self) -> None:
         self.executor.shutdown(wait=False)
@@ -94,6 +99,7 @@ def start_local(jobs: int | None) -> DaskWorkers:
 
     Raises:
         UsageError: Dask is not installed.
+        LostError: a worker died while it started.
     """
     distributed = _distributed()
     import dask  # dask comes with distributed, which is loaded by now
@@ -110,7 +116,7 @@ def start_local(jobs: int | None) -> DaskWorkers:
             "distributed.nanny.pre-spawn-environ": {},
             "temporary-directory": folder,
         }
-        with dask.config.set(settings):
+        with dask.config.set(settings), _lost_if_killed():
             cluster = stack.enter_context(
                 distributed.LocalCluster(
                     n_workers=jobs or cores(),
@@ -203,6 +209,18 @@ def _quiet_stack() -> ExitStack:
         stack.callback(logger.setLevel, logger.level)
         logger.setLevel(logging.CRITICAL)
     return stack
+
+
+@contextmanager
+def _lost_if_killed() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostError(
+            f"--grb-executor=dask: a worker of the local cluster died while it started "
+            f"({one_line(error.__cause__ or error)}); there may not be enough memory for so many: "
+            f"give fewer with --grb-jobs"
+        ) from error
 
 
 @contextmanager

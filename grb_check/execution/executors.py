@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
-from grb_check.errors import LostError, UsageError, count, one_line
+from grb_check.errors import GrbCheckError, LostError, UsageError, count, one_line
 from grb_check.execution import dask_cluster
 from grb_check.execution.cores import cores
 from grb_check.execution.worker_environment import (
@@ -62,7 +62,7 @@ class Workers(Protocol):
         """Replace a broken executor by a new one.
 
         Raises:
-            UsageError: see `open_workers`.
+            LostError, UsageError: see `open_workers`.
         """
         ...
 
@@ -112,6 +112,7 @@ def open_workers(
     Raises:
         UsageError: the text has another form; nothing can be started or reached; a worker has
             other versions, or other sources of a model.
+        LostError: a worker of a local Dask cluster died while it started.
     """
     label = f"{OPTION}={text.strip()}"
     needs = Needs(models=tuple(models), folders=tuple(folders))
@@ -249,7 +250,7 @@ class _Checked:
                 return
             try:
                 self._started = self._start()
-            except UsageError as error:
+            except GrbCheckError as error:
                 self._lost = one_line(error)
                 raise
 
@@ -264,6 +265,8 @@ class _Checked:
         except UsageError:
             raise
         except Exception as error:
+            if worker_lost(error):  # other workers are compared before their first task
+                return
             raise UsageError(
                 f"{self._label}: workers cannot run grb_check "
                 f"({one_line(error.__cause__ or error)}); install the same packages as here where "
