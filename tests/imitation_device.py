@@ -1,8 +1,8 @@
-"""An imitation of a GPU: tensors that say they are elsewhere, and refuse to be mixed with the CPU's.
+"""An imitation of a GPU: tensors that say they are elsewhere and do not mix with the CPU's.
 
 Their values lie on the CPU. What CUDA refuses is refused: operands on two devices (but for numbers
-and CPU indices), `numpy()` of a tensor on the device, and a generator of the CPU for a draw on the
-device. Its name is `lazy`, a type that every torch can allocate on, and that nothing else here uses.
+and indices on the CPU), `numpy()` of a tensor on the device, and a generator of the CPU for a draw
+on the device. Its name is `lazy`, a type that every torch knows and nothing else here uses.
 """
 
 from __future__ import annotations
@@ -122,9 +122,9 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         wanted = kwargs.get("device")
-        if func in (torch.tensor, torch.as_tensor) and wanted is not None:
-            if torch.device(wanted) == DEVICE:
-                return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
+        there = wanted is not None and torch.device(wanted) == DEVICE
+        if there and func in (torch.tensor, torch.as_tensor):
+            return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
         if func is torch.searchsorted and isinstance(args[0], Elsewhere):
             return Elsewhere(func(*map(_held, args), **kwargs))
         return func(*args, **kwargs)

@@ -73,8 +73,8 @@ def cells() -> list[str]:
     """Return `difficulty/scenario/attack` of the suite `standard`, without `worst`."""
     return [
         f"{difficulty}/{scenario}/{attack}"
-        for difficulty in DIFFICULTIES
         for scenario, attack in SUITES["standard"].attacks
+        for difficulty in DIFFICULTIES
         if base_name(attack) != WORST
     ]
 
@@ -100,7 +100,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as temporary:
         for name in names:
             _record(name, options.out, Path(temporary), limits)
-    done = extrapolated(read(options.out), names)
+    done = extrapolated(read(options.out), list(sizes()))
     options.out.write_text("".join(json.dumps(row) + "\n" for row in done), "utf-8")
     for name in names:
         yield _summary(name, [row for row in done if row["dataset"] == name])
@@ -142,7 +142,11 @@ def _record(name: str, out: Path, home: Path, limits: Limits) -> None:
 
 
 def _missing(name: str, known: Sequence[Row]) -> list[str]:
-    done = {row["what"] for row in known if row["dataset"] == name and "extrapolated" not in row}
+    done = {
+        row["what"]
+        for row in known
+        if row["dataset"] == name and ("extrapolated" not in row or "error" in row)
+    }
     return [each for each in (TRAINING, *cells()) if each not in done]
 
 
