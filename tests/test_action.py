@@ -199,6 +199,17 @@ def test_the_baseline_is_kept_with_the_reports(recorded: Path, run: Any, baselin
     assert (recorded / "grb-report" / path.name).read_text() == "figures"
 
 
+@pytest.mark.parametrize(("shard", "name"), [("", "run"), ("auto", "part-robustness-2-4-run")])
+def test_the_records_of_parallel_jobs_have_names_of_their_own(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, shard: str, name: str
+) -> None:
+    """GitLab puts the artifacts of all into one directory."""
+    monkeypatch.setenv("CI_JOB_NAME_SLUG", "robustness-2-4")
+    assert run_component(recorded, {"shard": shard}) == 0
+    (arguments,) = calls(recorded, "pytest")
+    assert f"--grb-json=grb-report/{name}.json" in arguments
+
+
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(("shard", "times"), [("", 1), ("1/2", 0)])
 def test_a_shard_has_no_history(recorded: Path, run: Any, shard: str, times: int) -> None:

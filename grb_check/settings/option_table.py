@@ -377,10 +377,12 @@ OPTIONS: Final = _options(
     (
         "--grb-shard",
         "grb_shard",
-        "I/N",
+        "I/N|auto|auto/N",
         "string",
         False,
-        "run the I-th of N shards of the cases; python -m grb_check merge judges them together",
+        "run the I-th of N shards of the cases; auto takes it from GitLab, CircleCI, Buildkite, "
+        "Bazel, a Slurm array or, as auto/N, an indexed job of Kubernetes; python -m grb_check "
+        "merge judges the shards together",
     ),
     (
         "--grb-durations",

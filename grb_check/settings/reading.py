@@ -13,7 +13,7 @@ from grb_check.attacks.names import read_budget
 from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
-from grb_check.cases.shards import parse_shard
+from grb_check.cases.ci_shards import read_shard
 from grb_check.cases.suites import check_graph_sets
 from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError, choose
@@ -78,7 +78,8 @@ def read(
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"), names.model_targets)
     sources = read_sources(asked, places, suite, texts)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
-    shard = None if raw.one("grb_shard") is None else parse_shard(str(raw.one("grb_shard")))
+    given = raw.one("grb_shard")
+    shard = None if given is None else read_shard(str(given), os.environ)
     baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
     repeats = suite.repeats if baseline is None else baseline.repeats
     folder = rootdir / ".grb_check"

@@ -185,10 +185,30 @@ def test_cases_that_pytest_deselects_are_recorded(shared: pytest.Pytester) -> No
     assert main(["merge", str(shared.path / "1.json")]) == 0
 
 
+def test_shards_that_a_service_numbered(
+    shared: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With workers as without; the header says which service, and Bazel that they are honoured."""
+    monkeypatch.setenv("CI_NODE_TOTAL", "5")  # of the job of a CI that started Bazel
+    monkeypatch.setenv("TEST_TOTAL_SHARDS", "2")
+    monkeypatch.setenv("TEST_SHARD_STATUS_FILE", str(shared.path / "status"))
+    for index, workers in ((1, ()), (2, ("-n", "1"))):
+        monkeypatch.setenv("TEST_SHARD_INDEX", str(index - 1))
+        args = ("--grb-case=tiny/easy/*", "--grb-shard=auto", f"--grb-json={index}.json")
+        result = shared.runpytest(*RUN, *args, *workers)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines([f"grb shard: {index}/2 (auto, from Bazel), 1 of 2 cases, *"])
+        assert (shared.path / "status").exists()
+        (shared.path / "status").unlink()
+    assert main(["merge", *(str(shared.path / f"{index}.json") for index in (1, 2))]) == 0
+    assert "grb merge: 2 parts, 2 of 2 cases\n" in capsys.readouterr().out
+
+
 def test_a_part_without_a_run_is_a_usage_error(shared: pytest.Pytester) -> None:
     """The error comes before any work."""
     for args, message in (
         (("--grb-shard=3/2",), "*'3/2' is not a shard*"),
+        (("--grb-shard=auto/many",), "*'auto/many' is not a shard; after auto/ give*"),
         (("--grb-durations=run.json",), "*needs --grb-shard*"),
         (("--grb-shard=1/2", "--grb-durations=none.json"), "*none.json*"),
         (

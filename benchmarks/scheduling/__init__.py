@@ -1,0 +1,1 @@
+"""How well a run is divided among many workers, by durations recorded once."""

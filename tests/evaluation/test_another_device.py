@@ -1,0 +1,86 @@
+"""Attacks on a device other than the CPU, which an imitation stands in for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from imitation_device import imitation
+from tiny import write_dataset
+from torch import nn
+
+from benchmarks.injection.arena import with_settings
+from benchmarks.victims import load_dataset
+from grb_check import models
+from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.registry import attack_names, load_attack
+from grb_check.attacks.threat import Perturbation, verify
+from grb_check.datasets.dataset import Dataset
+from grb_check.gradients.victim import Victim
+from grb_check.user_code.randomness import isolated_randomness
+from grb_check.victims.conventions import Adapter, detect_convention
+from grb_check.victims.modes import freeze
+
+FEW = {"iterations": 2, "exchanges": 2, "steps": 2, "epochs": 2, "patience": None}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return load_dataset(str(write_dataset(tmp_path_factory.mktemp("data") / "tiny")), [])
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("pair", attack_names(), ids="/".join)
+def test_attacks_mix_no_devices(dataset: Dataset, model: str, pair: tuple[str, str]) -> None:
+    """They move what they draw on the CPU, and do the same as there."""
+    expected = perturbed(dataset, model, pair, torch.device("cpu"))
+    with imitation() as device:
+        found = perturbed(dataset, model, pair, device)
+    assert [each.device.type for each in found.tensors()] == ["cpu"] * len(found.tensors())
+    for ours, theirs in zip(found.tensors(), expected.tensors(), strict=True):
+        assert ours.shape == theirs.shape
+        assert torch.equal(ours, theirs)
+
+
+def test_the_imitation_refuses_what_a_gpu_refuses() -> None:
+    """Operands on two devices, numpy, and a generator of the CPU."""
+    with imitation() as device:
+        there = torch.ones(3).to(device)
+        assert there.device == device
+        assert (2 * there + torch.tensor(1.0)).tolist() == [3.0, 3.0, 3.0]
+        assert there[torch.tensor([0])].cpu().tolist() == [1.0]
+        with pytest.raises(RuntimeError, match="same device"):
+            there + torch.ones(3)
+        with pytest.raises(RuntimeError, match="same device"):
+            torch.ones(3)[there.long()]
+        with pytest.raises(TypeError, match="numpy"):
+            there.numpy()
+        with pytest.raises(RuntimeError, match="generator"):
+            torch.rand(3, device=device, generator=torch.Generator())
+
+
+def perturbed(
+    dataset: Dataset, model: str, pair: tuple[str, str], device: torch.device
+) -> Perturbation:
+    attack = with_settings(load_attack(*pair), **FEW)
+    limits = threat_for(dataset, "easy", attack.scenario)
+    there = replace(limits, targets=limits.targets.to(device))
+    found = attack.perturb(
+        dataset.graph.clone().to(device),
+        there,
+        victim(dataset, model, device),
+        torch.Generator().manual_seed(3),
+    )
+    verify(found, dataset.graph, limits)
+    return found
+
+
+def victim(dataset: Dataset, model: str, device: torch.device) -> Victim:
+    """Return an untrained model on the device."""
+    with isolated_randomness(0):
+        module: nn.Module = getattr(models, model)(dataset.num_features, dataset.num_classes)
+    module = module.to(device)
+    freeze(module)
+    adapter = Adapter(module, model, detect_convention(module, "forward", model))
+    return Victim(adapter, dataset.num_classes)
