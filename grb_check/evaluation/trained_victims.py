@@ -70,7 +70,7 @@ class TrainedVictims:
             self._train(subject, seed)
         victim = self._victims[subject.key, seed]
         if isinstance(victim, ModelError):
-            raise ModelError(str(victim))
+            raise ModelError(str(victim)) from victim
         return victim
 
     def _train(self, subject: Subject, seed: int) -> None:

@@ -173,6 +173,7 @@ def _reported(
         return {"result": measure(task, case, *more).to_dict()}
     except Exception as error:
         if _lacks_memory(error):
+            _process.cache_clear()
             raise MemoryError(f"{case.id}: {error}") from None
         if isinstance(error, GrbCheckError):
             return {"error": [type(error).__name__, str(error)]}

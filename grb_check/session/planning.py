@@ -26,7 +26,7 @@ from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import registered_names
-from grb_check.session.pytest_private import captured, is_controller, is_worker
+from grb_check.session.pytest_private import captured, is_worker
 from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
@@ -94,7 +94,6 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         given = read(
             lookup, config.rootpath, here, registry, names, update=update, pin_label=pin_label
         )
-    _refuse_two_divisions(config, given)
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
@@ -126,19 +125,6 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         expected_failures=reasons(settings.expected_failures, selected, settings.label),
         left_out=left_out,
     )
-
-
-def _refuse_two_divisions(config: pytest.Config, settings: Settings) -> None:
-    """Refuse processes of ours under those of pytest-xdist, each of which would have its own.
-
-    Raises:
-        UsageError: names both.
-    """
-    if settings.measured_elsewhere and (is_worker(config) or is_controller(config)):
-        raise UsageError(
-            "--grb-jobs and --grb-executor measure in processes of their own, and so do the "
-            "workers of pytest-xdist: leave -n away, or give -n 0"
-        )
 
 
 def recorded_durations(settings: Settings) -> tuple[Durations, Path | None]:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.errors import UsageError
 from grb_check.execution.gpus import SHARED_OUT, visible_gpus
 from grb_check.gate.limits import Verdict
 from grb_check.reports.annotations import annotation_lines, in_github_actions
@@ -51,6 +52,11 @@ class Run:
         Raises:
             UsageError, DataError, ModelError: see `CaseRunner.check`.
         """
+        if self.plan.settings.measured_elsewhere and is_controller(self._config):
+            raise UsageError(
+                "--grb-jobs and --grb-executor measure in processes of their own, and so do the "
+                "workers of pytest-xdist: leave -n away, or give -n 0"
+            )
         if not is_worker(self._config) and not self._config.option.collectonly:
             self.runner.check()
 

@@ -89,7 +89,7 @@ class CaseRunner:
             self._waiting,
         )
         for case, found in self._elsewhere.check(cases).items():
-            self._definitions[case.model] = found.definition
+            self._definitions[settings.model(case.model).label] = found.definition
             self._plan.ranks.check_data(case.dataset, found.fingerprint)
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
@@ -218,7 +218,7 @@ class CaseRunner:
         """The file and line of a model's factory."""
         if self._elsewhere is None:
             return definition(self.subject(label).source)
-        told = self._definitions.get(label)
+        told = self._definitions.get(self._plan.settings.model(label).label)
         return None if told is None else (Path(told[0]), told[1])
 
     def definition(self, label: str) -> tuple[str, int]:

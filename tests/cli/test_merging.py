@@ -30,6 +30,7 @@ from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
+from grb_check.execution.planning import NO_DURATIONS, Durations
 from grb_check.gate.baselines.baseline import open_baseline
 from grb_check.gate.baselines.result import baseline_result
 from grb_check.gate.limits import Gate, Threshold, judge
@@ -448,20 +449,22 @@ def test_the_environment_of_every_part_is_checked(
 
 
 def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
-    """Without the training of the victims, which every part does."""
+    """Of one repeat, without the training of the victim, which every part does."""
     (name,) = written([Part(name="run.json", record=part(None))])
     cut = replace(SETTINGS, shard=Shard(1, 2))
     path = folder / name
-    assert recorded_durations(replace(cut, durations=path)) == (
-        {case.id: 2.0 for case in CASES},
-        path,
-    )
+    seconds = {case.id: 1.0 for case in CASES}
+    found, of = recorded_durations(replace(cut, durations=path))
+    assert (found.cases, of) == (seconds, path)
+    assert set(found.training) == {f"{case.model}@{case.dataset}" for case in CASES}
+    assert recorded_durations(replace(SETTINGS, jobs=2, durations=path)) == (found, path)
     new = open_baseline(folder / "kept.json", 2.0, "", update=True)
     baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
     kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, "", update=False))
-    assert recorded_durations(kept) == ({case.id: 2.0 for case in CASES}, folder / "kept.json")
-    assert recorded_durations(cut) == ({}, None)
-    assert recorded_durations(replace(SETTINGS, durations=path)) == ({}, None)
+    of_baseline = Durations(cases=seconds, training={})
+    assert recorded_durations(kept) == (of_baseline, folder / "kept.json")
+    assert recorded_durations(cut) == (NO_DURATIONS, None)
+    assert recorded_durations(replace(SETTINGS, durations=path)) == (NO_DURATIONS, None)
     given = replace(
         SETTINGS,
         durations=path,

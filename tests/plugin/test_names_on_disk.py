@@ -94,5 +94,5 @@ def test_an_attack_under_another_module_writes_the_same_bytes(
         "modification/prbcd v1 (iterations=3, knowledge='black-box')",
     }
     kinds = [unseal(each)[0]["kind"] for name, each in before.items() if name.endswith(".npz")]
-    assert set(kinds) == {"evidence", "perturbation", "arrays"}
+    assert set(kinds) == {"evidence", "perturbation", "arrays", "text"}
     assert not [name for name, each in before.items() if b"ModificationPrbcd" in each]
