@@ -2,7 +2,8 @@
 
 Such runs forget the modules that they import, and torch cannot be imported twice; hypothesis takes
 seconds. A package keeps its first modules as attributes, so that of one that is imported again
-parts are the old ones. msgspec reads the annotations of a module when a file is first read.
+parts are the old ones. msgspec reads the annotations of a module when a file is first read. Dask's
+importlib_metadata takes the place of Python's finder of plugins, and would be forgotten alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ import importlib
 
 from grb_check.attacks.registry import attack_names, load_attack
 
-_PRELOADED = ("scipy.special", "torch_geometric.nn", "hypothesis.internal.observability")
+_PRELOADED = (
+    "scipy.special",
+    "torch_geometric.nn",
+    "hypothesis.internal.observability",
+    "distributed",
+)
 _OURS = (
     "datasets.lock",
     "evaluation.evaluator",
