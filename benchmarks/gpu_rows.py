@@ -45,6 +45,7 @@ from grb_check.attacks.registry import Pair, attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.synthetic import PRESETS, SYNTHETIC_CORA, prepare
+from grb_check.evaluation.devices import SMALL as SMALL_GRAPH
 from grb_check.evaluation.surrogates import surrogate
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import derive_seed
@@ -103,8 +104,8 @@ def attacked_at_scale(scenario: str, name: str, graph: str, named: str, job: Job
     folder = _graph(graph, job)
     yield {"graph_seconds": _since(begin)}
     begin = time.perf_counter()
-    dataset = replace(load_dataset(str(folder), []), name=named)
-    dataset = replace(dataset, graph=dataset.graph.to(job.device))
+    dataset = _loaded(folder)
+    dataset = replace(dataset, name=named, graph=dataset.graph.to(job.device))
     _wait(job.device)
     size = {"nodes": dataset.num_nodes, "edges": dataset.num_edges}
     yield {**size, "loading_seconds": _since(begin)}
@@ -154,7 +155,7 @@ def agreement(names: tuple[str, ...], pairs: tuple[Pair, ...], job: Job) -> Iter
         pairs: the attacks.
         job: where; at small scale on a smaller graph than the bundled one.
     """
-    dataset = load_dataset(str(_graph("cora", job)), [])
+    dataset = _loaded(_graph("cora", job))
     epochs, settings = (EPOCHS, FEW) if job.scale == "full" else (3, FEW | {"iterations": 3})
     rows: list[Row] = []
     for name in names:
@@ -269,6 +270,14 @@ def _graph(name: str, job: Job) -> Path | str:
         return prepare(name, home)
     size = ARXIV if job.scale == "full" else SMALL[name]
     return Path(make_custom(*size, home)["folder"])
+
+
+def _loaded(place: Path | str) -> Dataset:
+    """Return the dataset, and use one thread on the CPU if it is small, as the harness does."""
+    dataset = load_dataset(str(place), [])
+    if dataset.num_nodes < SMALL_GRAPH:
+        torch.set_num_threads(1)
+    return dataset
 
 
 def _since(begin: float) -> float:
