@@ -11,7 +11,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -70,7 +69,7 @@ def main(arguments: Sequence[str], description: str | None) -> int:
         limit = min(left - LEAST / 3, measurement.limit)
         row = {"row": measurement.name, "goal": measurement.goal, "paper": measurement.paper}
         row |= {"scale": options.scale, "device": _named(device)}
-        row |= _in_process(measurement, job, limit)
+        row |= in_process(measurement, job, limit)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         sys.stdout.write(json.dumps(row) + "\n")
@@ -128,11 +127,11 @@ def _waiting(done: dict[str, Row], chosen: Sequence[Measurement]) -> list[Measur
     return never + [each for each in chosen if each.name in done and failures(done[each.name])]
 
 
-def _in_process(measurement: Measurement, job: Job, limit: float) -> Row:
+def in_process(measurement: Measurement, job: Job, limit: float) -> Row:
     """Return the figures that a process of its own sent; after the limit those that it had sent."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(measurement.name, asdict(job), sender))
+    process = context.Process(target=_child, args=(measurement, job, sender))
     begin, row = time.monotonic(), Row()
     process.start()
     sender.close()
@@ -152,17 +151,16 @@ def _in_process(measurement: Measurement, job: Job, limit: float) -> Row:
     return row | {"wall_seconds": round(time.monotonic() - begin, 1)}
 
 
-def _child(name: str, job: Row, sender: Connection) -> None:
+def _child(measurement: Measurement, job: Job, sender: Connection) -> None:
     """Send the figures of a row, piece by piece, and the memory that it took."""
     warnings.simplefilter("ignore")
-    measurement = next(each for each in ROWS if each.name == name)
     try:
-        for figures in measurement.measure(Job(**job)):
-            sender.send(figures | peaks(job["device"]))
+        for figures in measurement.measure(job):
+            sender.send(figures | peaks(job.device))
         sender.send({"finished": True})
     except Exception as error:  # it costs this row alone
         traceback.print_exc()
-        sender.send({"error": f"{type(error).__name__}: {error}"[:500], **peaks(job["device"])})
+        sender.send({"error": f"{type(error).__name__}: {error}"[:500], **peaks(job.device)})
     sender.close()
 
 

@@ -41,8 +41,8 @@ from grb_check.datasets.synthetic import PRESETS, SYNTHETIC_CORA, Preset, prepar
 
 MODEL: Final = "grb_check.models:gcn"
 TRAINING: Final = "training"
-# Sizes between the bundled graph and that of grb-flickr, so that there is something to extrapolate.
-BETWEEN: Final = ((6_000, 24_000), (15_000, 75_000))
+# A size beside that of the bundled graph, so that there is something to extrapolate from.
+BETWEEN: Final = ((6_000, 24_000),)
 COLUMNS: Final = ("dataset", "measured", "extrapolated", "training", "cold", "warm")
 
 
@@ -120,11 +120,11 @@ def read(path: Path) -> list[Row]:
 
 def _record(name: str, out: Path, home: Path, limits: Limits) -> None:
     """Record a dataset in processes of their own, each of which ends where a limit is broken."""
-    while missing := _missing(name, read(out)):
+    while wanted := missing(name, read(out)):
         if time.monotonic() >= limits.until:
             return
         process = multiprocessing.get_context("spawn").Process(
-            target=measure, args=(name, missing, out, home)
+            target=measure, args=(name, wanted, out, home)
         )
         process.start()
         try:
@@ -134,14 +134,14 @@ def _record(name: str, out: Path, home: Path, limits: Limits) -> None:
             process.join()
         if time.monotonic() >= limits.until:
             return
-        left = _missing(name, read(out))
+        left = missing(name, read(out))
         if left:
             _append(out, {"dataset": name, "what": left[0], "error": broken or "the process died"})
         if left[:1] == [TRAINING]:  # no case can do without the models
             return
 
 
-def _missing(name: str, known: Sequence[Row]) -> list[str]:
+def missing(name: str, known: Sequence[Row]) -> list[str]:
     done = {
         row["what"]
         for row in known
@@ -179,7 +179,7 @@ def _resident_mib(pid: int | None) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def measure(name: str, missing: Sequence[str], out: Path, home: Path) -> None:
+def measure(name: str, wanted: Sequence[str], out: Path, home: Path) -> None:
     """Train the models of a dataset, then measure and append each row that is missing."""
     # Late, for torch: the parent needs none.
     from benchmarks.custom_graph import make_custom
@@ -208,9 +208,9 @@ def measure(name: str, missing: Sequence[str], out: Path, home: Path) -> None:
     seconds = round(time.perf_counter() - begin, 3)
     evaluate("easy/injection/rnd+budget=0.001")  # trains surrogates and references
     size = {"nodes": dataset.num_nodes, "edges": dataset.num_edges}
-    if TRAINING in missing:
+    if TRAINING in wanted:
         _append(out, {"dataset": name, "what": TRAINING, **size, "targets": 0, "cold": seconds})
-    for cell in missing:
+    for cell in wanted:
         if cell != TRAINING:
             targets = int(dataset.test[cell.partition("/")[0]].numel())
             times = {"cold": evaluate(cell), "warm": evaluate(cell)}

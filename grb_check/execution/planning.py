@@ -12,7 +12,7 @@ from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import Case
 
 # A task may take this share of what each worker has to do: with smaller ones more victims are
-# trained twice, with larger ones workers wait for the last task, see benchmarks/scheduling.py.
+# trained twice, with larger ones workers wait for the last task: `python -m benchmarks.scheduling`.
 LARGEST: Final = 0.25
 
 

@@ -1,0 +1,166 @@
+"""Efficiency of the plan of a run on recorded durations, without running anything.
+
+`plan` divides the run, and each worker takes the next part when it is free. Useful work is each
+case once and one training for each victim; a second training of a victim that was divided is not.
+The efficiency is useful work / (workers x time until the last part ends). `bound` is what no plan
+can exceed: no run is shorter than its longest case with its training.
+
+The rows differ in the graphs, in the store (`cold`: nothing stored; `warm`: all perturbations), and
+in what the plan knows: the durations of an earlier run, or nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.rows import Row, markdown
+from benchmarks.scheduling.record import TRAINING, read
+from grb_check.attacks.names import WORST
+from grb_check.cases.attack_pairs import SCENARIOS
+from grb_check.cases.case import DIFFICULTIES, Case
+from grb_check.cases.suites import SUITES
+from grb_check.execution.planning import NO_DURATIONS, Durations, Part, plan, victim_name
+
+FILE: Final = Path(__file__).parent / "durations.jsonl"
+RUNS: Final = (
+    ("synthetic-cora",),
+    ("synthetic-cora", "synthetic-6000-24000"),
+    ("synthetic-cora", "synthetic-6000-24000", "synthetic-flickr"),
+    ("synthetic-flickr", "synthetic-aminer", "synthetic-reddit"),
+)
+COLUMNS: Final = (
+    "datasets",
+    "repeats",
+    "store",
+    "durations",
+    "workers",
+    "parts",
+    "hours",
+    "longest_hours",
+    "efficiency",
+    "bound",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulated:
+    """A simulated run.
+
+    Attributes:
+        parts: number of parts.
+        seconds: until the last part ends.
+        longest: part, in seconds.
+        efficiency: useful work / (workers x seconds).
+        bound: the same for a plan that has every worker busy until the end, or as long as the
+            longest case takes.
+    """
+
+    parts: int
+    seconds: float
+    longest: float
+    efficiency: float
+    bound: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, nargs="+", default=[64])
+    parser.add_argument("--durations", type=Path, default=FILE, help="a file of `record`")
+    parser.add_argument("--repeats", type=int, nargs="+", default=[3, 10])
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each run, number of repeats, store and number of workers."""
+    recorded = read(options.durations)
+    for datasets in RUNS:
+        for repeats in options.repeats:
+            for store in ("cold", "warm"):
+                truth = durations(recorded, datasets, store)
+                cases = {case: repeats for dataset in datasets for case in suite(dataset)}
+                for workers in options.workers:
+                    for known in ("known", "unknown"):
+                        told = truth if known == "known" else NO_DURATIONS
+                        found = simulate(cases, truth, plan(cases, told, workers), workers)
+                        yield {
+                            "datasets": ", ".join(each[10:] for each in datasets),
+                            "repeats": repeats,
+                            "store": store,
+                            "durations": known,
+                            "workers": workers,
+                            "parts": found.parts,
+                            "hours": round(found.seconds / 3600, 3),
+                            "longest_hours": round(found.longest / 3600, 3),
+                            "efficiency": round(found.efficiency, 3),
+                            "bound": round(found.bound, 3),
+                        }
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return a line for each simulated run."""
+    return markdown(rows, COLUMNS)
+
+
+def suite(dataset: str) -> list[Case]:
+    """Return the cases of the suite `standard` on a dataset."""
+    return [
+        Case(dataset, difficulty, scenario, attack)
+        for difficulty in DIFFICULTIES
+        for scenario, attack in SUITES["standard"].attacks
+    ]
+
+
+def durations(recorded: Sequence[Row], datasets: Sequence[str], store: str) -> Durations:
+    """Return the recorded seconds of the cases on these datasets, `cold` or `warm`.
+
+    `worst` takes none: it is the strongest of its members, which were measured before it.
+    """
+    there = [row for row in recorded if row["dataset"] in datasets]
+    cases = {f"{row['dataset']}/{row['what']}": row[store] for row in there if store in row}
+    for dataset in datasets:
+        for difficulty in DIFFICULTIES:
+            cases |= {f"{dataset}/{difficulty}/{each}/{WORST}": 0.0 for each in SCENARIOS}
+    training = {row["dataset"]: row["cold"] for row in there if row["what"] == TRAINING}
+    return Durations(cases=cases, training=training)
+
+
+def simulate(
+    cases: Mapping[Case, int], truth: Durations, parts: Sequence[Part], workers: int
+) -> Simulated:
+    """Return what the parts cost if each worker takes the next one when it is free.
+
+    Args:
+        cases: of the run, with their repeats.
+        truth: what cases and trainings take.
+        parts: in the order in which they are begun.
+        workers: number of them.
+
+    Raises:
+        ValueError: the parts are not the run.
+    """
+    planned = sorted((case, part.seed) for part in parts for case in part.cases)
+    if planned != sorted((case, seed) for case, count in cases.items() for seed in range(count)):
+        raise ValueError("the parts do not hold each case and repeat once")
+    taken = [
+        truth.training[victim_name(part.cases[0])]
+        + sum(truth.cases[each.id] for each in part.cases)
+        for part in parts
+    ]
+    free = [0.0] * workers
+    for seconds in taken:
+        heapq.heappush(free, heapq.heappop(free) + seconds)
+    victims = {(victim_name(case), seed) for case, seed in planned}
+    useful = sum(truth.cases[case.id] for case, _ in planned)
+    useful += sum(truth.training[name] for name, _ in victims)
+    longest = max(truth.cases[case.id] + truth.training[victim_name(case)] for case in cases)
+    end = max(free)
+    return Simulated(
+        parts=len(parts),
+        seconds=end,
+        longest=max(taken),
+        efficiency=useful / (workers * end),
+        bound=useful / max(useful, workers * longest),
+    )
