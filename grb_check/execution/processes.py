@@ -31,7 +31,7 @@ from grb_check.errors import LostError
 from grb_check.execution.run_task import TELL
 
 BEAT: Final = 2.0  # seconds between two signs of life
-HANGS: Final = 120.0  # without one
+HANGS: Final = 300.0  # without one; C code may hold the interpreter for minutes
 _LAST: Final = 2_000  # characters of what a lost process wrote that are shown
 
 
