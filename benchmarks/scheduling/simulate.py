@@ -12,7 +12,6 @@ in what the plan knows: the durations of an earlier run, or nothing.
 from __future__ import annotations
 
 import argparse
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +20,9 @@ from typing import Final
 from benchmarks.rows import Row, markdown
 from benchmarks.scheduling.record import TRAINING, read
 from grb_check.attacks.names import WORST
-from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.suites import SUITES
-from grb_check.execution.planning import NO_DURATIONS, Durations, Part, plan, victim_name
+from grb_check.execution.planning import NO_DURATIONS, Durations, Part, end, plan, victim_name
 
 FILE: Final = Path(__file__).parent / "durations.jsonl"
 RUNS: Final = (
@@ -105,24 +103,22 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def suite(dataset: str) -> list[Case]:
-    """Return the cases of the suite `standard` on a dataset."""
+    """Return the cases of the suite `standard` on a dataset.
+
+    `worst` is put together from the results of the other cases, and takes no time.
+    """
     return [
         Case(dataset, difficulty, scenario, attack)
         for difficulty in DIFFICULTIES
         for scenario, attack in SUITES["standard"].attacks
+        if attack != WORST
     ]
 
 
 def durations(recorded: Sequence[Row], datasets: Sequence[str], store: str) -> Durations:
-    """Return the recorded seconds of the cases on these datasets, `cold` or `warm`.
-
-    `worst` takes none: it is the strongest of its members, which were measured before it.
-    """
+    """Return the recorded seconds of the cases on these datasets, `cold` or `warm`."""
     there = [row for row in recorded if row["dataset"] in datasets]
     cases = {f"{row['dataset']}/{row['what']}": row[store] for row in there if store in row}
-    for dataset in datasets:
-        for difficulty in DIFFICULTIES:
-            cases |= {f"{dataset}/{difficulty}/{each}/{WORST}": 0.0 for each in SCENARIOS}
     training = {row["dataset"]: row["cold"] for row in there if row["what"] == TRAINING}
     return Durations(cases=cases, training=training)
 
@@ -149,18 +145,15 @@ def simulate(
         + sum(truth.cases[each.id] for each in part.cases)
         for part in parts
     ]
-    free = [0.0] * workers
-    for seconds in taken:
-        heapq.heappush(free, heapq.heappop(free) + seconds)
     victims = {(victim_name(case), seed) for case, seed in planned}
     useful = sum(truth.cases[case.id] for case, _ in planned)
     useful += sum(truth.training[name] for name, _ in victims)
     longest = max(truth.cases[case.id] + truth.training[victim_name(case)] for case in cases)
-    end = max(free)
+    last = end(taken, workers)
     return Simulated(
         parts=len(parts),
-        seconds=end,
+        seconds=last,
         longest=max(taken),
-        efficiency=useful / (workers * end),
+        efficiency=useful / (workers * last),
         bound=useful / max(useful, workers * longest),
     )

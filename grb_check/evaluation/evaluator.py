@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -26,6 +25,7 @@ from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.repeats import Progress, measure_repeat, plan, reference_scores
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Trial, describe_threat
+from grb_check.evaluation.worst import describe_worst
 from grb_check.files.versions import measured_with
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
@@ -289,12 +289,9 @@ def _facts(cache: DatasetCache, trials: Sequence[Trial]) -> CaseFacts:
 def _described(trials: Sequence[Trial]) -> str:
     """Description of the attacks of a case; empty if one has no version."""
     texts = [describe(trial.attack) for trial in trials]
-    if None in texts:
-        return ""
     if len(texts) == 1:
-        return str(texts[0])
-    names = ", ".join(trial.case.attack for trial in trials)
-    return f"worst of {names}: {hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}"
+        return texts[0] or ""
+    return describe_worst([trial.case.attack for trial in trials], texts)
 
 
 def _silent(_: str) -> AbstractContextManager[None]:

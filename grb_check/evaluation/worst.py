@@ -1,7 +1,8 @@
-"""The worst case over several attacks: in a repeat, and for each target."""
+"""The worst case over several attacks: in a repeat, and for each target. Needs no torch."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from grb_check.attacks.names import split_budget
 from grb_check.cases.outcomes import Finding, Measurement
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.diagnostics import about_model
 
 
@@ -40,6 +42,37 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
         member=names[place],
         per_target=_right_under_all(measurements, targets),
     )
+
+
+def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> RepeatResult:
+    """The result of `worst` from those of its members in the same repeat.
+
+    Args:
+        names: of the members.
+        results: of the members.
+    """
+    facts = results[0].facts
+    members = [(name, each.measurement) for name, each in zip(names, results, strict=True)]
+    worst = worst_of(members, facts.targets)
+    strongest = next(
+        each for each in results if each.measurement.perturbation == worst.perturbation
+    )
+    described = describe_worst(names, [each.facts.attack or None for each in results])
+    return replace(
+        strongest,
+        facts=replace(facts, attack=described),
+        measurement=worst,
+        warnings=tuple(dict.fromkeys(text for each in results for text in each.warnings)),
+        attacked_by=tuple(one for each in results for one in each.attacked_by),
+    )
+
+
+def describe_worst(names: Sequence[str], attacks: Sequence[str | None]) -> str:
+    """Return the description of `worst` from those of its members; empty if one has none."""
+    if None in attacks:
+        return ""
+    digest = hashlib.sha256(repr(list(attacks)).encode()).hexdigest()[:16]
+    return f"worst of {', '.join(names)}: {digest}"
 
 
 def _findings(strongest: Measurement, measurements: Sequence[Measurement]) -> tuple[Finding, ...]:

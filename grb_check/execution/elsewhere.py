@@ -13,10 +13,15 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from grb_check import errors
+from grb_check import datasets, errors
+from grb_check.attacks.names import WORST, base_name
+from grb_check.attacks.registry import Pair
+from grb_check.cases.attack_pairs import on_graphs
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.suites import worst_members
 from grb_check.errors import GrbCheckError, count
+from grb_check.evaluation.worst import worst_result
 from grb_check.execution.executors import Workers
 from grb_check.execution.planning import Durations, plan
 from grb_check.execution.retrying import Retrying
@@ -70,6 +75,7 @@ class Elsewhere:
         self._waiting = waiting
         self._planned: dict[tuple[Case, int], Future[Any]] = {}
         self._tasks: list[tuple[float, Future[Any]]] = []  # with their expected seconds
+        self._members: dict[Case, tuple[Case, ...]] = {}  # of cases `worst`
         self._spool = Spool()
         self._warned: set[tuple[str, str]] = set()
         self._begun = time.monotonic()
@@ -100,7 +106,10 @@ class Elsewhere:
             durations: expected.
         """
         self._begun = time.monotonic()
-        for part in plan(repeats, durations, self.workers.width):
+        for case in repeats:
+            self._members[case] = self._members_of(case, repeats)
+        measured = {case: count for case, count in repeats.items() if not self._members[case]}
+        for part in plan(measured, durations, self.workers.width):
             most = max(repeats[case] for case in part.cases)
             self._tasks.append((part.seconds, self._submit(part.cases, part.seed, most)))
 
@@ -110,6 +119,11 @@ class Elsewhere:
         Raises:
             GrbCheckError: as `Evaluator.repeat`; `LostError` if workers were lost.
         """
+        members = self._members.get(case, ())
+        if members:
+            every = [self.results(each, repeats) for each in members]
+            names = [each.attack for each in members]
+            return [worst_result(names, each) for each in zip(*every, strict=True)]
         missing = [seed for seed in range(repeats) if (case, seed) not in self._planned]
         for seed in missing:
             self._submit((case,), seed, repeats)
@@ -152,6 +166,22 @@ class Elsewhere:
         """End all work, and release the workers."""
         self._calls.close()
         self._spool.close()
+
+    def _members_of(self, case: Case, repeats: Mapping[Case, int]) -> tuple[Case, ...]:
+        """The cases that `worst` is put together from, if the run has them all; else nothing."""
+        if base_name(case.attack) != WORST:
+            return ()
+        selected: Sequence[Pair] = self._setup.selected
+        subject = self._subject_of(case)
+        of_graphs = datasets.find(subject.dataset, subject.places).of_graphs
+        if of_graphs:
+            selected = [pair for pair in selected if on_graphs(pair)]
+        names = worst_members((case.scenario, case.attack), selected)
+        if of_graphs:
+            names = tuple(name for name in names if on_graphs((case.scenario, name)))
+        members = tuple(replace(case, attack=name) for name in names)
+        there = all(repeats.get(each, 0) >= repeats[case] for each in members)
+        return members if there else ()
 
     def _task(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Task:
         subject = self._subject_of(cases[0])

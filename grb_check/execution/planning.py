@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import Case
 
-# A task may take this share of what each worker has to do: with smaller ones more victims are
-# trained twice, with larger ones workers wait for the last task: `python -m benchmarks.scheduling`.
-LARGEST: Final = 0.25
+# Parts may take these shares of what each worker has to do: with smaller ones more victims are
+# trained twice, with larger ones workers wait for the last part. The plan that ends first counts.
+LARGEST: Final = (math.inf, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
+TRAINING: Final = 10  # cases that a training is taken to be as long as, if it is unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class Durations:
     Attributes:
         cases: of cases by id, without training; those that are missing are given the median.
         training: of a victim, by `[model@]dataset`; one that is missing is taken to be as long as
-            all cases of that victim, as it is for small attacks.
+            `TRAINING` cases.
     """
 
     cases: Mapping[str, float]
@@ -63,29 +64,48 @@ def plan(repeats: Mapping[Case, int], durations: Durations, workers: int) -> lis
         Parts that hold each case and repeat once. With equal durations they are in the order of the
         cases, and of the repeats.
     """
-    seconds = _seconds(repeats, durations)
+    usual = _usual(repeats, durations)
+    seconds = {case: durations.cases.get(case.id, usual) for case in repeats}
     victims = _by_victim(repeats)
-    training = {
-        name: durations.training.get(name, sum(seconds[case] for case in cases))
-        for (name, _), cases in victims.items()
-    }
-    total = sum(
-        training[name] + sum(seconds[case] for case in cases)
-        for (name, _), cases in victims.items()
-    )
-    limit = LARGEST * total / workers if workers > 1 else math.inf
-    parts = []
-    for (name, seed), cases in victims.items():
-        for share in _shares(cases, seconds, limit, training[name]):
-            spent = training[name] + sum(seconds[case] for case in share)
-            parts.append(Part(cases=tuple(share), seed=seed, seconds=spent))
-    return sorted(parts, key=lambda part: -round(part.seconds, 3))
+    training = {name: durations.training.get(name, TRAINING * usual) for name, _ in victims}
+    total = sum(training[name] + _sum(cases, seconds) for (name, _), cases in victims.items())
+
+    def divided(share: float) -> list[Part]:
+        limit = share * total / workers if workers > 1 else math.inf
+        parts = [
+            Part(cases=tuple(each), seed=seed, seconds=training[name] + _sum(each, seconds))
+            for (name, seed), cases in victims.items()
+            for each in _shares(cases, seconds, limit, training[name])
+        ]
+        return sorted(parts, key=lambda part: -round(part.seconds, 3))
+
+    def length(parts: list[Part]) -> float:
+        return round(end([part.seconds for part in parts], workers), 3)
+
+    return min(map(divided, LARGEST), key=length)
 
 
-def _seconds(cases: Mapping[Case, int], durations: Durations) -> dict[Case, float]:
-    known = {case: durations.cases[case.id] for case in cases if case.id in durations.cases}
-    usual = statistics.median(known.values()) if known else 1.0
-    return {case: known.get(case, usual) for case in cases}
+def end(seconds: Sequence[float], workers: int) -> float:
+    """Return when the last part ends, if each worker takes the next one when it is free.
+
+    Args:
+        seconds: that the parts take, in the order in which they are begun.
+        workers: number of them.
+    """
+    free = [0.0] * workers
+    for each in seconds:
+        heapq.heappush(free, heapq.heappop(free) + each)
+    return max(free)
+
+
+def _sum(cases: Sequence[Case], seconds: Mapping[Case, float]) -> float:
+    return sum(seconds[case] for case in cases)
+
+
+def _usual(cases: Iterable[Case], durations: Durations) -> float:
+    """The median of the known durations of these cases."""
+    known = [durations.cases[case.id] for case in cases if case.id in durations.cases]
+    return statistics.median(known) if known else 1.0
 
 
 def _by_victim(repeats: Mapping[Case, int]) -> dict[tuple[str, int], list[Case]]:
@@ -108,24 +128,16 @@ def _shares(
 ) -> list[list[Case]]:
     """Divide the cases of a victim so that none of the shares is much above the limit.
 
-    `worst` stays with the attacks that it is the strongest of, which are made once for both. A
-    share takes at least as long as the training that it costs.
+    A share takes at least as long as the training that it costs.
     """
-    groups: dict[object, list[Case]] = {}
-    together = {
-        (case.difficulty, case.scenario) for case in cases if base_name(case.attack) == WORST
-    }
-    for case in cases:
-        cell = (case.difficulty, case.scenario)
-        groups.setdefault(cell if cell in together else case, []).append(case)
-    total = sum(seconds[case] for case in cases)
+    total = _sum(cases, seconds)
     largest = max(limit - training, training, limit / 2)
     wanted = math.ceil(total / largest) if total > 0.0 else 1
-    count = max(1, min(wanted, len(groups)))
+    count = max(1, min(wanted, len(cases)))
     shares: list[list[Case]] = [[] for _ in range(count)]
     loads = [0.0] * count
-    for group in sorted(groups.values(), key=lambda each: -sum(seconds[case] for case in each)):
+    for case in sorted(cases, key=lambda each: -seconds[each]):
         least = loads.index(min(loads))
-        shares[least] += group
-        loads[least] += sum(seconds[case] for case in group)
+        shares[least].append(case)
+        loads[least] += seconds[case]
     return [sorted(share, key=cases.index) for share in shares]

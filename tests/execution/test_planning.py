@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
-from grb_check.execution.planning import NO_DURATIONS, Durations, Part, plan, victim_name
+from grb_check.execution.planning import NO_DURATIONS, Durations, end, plan, victim_name
 
 ATTACKS = ("rnd", "pgd", "dice", "worst", "worst+white-box")
 CASES = [
@@ -34,23 +34,13 @@ durations = st.builds(
 def test_every_case_and_repeat_is_in_one_part(
     repeats: dict[Case, int], known: Durations, workers: int
 ) -> None:
-    """A part is about one victim; `worst` is beside all that it may be the strongest of."""
+    """A part is about one victim; those that take longest come first."""
     parts = plan(repeats, known, workers)
     planned = Counter((case, part.seed) for part in parts for case in part.cases)
     assert planned == Counter((case, seed) for case in repeats for seed in range(repeats[case]))
     for part in parts:
         assert len({victim_name(case) for case in part.cases}) == 1
-        for worst in (case for case in part.cases if case.attack.startswith("worst")):
-            cell = (worst.difficulty, worst.scenario)
-            beside = {case for case in repeats if _beside(case, part, cell, repeats)}
-            assert beside <= set(part.cases)
     assert parts == sorted(parts, key=lambda part: -round(part.seconds, 3))
-    assert plan(dict(reversed(repeats.items())), known, workers) != [] or not parts
-
-
-def _beside(case: Case, part: Part, cell: tuple[str, str], repeats: dict[Case, int]) -> bool:
-    same = victim_name(case) == victim_name(part.cases[0]) and part.seed < repeats[case]
-    return same and (case.difficulty, case.scenario) == cell
 
 
 @given(runs, durations)
@@ -74,13 +64,13 @@ def test_a_long_victim_is_divided_among_many_workers() -> None:
     cases = [case for case in CASES[:20] if "worst" not in case.attack]
     repeats = dict.fromkeys(cases, 1)
     long = {case.id: 100.0 for case in cases}
-    assert len(plan(repeats, Durations(cases=long, training={"a@one": 1.0}), 4)) == len(cases)
+    assert len(plan(repeats, Durations(cases=long, training={"a@one": 1.0}), 4)) >= 4
     assert len(plan(repeats, Durations(cases=long, training={"a@one": 5000.0}), 4)) == 1
 
 
 @pytest.mark.parametrize("workers", [2, 8, 64])
 def test_no_part_is_much_longer_than_what_a_worker_has_to_do(workers: int) -> None:
-    """A case cannot be divided."""
+    """But for a case, which cannot be divided."""
     cases = [case for case in CASES if "worst" not in case.attack]
     known = Durations(
         cases={case.id: 1.0 for case in cases},
@@ -88,4 +78,4 @@ def test_no_part_is_much_longer_than_what_a_worker_has_to_do(workers: int) -> No
     )
     parts = plan(dict.fromkeys(cases, 20), known, workers)
     total = sum(part.seconds for part in parts)
-    assert max(part.seconds for part in parts) <= max(total / workers, 1.1)
+    assert end([part.seconds for part in parts], workers) <= 1.2 * max(total / workers, 1.1)

@@ -72,11 +72,11 @@ def counted(project: pytest.Pytester) -> pytest.Pytester:
 def test_two_processes_find_what_one_finds(counted: pytest.Pytester) -> None:
     """The same record; each victim is trained once; what a model prints is not on the terminal."""
     log = counted.path / "trainings"
-    args = (*ARGS, "--grb-repeats=3")
-    counted.runpytest(*args, "--grb-json=here.json").assert_outcomes(passed=4)
+    args = (*ARGS, "--grb-repeats=3", "--grb-attack=injection/worst")
+    counted.runpytest(*args, "--grb-json=here.json").assert_outcomes(passed=6)
     log.unlink()
     result = counted.runpytest(*args, "--grb-jobs=2", "--grb-json=elsewhere.json")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["grb measures in: 2 processes"])
     result.stdout.no_fnmatch_line("*training 0*")
     assert same(counted.path / "here.json", counted.path / "elsewhere.json")
