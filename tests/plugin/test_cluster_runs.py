@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+import torch
 from dask_processes import Cluster, cluster
 from differences import differences, timeless
 from plugin_names import TINY
@@ -20,6 +21,8 @@ ARGS = (
     "--grb-max-drop=1",
     "--grb-min-clean=0",
 )
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 KILLING = """
 import os
@@ -44,7 +47,9 @@ def workers(project: pytest.Pytester) -> Iterator[Cluster]:
     project.mkdir("cluster")
     with cluster(project.path / "cluster") as made:
         for _ in range(3):
-            made.add_worker(path=[project.path])
+            # Dask would give it one, and the record names their number.
+            threads = dict.fromkeys(THREADS, str(torch.get_num_threads()))
+            made.add_worker(path=[project.path], variables=threads)
         made.wait_for_workers(3)
         yield made
 
