@@ -39,6 +39,15 @@ def build(num_features, num_classes):
     return SelfTrained(Net(num_features, num_classes), fit)
 """
 
+BROKEN = """
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+
+
+class Broken(ThreadPoolExecutor):
+    def submit(self, *args, **kwargs):
+        raise BrokenExecutor("no worker is left")
+"""
+
 
 @pytest.fixture
 def workers(project: pytest.Pytester) -> Iterator[Cluster]:
@@ -83,3 +92,19 @@ def test_a_model_that_kills_its_workers_loses_its_cases_alone(
     result.stdout.fnmatch_lines(["no verdict on 4 cases; the run cannot be green.*"])
     for case in ("easy/injection/rnd", "hard/injection/fgsm"):
         result.stdout.fnmatch_lines([f"grb::deadly::tiny::test_attack[[]{case}]"])
+
+
+def test_workers_that_are_lost_at_the_start_are_no_usage_error(project: pytest.Pytester) -> None:
+    """The exit code is that of lost cases, and one line says that there are no results."""
+    project.makepyfile(broken=BROKEN)
+    result = project.runpytest(*ARGS, "--grb-model=models:build", "--grb-executor=broken:Broken")
+    assert result.ret == 3
+    assert "no worker is left; nothing was measured" in f"{result.stdout}{result.stderr}"
+
+
+@pytest.mark.parametrize("text", ["dusk", "dask:here"])
+def test_an_executor_of_another_form_is_a_usage_error(project: pytest.Pytester, text: str) -> None:
+    """Before anything is started."""
+    result = project.runpytest(*ARGS, "--grb-model=models:build", f"--grb-executor={text}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --grb-executor=*{text}*dask:tcp://HOST:PORT*"])
