@@ -15,3 +15,11 @@ def differences(left: Any, right: Any, path: str = "") -> list[str]:
         pairs = enumerate(zip(left, right, strict=True))
         return [each for at, pair in pairs for each in differences(*pair, f"{path}/{at}")]
     return [] if left == right else [f"{path}: {left!s:.100} is not {right!s:.100}"]
+
+
+def timeless(value: Any) -> Any:
+    """Remove what differs between runs: durations, and hits of the store."""
+    if isinstance(value, dict):
+        left_out = {"seconds", "training_seconds", "from_store", "origins", "digest"}
+        return {key: timeless(each) for key, each in value.items() if key not in left_out}
+    return [timeless(each) for each in value] if isinstance(value, list) else value

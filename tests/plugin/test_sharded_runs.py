@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from differences import differences
+from differences import differences, timeless
 from msgspec.structs import replace as replace_fields
 from plugin_names import TINY
 
@@ -49,14 +49,6 @@ def record(project: pytest.Pytester, name: str) -> dict[str, Any]:
 
 def ids(project: pytest.Pytester, name: str) -> list[str]:
     return [each["id"] for each in record(project, name)["cases"]]
-
-
-def timeless(value: Any) -> Any:
-    """Remove what differs between runs: durations, and hits of the store."""
-    if isinstance(value, dict):
-        left_out = {"seconds", "training_seconds", "from_store", "origins", "digest"}
-        return {key: timeless(each) for key, each in value.items() if key not in left_out}
-    return [timeless(each) for each in value] if isinstance(value, list) else value
 
 
 def lasting(record: OutcomeRecord | None, seconds: float) -> OutcomeRecord:
