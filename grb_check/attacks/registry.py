@@ -163,8 +163,10 @@ def describe(attack: Attack) -> str | None:
         return None
     kind = type(plain)
     pair = (plain.scenario, plain.name)
-    if pair in BUILT_IN and kind is _class_of(*pair):
-        name, usual = "/".join(pair), {each.name: each.default for each in fields(plain)}
+    is_built_in = pair in BUILT_IN and kind is _class_of(*pair)
+    if is_built_in or kind.__module__.startswith("grb_check."):  # or of a pack
+        name = "/".join(pair)
+        usual = {each.name: each.default for each in fields(plain)} | {"name": plain.name}
         values = {key: value for key, value in values.items() if value != usual[key]}
     else:
         name = f"{kind.__module__}:{kind.__qualname__}"

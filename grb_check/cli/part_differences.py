@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cli.shard_records import Part
-from grb_check.files.versions import NUMERIC, PROCESSOR, THREADS
+from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS
 from grb_check.reports.record import RunRecord
 
-SHARED: Final = ("grb_check", *NUMERIC)  # versions that all parts must have
+SHARED: Final = ("grb_check", *NUMERIC, PACK)  # that all parts must have in common
 OF_THE_MACHINE: Final = (PROCESSOR, THREADS)  # may round otherwise, which training amplifies
 UNEXPLAINED: Final = (
     "though the files, versions and machine are the same: code or data outside of the package "

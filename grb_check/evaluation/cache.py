@@ -17,6 +17,7 @@ from grb_check.cases.case import Case
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
 from grb_check.evaluation.trials import Measured
+from grb_check.store.packs import AnyPack
 from grb_check.store.store import Store
 
 MOST_BYTES: Final = 2**28  # of perturbations kept for `worst`, for each dataset
@@ -68,7 +69,9 @@ class DatasetCache:
         self.notices = notices
 
 
-def load_cache(source: datasets.Source, store: Store, device: torch.device) -> DatasetCache:
+def load_cache(
+    source: datasets.Source, store: Store, device: torch.device, pack: AnyPack | None = None
+) -> DatasetCache:
     """Load a dataset onto the device, with an empty cache.
 
     Raises:
@@ -78,7 +81,7 @@ def load_cache(source: datasets.Source, store: Store, device: torch.device) -> D
         warnings.simplefilter("always")
         dataset = datasets.load_either(source)
     on_device = replace(dataset, graph=dataset.graph.to(device))
-    own = OwnModels(on_device, dataset.fingerprint(), store, device)
+    own = OwnModels(on_device, dataset.fingerprint(), store, device, pack)
     return DatasetCache(own, our_warnings(caught))
 
 

@@ -21,12 +21,14 @@ from grb_check.errors import choose
 from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import TrainedModel
+from grb_check.evaluation.packed import check_pack
 from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.repeats import Progress, measure_repeat, plan, reference_scores
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Trial, describe_threat
 from grb_check.evaluation.worst import describe_worst
-from grb_check.files.versions import measured_with
+from grb_check.files.versions import PACK, measured_with
+from grb_check.store.packs import AnyPack, open_pack
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
@@ -49,6 +51,7 @@ def evaluate(
     training: str = "inductive",
     features: str = "grb",
     store: Path | str | None = None,
+    pack: Path | str | None = None,
     device: str = "auto",
 ) -> Outcome:
     """Attack a model in one case, without pytest.
@@ -74,6 +77,7 @@ def evaluate(
         training: `inductive`, or `transductive` for models that learn on the whole graph.
         features: `grb` for GRB's normalisation, or `rows` for raw features with rows that sum to 1.
         store: folder or URL of perturbations to reuse; None stores nothing.
+        pack: file that all black-box perturbations are taken from, as for `--grb-pack`.
         device: a torch device, or auto.
 
     Raises:
@@ -81,6 +85,9 @@ def evaluate(
     """
     choose("difficulty", difficulty, DIFFICULTIES)
     registry = AttackRegistry()
+    opened = None if pack is None else open_pack(Path(pack))
+    if opened is not None:
+        registry.own.update(opened.attacks)
     pair = registry.one(attack) if isinstance(attack, str) else registry.add(attack)
     check_repeats("repeats", repeats)
     folders = [data] if isinstance(data, (str, Path)) else data
@@ -93,7 +100,7 @@ def evaluate(
     )
     source = datasets.find(str(dataset), places)
     place = None if store is None else place_of(store, "store")
-    evaluator = Evaluator(store=open_store(place), device=device, attacks=registry.own)
+    evaluator = Evaluator(store=open_store(place), device=device, attacks=registry.own, pack=opened)
     case = Case(source.name, difficulty, *pair)
     return evaluator.outcome(as_subject(model, model_args), source, case, repeats)
 
@@ -110,6 +117,7 @@ class Evaluator:
         device: a torch device, or auto.
         progress: called with each step; the context that it returns ends with the step.
         attacks: users' attacks by scenario and name, besides the built-in ones.
+        pack: that black-box perturbations are taken from; None to make them.
     """
 
     def __init__(
@@ -119,9 +127,11 @@ class Evaluator:
         device: str,
         progress: Progress | None = None,
         attacks: Mapping[Pair, Attack] | None = None,
+        pack: AnyPack | None = None,
     ) -> None:
         self.store = store
         self.device = resolve_device(device)
+        self._pack = pack
         self._progress = progress or _silent
         self._attacks = {} if attacks is None else attacks
         self._caches: dict[datasets.Source, DatasetCache] = {}  # the last one was used last
@@ -139,6 +149,38 @@ class Evaluator:
         with threads_for(cache.own.dataset.num_nodes), restored():
             cache.victims.build(subject, 0)
         return cache.own.fingerprint
+
+    def trials(
+        self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
+    ) -> tuple[Trial, ...]:
+        """Return the trials of a case, see `repeats.plan`.
+
+        Raises:
+            DataError, UsageError: the dataset cannot be loaded, or cannot have this case.
+        """
+        return plan(self._cache(source).own, case, self._attacks, selected)
+
+    def check_pack(
+        self,
+        source: datasets.Source,
+        cases: Sequence[Case],
+        repeats: int,
+        selected: Sequence[Pair] = (),
+    ) -> None:
+        """Check that the pack, if there is one, has all perturbations that these cases need.
+
+        Args:
+            source: of their dataset.
+            cases: of a run.
+            repeats: number of repeats of the run.
+            selected: attacks of the run as the user selected them.
+
+        Raises:
+            UsageError: see `packed.check_pack`.
+        """
+        if self._pack is not None:
+            trials = ((case, self.trials(source, case, selected)) for case in cases)
+            check_pack(self._pack, trials, repeats)
 
     def outcome(
         self,
@@ -187,7 +229,7 @@ class Evaluator:
             BudgetError: an attack did more than its threat allows.
         """
         cache = self._cache(source)
-        trials = plan(cache.own, case, self._attacks, selected)
+        trials = self.trials(source, case, selected)
         label = f"repeat {seed + 1}/{repeats}"
         with threads_for(cache.own.dataset.num_nodes), restored():
             found = measure_repeat(
@@ -217,7 +259,7 @@ class Evaluator:
     ) -> RepeatResult:
         """Return a result of `repeat` with the scores of all references."""
         cache = self._cache(source)
-        trials = plan(cache.own, case, self._attacks, selected)
+        trials = self.trials(source, case, selected)
         measured = result.measurement
         kinds = references_on(cache.own.dataset)
         missing = [kind for kind in kinds if kind not in measured.references]
@@ -236,12 +278,13 @@ class Evaluator:
     ) -> CaseFacts:
         """Return what all repeats of a case have in common; see `repeat` for the arguments."""
         cache = self._cache(source)
-        return _facts(cache, plan(cache.own, case, self._attacks, selected))
+        return _facts(cache, self.trials(source, case, selected))
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the figures depend on besides the case, see `measured_with`."""
-        return measured_with(str(self.device))
+        """What the figures depend on besides the case, see `measured_with`, and the pack if any."""
+        packed = {} if self._pack is None else {PACK: self._pack.digest[:16]}
+        return {**measured_with(str(self.device)), **packed}
 
     def victim(self, subject: Subject, source: datasets.Source, seed: int) -> TrainedModel:
         """Return the victim of a repeat, trained at its first use.
@@ -265,7 +308,7 @@ class Evaluator:
         cache = self._caches.pop(source, None)
         if cache is None:
             with self._progress(f"loading {source.name}"):
-                cache = load_cache(source, self.store, self.device)
+                cache = load_cache(source, self.store, self.device, self._pack)
         while len(self._caches) >= DATASETS_KEPT:
             self._caches.pop(next(iter(self._caches)))
         self._caches[source] = cache
@@ -281,13 +324,13 @@ def _facts(cache: DatasetCache, trials: Sequence[Trial]) -> CaseFacts:
         majority=int(classes.bincount().max()) / targets,
         dataset=cache.own.fingerprint,
         origin=dataset.origin,
-        attack=_described(trials),
+        attack=described(trials),
         threat=describe_threat(threat),
     )
 
 
-def _described(trials: Sequence[Trial]) -> str:
-    """Description of the attacks of a case; empty if one has no version."""
+def described(trials: Sequence[Trial]) -> str:
+    """Return the description of the attacks of a case; empty if one has no version."""
     texts = [describe(trial.attack) for trial in trials]
     if len(texts) == 1:
         return texts[0] or ""

@@ -31,6 +31,33 @@ Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the st
 
 def transferred_variant(trial: Trial, **settings: object) -> Stored | None:
     """The same attack on a surrogate, with other settings; None if it has no such variant."""
+    variant = _variant(trial, **settings)
+    if variant is None:
+        return None
+    try:
+        return on_surrogates(variant)
+    except GradientError:
+        return None
+
+
+def random_ones(trial: Trial) -> list[Perturbation]:
+    """Perturbations by other, random attacks with the same budget and restrictions."""
+    return [on_surrogates(each)[0] for each in _random_trials(trial)]
+
+
+def black_box_trials(trial: Trial) -> list[Trial]:
+    """The trials whose black-box perturbations a trial may need, whatever the victim is."""
+    if trial.attack.knowledge != "white-box":
+        return [trial]
+    kinds: list[dict[str, object]] = [{}]
+    if has_setting(_plain(trial.attack), "surrogates"):
+        kinds += [{"surrogates": (kind,)} for kind in kinds_on(trial.own.dataset)]
+    variants = [_variant(trial, **settings) for settings in kinds]
+    return [each for each in variants if each is not None] + _random_trials(trial)
+
+
+def _variant(trial: Trial, **settings: object) -> Trial | None:
+    """The trial of the same attack on a surrogate; None if it has no such variant."""
     plain = _plain(trial.attack)
     if not has_setting(plain, "knowledge"):
         return None
@@ -38,16 +65,12 @@ def transferred_variant(trial: Trial, **settings: object) -> Stored | None:
         variant = with_settings(plain, {"knowledge": "black-box", **settings}, plain.name)
     except UsageError:  # it refuses that knowledge
         return None
-    attack = variant if plain is trial.attack else OwnAttack(variant)
-    try:
-        return on_surrogates(replace(trial, attack=attack))
-    except GradientError:
-        return None
+    return replace(trial, attack=variant if plain is trial.attack else OwnAttack(variant))
 
 
-def random_ones(trial: Trial) -> list[Perturbation]:
-    """Perturbations by other, random attacks with the same budget and restrictions."""
-    made = []
+def _random_trials(trial: Trial) -> list[Trial]:
+    """The trials of other, random attacks with the same budget and restrictions."""
+    found = []
     for scenario, name in _RANDOM:
         other = scenario != trial.case.scenario or name == base_name(trial.case.attack)
         if other or (scenario, name) not in attack_names():
@@ -60,8 +83,8 @@ def random_ones(trial: Trial) -> list[Perturbation]:
             shared = {e: getattr(trial.attack, e) for e in both if has_setting(trial.attack, e)}
             attack = with_settings(attack, shared, name)
         case = replace(trial.case, attack=name)
-        made.append(on_surrogates(replace(trial, attack=attack, case=case))[0])
-    return made
+        found.append(replace(trial, attack=attack, case=case))
+    return found
 
 
 def searched(

@@ -20,6 +20,7 @@ from grb_check.evaluation.surrogates import (
 )
 from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
 from grb_check.gradients.victim import Victim
+from grb_check.store.packs import AnyPack
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
@@ -72,15 +73,22 @@ class OwnModels:
         fingerprint: of the dataset.
         store: where trained models are kept between runs.
         device: where they are trained.
+        pack: that black-box perturbations are taken from; None to make them.
     """
 
     def __init__(
-        self, dataset: AnyDataset, fingerprint: str, store: Store, device: torch.device
+        self,
+        dataset: AnyDataset,
+        fingerprint: str,
+        store: Store,
+        device: torch.device,
+        pack: AnyPack | None = None,
     ) -> None:
         self.dataset = dataset
         self.fingerprint = fingerprint
         self.store = store
         self.device = device
+        self.pack = pack
         self._trained: dict[tuple[str, int], TrainedModel] = {}
 
     def surrogate(self, kind: str) -> TrainedModel:

@@ -24,6 +24,8 @@ from grb_check.errors import BudgetError
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
+from grb_check.store.pack import Wanted
+from grb_check.store.packs import AnyPack, lacking
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Right: TypeAlias = NDArray[np.bool_]
@@ -141,12 +143,15 @@ def measured(
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
-    """Return the verified black-box perturbation, and whether it came from the store.
+    """Return the verified black-box perturbation, and whether it came from the store or a pack.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
+        UsageError: the run has a pack, which lacks the perturbation or is damaged.
     """
     own = trial.own
+    if own.pack is not None:
+        return _from_pack(own.pack, trial), True
     description = describe(trial.attack)
     if description is None:
         return _attack_surrogates(trial), False
@@ -154,7 +159,7 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
         kind="perturbation",
         protocol=PROTOCOL,
         dataset=own.fingerprint,
-        surrogate="; ".join(own.recipe(kind) for kind in kinds_for(trial.attack)),
+        surrogate=made_on(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
         threat=describe_threat(trial.threat),
@@ -172,6 +177,39 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
         perturbation = _attack_surrogates(trial)
         own.store.save_perturbation(key, perturbation)
     return perturbation, False
+
+
+def _from_pack(pack: AnyPack, trial: Trial) -> Perturbation:
+    wanted = wanted_of(trial)
+    try:
+        perturbation = pack.perturbation(wanted, trial.own.dataset.graph, trial.threat)
+    except BudgetError as error:
+        raise BudgetError(f"pack {str(pack.path)!r}, {wanted.cell}: {error}") from None
+    if perturbation is None:
+        raise lacking(pack, {trial.case.id: [wanted]})
+    return perturbation
+
+
+def wanted_of(trial: Trial) -> Wanted:
+    """Return what a pack finds the black-box perturbation of a trial by."""
+    return Wanted(
+        fingerprint=trial.own.fingerprint,
+        difficulty=trial.case.difficulty,
+        scenario=trial.case.scenario,
+        attack=base_name(trial.case.attack),
+        description=describe(trial.attack) or "",
+        threat=describe_threat(trial.threat),
+        seed=trial.seed,
+        dataset=trial.case.dataset,
+    )
+
+
+def made_on(trial: Trial) -> str:
+    """Return the source of the black-box perturbations of a trial, as a part of store keys."""
+    own = trial.own
+    if own.pack is not None:
+        return f"pack {own.pack.digest}"
+    return "; ".join(own.recipe(kind) for kind in kinds_for(trial.attack))
 
 
 def _attack_surrogates(trial: Trial) -> Perturbation:

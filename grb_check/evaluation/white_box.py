@@ -23,13 +23,13 @@ from grb_check.evaluation import diagnostics
 from grb_check.evaluation.fallbacks import Stored, random_ones, searched, transferred_variant
 from grb_check.evaluation.gradient_sample import Kind, missing_gradients
 from grb_check.evaluation.own_models import TrainedModel, predict, surrogate_seed
-from grb_check.evaluation.surrogates import kinds_for
 from grb_check.evaluation.trials import (
     PROTOCOL,
     Measured,
     Right,
     Trial,
     describe_threat,
+    made_on,
     measured,
     on_model,
     right_after,
@@ -259,7 +259,7 @@ def _reference_scores(
         methods=" and ".join(methods),
         dataset=own.fingerprint,
         recipe=own.recipe(kind),
-        surrogate="; ".join(own.recipe(kind) for kind in kinds_for(trial.attack)),
+        surrogate=made_on(trial),
         surrogate_seed=surrogate_seed(),
         attack=description,
         threat=describe_threat(trial.threat),

@@ -80,16 +80,26 @@ class Elsewhere:
         self._warned: set[tuple[str, str]] = set()
         self._begun = time.monotonic()
 
-    def check(self, cases: Iterable[Case]) -> dict[Case, Checked]:
-        """Check the model and the dataset of each of these cases.
+    def check(self, cases: Iterable[Case], repeats: int) -> dict[Case, Checked]:
+        """Check the model, the dataset and the pack of these cases.
+
+        Args:
+            cases: of the run.
+            repeats: number of repeats of the run.
+
+        Returns:
+            What was found, by the first case of each model and dataset.
 
         Raises:
             DataError, ModelError, UsageError: the first that a worker raised.
             LostError: a worker was lost twice.
         """
+        groups: dict[tuple[str, str], list[Case]] = {}
+        for case in cases:
+            groups.setdefault((case.model, case.dataset), []).append(case)
         calls = {
-            case: self._calls.submit(check_task, self._setup, self._subject_of(case))
-            for case in cases
+            each[0]: self._calls.submit(check_task, self._task(tuple(each), 0, repeats))
+            for each in groups.values()
         }
         found = {}
         for case, future in calls.items():

@@ -37,7 +37,7 @@ TAKEN: Final = (
     *("model_args", "suite", "dataset", "difficulty", "scenario", "attack", "budget", "case"),
     *("repeats", "max_drop", "min_clean", "threshold", "strict_limits", "strict_diagnostics"),
     *("data", "download", "sources", "split", "training", "features"),
-    *("device", "store", "store_mode", "jobs", "executor", "resume"),
+    *("device", "store", "store_mode", "pack", "jobs", "executor", "resume"),
 )
 
 
@@ -57,8 +57,8 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
             scenario, attack, budget, case, repeats, max_drop, min_clean, threshold, strict_limits,
             strict_diagnostics, model_args, data, download, sources, split, training, features,
-            device, store, store_mode, jobs, executor, resume. One that may be repeated takes a
-            list as well.
+            device, store, store_mode, pack, jobs, executor, resume. One that may be repeated takes
+            a list as well.
 
     Returns:
         What `--grb-json` writes. A case whose model or attack raised has the result `error` and the
@@ -72,7 +72,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     cases = settings.cases()
     tasks = settings.repeats * len(cases)
     with closing(_elsewhere(settings, registry, tasks)) as measuring:
-        measuring.check({(case.model, case.dataset): case for case in cases}.values())
+        measuring.check(cases, settings.repeats)
         measuring.plan(dict.fromkeys(cases, settings.repeats), NO_DURATIONS)
         rows, missing = [], []
         for case in cases:

@@ -35,8 +35,11 @@ TELL: Final[ContextVar[Callable[[str], None]]] = ContextVar("TELL", default=lamb
 _ONE_AT_A_TIME: Final = threading.RLock()
 
 
-def check_task(setup: Setup, subject: ModelOnDataset) -> dict[str, Any]:
-    """Load the dataset and build the untrained model, so that errors come before any work.
+def check_task(task: Task) -> dict[str, Any]:
+    """Check dataset, untrained model and pack, so that errors come before any work.
+
+    Args:
+        task: with all cases of its model and dataset.
 
     Returns:
         `fingerprint` of the dataset; `definition`: the file and line of the factory, or None; and
@@ -45,9 +48,10 @@ def check_task(setup: Setup, subject: ModelOnDataset) -> dict[str, Any]:
     Raises:
         DataError, ModelError, UsageError: the data or the factory is at fault.
     """
-    with _here(setup) as (process, caught):
-        model = process.model(subject)
-        fingerprint = process.evaluator.check(model, _source(subject))
+    with _here(task.setup) as (process, caught):
+        model, source = process.model(task.subject), _source(task.subject)
+        fingerprint = process.evaluator.check(model, source)
+        process.evaluator.check_pack(source, task.cases, task.repeats, task.setup.selected)
         place = definition(model.source)
         found = None if place is None else (str(place[0]), place[1])
         return {"fingerprint": fingerprint, "definition": found, **process.about(caught)}
@@ -95,10 +99,17 @@ class _Process:
         registry = AttackRegistry({name: (path, plugin) for name, path, plugin in setup.registered})
         if setup.attacks:
             registry.select(setup.attacks)
+        pack = None if setup.pack is None else setup.pack.open()
+        if pack is not None:
+            registry.own.update(pack.attacks)
         store = open_store(setup.store)
         self._finished = Finished(store, resume=setup.resume)
         self.evaluator: Evaluator = Evaluator(
-            store=store, device=setup.device, attacks=registry.own, progress=_telling
+            store=store,
+            device=setup.device,
+            attacks=registry.own,
+            progress=_telling,
+            pack=pack,
         )
 
     def model(self, subject: ModelOnDataset) -> Any:

@@ -12,6 +12,7 @@ from grb_check.execution.gpus import SHARED_OUT, VISIBLE, visible_gpus
 from grb_check.execution.processes import Processes
 from grb_check.execution.tasks import Setup
 from grb_check.settings.settings import Settings
+from grb_check.store.packs import PackPlace
 
 
 def workers_for(settings: Settings, folders: Sequence[str], tasks: int) -> Workers:
@@ -53,4 +54,5 @@ def setup_for(
         selected=tuple(selected),
         folders=tuple(folders),
         resume=settings.resume,
+        pack=None if settings.pack is None else PackPlace.of(settings.pack),
     )

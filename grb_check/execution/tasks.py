@@ -13,6 +13,7 @@ from grb_check.attacks.registry import Pair
 from grb_check.cases.case import Case
 from grb_check.datasets.places import Places
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.store.packs import PackPlace
 from grb_check.store.place import StorePlace
 
 
@@ -28,6 +29,7 @@ class Setup:
         selected: attacks of the run as the user selected them, for `worst`.
         folders: to search for users' modules, before those of the process.
         resume: whether measurements of an interrupted run are taken from the store.
+        pack: that black-box perturbations are taken from; None to make them.
     """
 
     store: StorePlace | None
@@ -37,6 +39,7 @@ class Setup:
     selected: tuple[Pair, ...] = ()
     folders: tuple[str, ...] = ()
     resume: bool = False
+    pack: PackPlace | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

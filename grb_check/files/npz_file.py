@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-_HEADER: Final = "grb_check.json"
+HEADER: Final = "grb_check.json"
 _DIGEST_LENGTH: Final = 64
 
 
@@ -42,9 +42,9 @@ def seal(header: Mapping[str, Any], arrays: Arrays) -> bytes:
 
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(_fixed(_HEADER), json.dumps(header))
+        archive.writestr(fixed_member(HEADER), json.dumps(header))
         for name in sorted(arrays):
-            with archive.open(_fixed(f"{name}.npy"), "w", force_zip64=True) as member:
+            with archive.open(fixed_member(f"{name}.npy"), "w", force_zip64=True) as member:
                 npy.write_array(member, arrays[name], allow_pickle=False)
     plain = buffer.getvalue()
     digest = hashlib.sha256(plain).hexdigest().encode()
@@ -70,7 +70,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
         with zipfile.ZipFile(io.BytesIO(plain)) as archive:
             if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
                 raise Unreadable("is compressed, unlike files of grb_check")
-            header = msgspec.json.decode(archive.read(_HEADER))
+            header = msgspec.json.decode(archive.read(HEADER))
             if not isinstance(header, dict):
                 raise Unreadable(f"has a {type(header).__name__} as its header")
             arrays = {
@@ -78,7 +78,7 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
                     io.BytesIO(archive.read(name)), allow_pickle=False
                 )
                 for name in archive.namelist()
-                if name != _HEADER
+                if name != HEADER
             }
     # The last three: an array that claims to exceed memory, and a header nested too deeply, or that
     # is not JSON or has a number beyond floats.
@@ -95,6 +95,8 @@ def unseal(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, An
     return header, arrays
 
 
-def _fixed(name: str) -> zipfile.ZipInfo:
-    """Return a zip member without a time stamp."""
-    return zipfile.ZipInfo(name)
+def fixed_member(name: str) -> zipfile.ZipInfo:
+    """Return a zip member without a time stamp, the same on every system."""
+    member = zipfile.ZipInfo(name)
+    member.create_system = 3  # as on Unix; Windows has 0
+    return member

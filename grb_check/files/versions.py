@@ -11,6 +11,7 @@ from grb_check import __version__
 NUMERIC: Final = ("torch", "torch-geometric", "numpy")
 PROCESSOR: Final = "processor"
 THREADS: Final = "threads"
+PACK: Final = "pack"  # digest of the file that the perturbations are from; not there without one
 MEASURED: Final = ("grb_check", "python", *NUMERIC, PROCESSOR)  # what figures depend on
 
 

@@ -6,14 +6,28 @@ import os
 import stat
 import sys
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
+from typing import IO
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file in one step: a temporary file beside it, synced, then renamed.
+    """Write a file in one step, see `writing_whole`.
 
-    A file that is replaced keeps its permissions, and its owner where the system allows it.
+    Raises:
+        OSError: the directory does not exist or cannot be written to.
+    """
+    with writing_whole(path) as stream:
+        stream.write(content)
+
+
+@contextmanager
+def writing_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a stream to a temporary file, which is synced and renamed when the context ends.
+
+    A file that is replaced keeps its permissions, and its owner where the system allows it. After
+    an error the old file is left as it was.
 
     Raises:
         OSError: the directory does not exist or cannot be written to.
@@ -21,7 +35,7 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".grb_check-{uuid.uuid4().hex}")  # the file's own may be too long
     try:
         with temporary.open("xb") as stream:
-            stream.write(content)
+            yield stream
             stream.flush()
             _keep_permissions(path, stream.fileno())
             os.fsync(stream.fileno())

@@ -38,6 +38,7 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         *_budgets(settings),
         f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
+        *_pack(settings),
         *_against(settings),
         *_delta_to(settings),
         *_baseline(settings),
@@ -70,6 +71,16 @@ def shard_lines(plan: Plan, times: Path | None, *, others: bool) -> list[str]:
 def _budgets(settings: Settings) -> list[str]:
     shares = ", ".join(f"{budget:g}" for budget in settings.budgets)
     return [f"grb budgets: {shares} ({settings.origins['grb_budget']})"] if shares else []
+
+
+def _pack(settings: Settings) -> list[str]:
+    pack = settings.pack
+    if pack is None:
+        return []
+    return [
+        f"grb pack: {shown(pack.path)}, {pack.content}, digest {pack.digest[:16]} "
+        f"({settings.origins['grb_pack']})"
+    ]
 
 
 def _against(settings: Settings) -> list[str]:

@@ -69,15 +69,20 @@ class CaseRunner:
             UsageError, DataError, ModelError: so that errors come before any work.
         """
         self._terminal = _terminal(self._config)  # nothing is captured yet
-        groups = {(case.model, case.dataset): case for case in self._plan.cases.own}
         if self._plan.settings.measured_elsewhere:
-            self._start_elsewhere(groups.values())
+            self._start_elsewhere(self._plan.cases.own)
             return
+        groups: dict[tuple[str, str], list[Case]] = {}
+        for case in self._plan.cases.own:
+            groups.setdefault((case.model, case.dataset), []).append(case)
+        repeats, selected = self._plan.settings.repeats, self._plan.selected
         with quiet_imports():
-            for label, dataset in groups:
+            for (label, dataset), cases in groups.items():
+                source, evaluator = self._source(dataset), self.here.evaluator
                 with captured(self._config):
-                    loaded = self.here.evaluator.check(self.subject(label), self._source(dataset))
+                    loaded = evaluator.check(self.subject(label), source)
                 self._plan.ranks.check_data(dataset, loaded)
+                evaluator.check_pack(source, cases, repeats, selected)
 
     def _start_elsewhere(self, cases: Iterable[Case]) -> None:
         plan, settings = self._plan, self._plan.settings
@@ -88,7 +93,7 @@ class CaseRunner:
             self._on_dataset,
             self._waiting,
         )
-        for case, found in self._elsewhere.check(cases).items():
+        for case, found in self._elsewhere.check(cases, settings.repeats).items():
             self._definitions[settings.model(case.model).label] = found.definition
             self._plan.ranks.check_data(case.dataset, found.fingerprint)
 
@@ -153,6 +158,7 @@ class CaseRunner:
             device=settings.device,
             progress=self._terminal if isinstance(self._terminal, Ticker) else None,
             attacks=self._plan.registry.own,
+            pack=settings.pack,
         )
         return Here(evaluator, Finished(store, resume=settings.resume), self._plan.selected)
 

@@ -288,6 +288,15 @@ OPTIONS: Final = _options(
         "read stored results and add new ones (default), or only read them",
     ),
     (
+        "--grb-pack",
+        "grb_pack",
+        "FILE",
+        "string",
+        False,
+        "take all black-box perturbations from this file of python -m grb_check pack, and train no "
+        "surrogate",
+    ),
+    (
         "--grb-device",
         "grb_device",
         "DEVICE",

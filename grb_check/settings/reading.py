@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
 from grb_check.settings.settings import Settings, in_order
 from grb_check.settings.table_layout import read_layout
+from grb_check.store.packs import open_pack
 from grb_check.store.place import StorePlace, is_url, place_of
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
@@ -70,7 +72,14 @@ def read(
     texts, base = names.dataset_texts, raw.base("grb_dataset")
     asked = [texts.get(name) or datasets.anchored(name, base) for name in raw.many("grb_dataset")]
     suite = names.suite(read_suite(raw, asked, names), registry)
+    packed = raw.maybe_path("grb_pack")
+    pack = None if packed is None else open_pack(packed)
+    if pack is not None and pack.suite is not None:
+        registry.own.update(pack.attacks)
+        suite = pack.suite if raw.one("grb_suite") is None else suite
     places = read_places(raw, suite)
+    if pack is not None and pack.suite is not None:
+        places = replace(places, folders=(*places.folders, pack.path.parent))
     levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
     budgets = sorted({read_budget(text, raw.name("grb_budget")) for text in raw.many("grb_budget")})
     attacks = read_attacks(raw, suite, registry)
@@ -115,6 +124,7 @@ def read(
         resume=raw.one("grb_resume") is True,
         registered_datasets=texts,
         durations=raw.maybe_path("grb_durations"),
+        pack=pack,
     )
 
 

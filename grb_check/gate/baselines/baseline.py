@@ -12,7 +12,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
-from grb_check.files.versions import MEASURED
+from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.compare import compare
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import (
@@ -161,7 +161,7 @@ class Baseline:
             now: those of them that are compared jointly.
             environment: of the run, by name.
         """
-        named = {name: environment[name] for name in MEASURED if name in environment}
+        named = {name: environment[name] for name in (*MEASURED, PACK) if name in environment}
         losses = update_losses(self.seen, now, self.margin)
         before = self.saved
         if self.model:

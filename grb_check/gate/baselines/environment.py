@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from grb_check.cases.expected_cases import Row
 from grb_check.errors import count
-from grb_check.files.versions import MEASURED
+from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.baseline import Baseline, key_of
 from grb_check.gate.baselines.files import entry_of
 from grb_check.gate.baselines.pair import why_incomparable
@@ -76,6 +76,8 @@ def _other_versions(what: str, was: Mapping[str, str], now: Mapping[str, str]) -
         for name in MEASURED
         if name in now and was.get(name) != now[name]
     ]
+    if was.get(PACK) != now.get(PACK):
+        changed.append(f"pack {was.get(PACK, 'none')}, now {now.get(PACK, 'none')}")
     text = f"the {what} was measured in another environment: {'; '.join(changed)}"
     return [text] if changed else []
 
@@ -103,5 +105,6 @@ def _other_perturbations(baseline: Baseline, rows: Sequence[Row]) -> list[str]:
         f"in {cases} ({found[0]}{', ...' if found[1:] else ''}) the perturbations differ from the "
         f"baseline's, though they do not depend on the model: rounding differences between "
         f"machines or libraries lead to another surrogate, whose randomness all repeats share; "
-        f"write the baseline on the machine where it is compared"
+        f"write the baseline on the machine where it is compared, or give both runs the same "
+        f"perturbations with --grb-pack"
     ]

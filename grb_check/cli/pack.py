@@ -1,0 +1,116 @@
+"""Write all black-box perturbations of a run into one file, for --grb-pack; or list such a file.
+
+Perturbations that the store lacks are made again. Nothing is written if one differs from that of
+the run, as on another kind of processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from grb_check.cli.console import say
+from grb_check.cli.exit_codes import OK
+from grb_check.datasets.places import expanded
+from grb_check.errors import UsageError
+from grb_check.files.outputs import check_output, named_output
+from grb_check.reports.plain import columns
+from grb_check.reports.record_file import read
+from grb_check.settings.reading import STORE_VARIABLE
+from grb_check.store.pack import LICENCE
+from grb_check.store.packs import AnyPack, open_pack
+from grb_check.store.place import StorePlace, place_of
+
+OUT: Final = "attacks.npz"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "run_record", metavar="RUN.json", nargs="?", help="file that --grb-json wrote"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", default=OUT, help=f"file to write (default: {OUT})"
+    )
+    parser.add_argument(
+        "--store",
+        metavar="DIR|URL|off",
+        help=f"store of the run (default: ${STORE_VARIABLE}, else .grb_check here)",
+    )
+    parser.add_argument(
+        "--dataset",
+        metavar="NAME=PATH",
+        action="append",
+        default=[],
+        help="dataset of the run that was given as a path or a function; repeatable",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder of datasets; repeatable (default: those of the run)",
+    )
+    parser.add_argument(
+        "--attack",
+        metavar="PKG.MODULE:ATTR",
+        action="append",
+        default=[],
+        help="attack of yours that the run has; repeatable",
+    )
+    parser.add_argument(
+        "--device", metavar="DEVICE", default="auto", help="torch device (default: auto)"
+    )
+    parser.add_argument(
+        "--licence",
+        metavar="TEXT",
+        default=LICENCE,
+        help="line in the file (default: that the licences of the datasets hold)",
+    )
+    parser.add_argument("--list", metavar="FILE", help="list what is in this file, and write none")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write or list a pack."""
+    if options.list is not None:
+        say(*listing(open_pack(expanded(options.list))))
+        return OK
+    if options.run_record is None:
+        raise UsageError(
+            "no run is named; give the file that --grb-json wrote, or a pack with --list"
+        )
+    if "\n" in options.licence:
+        raise UsageError("--licence has several lines; give one")
+    out = expanded(named_output("--out", options.out))
+    check_output("--out", out)
+    record = read(expanded(options.run_record))
+    # Imports torch, which a wrong command line does not need.
+    from grb_check.cli.packing import Making, write
+
+    sys.path.insert(0, str(Path.cwd()))
+    making = Making(
+        record=record,
+        store=_store(options.store),
+        datasets=options.dataset,
+        folders=[expanded(each) for each in options.data],
+        attacks=options.attack,
+        device=options.device,
+    )
+    pack = write(making, out, options.licence)
+    say(f"{options.out}: {pack.content}, digest {pack.digest[:16]}")
+    return OK
+
+
+def _store(given: str | None) -> StorePlace | None:
+    if given == "off":
+        return None
+    return place_of(given or os.environ.get(STORE_VARIABLE) or ".grb_check", "--store")
+
+
+def listing(pack: AnyPack) -> list[str]:
+    """Return what a pack has, below its digest and licence."""
+    head = [f"digest: {pack.digest}", f"licence: {pack.licence}", f"content: {pack.content}", ""]
+    return [*head, *columns(pack.rows())]

@@ -1,0 +1,51 @@
+"""What a run needs of its pack, checked before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from grb_check.cases.case import Case
+from grb_check.errors import UsageError
+from grb_check.evaluation.fallbacks import black_box_trials
+from grb_check.evaluation.trials import Trial, wanted_of
+from grb_check.store.pack import Wanted
+from grb_check.store.packs import AnyPack, lacking
+
+
+def check_pack(pack: AnyPack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeats: int) -> None:
+    """Check that a pack has every perturbation that cases need, and that these are not damaged.
+
+    Args:
+        pack: of the run.
+        cases: with their trials, see `Evaluator.trials`.
+        repeats: number of repeats.
+
+    Raises:
+        UsageError: names the first case that lacks one, and what the pack has instead.
+    """
+    lacks: dict[str, list[Wanted]] = {}
+    known: dict[Wanted, bool] = {}
+    for case, trials in cases:
+        for trial in trials:
+            for wanted, black_box in wanted_by(trial, repeats).items():
+                if not wanted.description:
+                    raise UsageError(
+                        f"{case.id}: attack {wanted.scenario}/{wanted.attack} has no version, so "
+                        f"that no pack has its perturbations; give it one, see docs/how-to/"
+                        f"own-attack.md, or leave the case out"
+                    )
+                if wanted not in known:
+                    known[wanted] = pack.check(wanted, black_box.threat)
+                if not known[wanted]:
+                    lacks.setdefault(case.id, []).append(wanted)
+    if lacks:
+        raise lacking(pack, lacks)
+
+
+def wanted_by(trial: Trial, repeats: int) -> Mapping[Wanted, Trial]:
+    """Return the black-box trials that a trial may need in all repeats, by what they want."""
+    found = [
+        replace(each, seed=seed) for each in black_box_trials(trial) for seed in range(repeats)
+    ]
+    return {wanted_of(each): each for each in found}

@@ -1,0 +1,357 @@
+"""A pack: all black-box perturbations of a run in one file, the same on every machine.
+
+An npz file without pickles and without compression, so that equal perturbations give equal bytes:
+`grb_check.json` is the index, a typed JSON file, and `N/FIELD.npy` is a tensor of the N-th
+perturbation of the index, under the name that it has in `attacks.threat.Perturbation`; tensors that
+are as a `Perturbation` has them by default are left out. The index has a digest of the tensors of
+each perturbation, so that its own digest, which is that of the pack, covers the whole file.
+
+A perturbation is found by what it was made for (`Wanted`), and by nothing that depends on torch,
+threads or the processor. Only the index is read when a pack is opened; a perturbation is read when
+it is asked for. Imports numpy and torch only when a perturbation is read or written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from grb_check import __version__
+from grb_check.attacks.registry import Pair
+from grb_check.cases.suites import Suite
+from grb_check.errors import GradientError, UsageError, count, one_line
+from grb_check.files import typed_json
+from grb_check.files.npz_file import HEADER, fixed_member
+from grb_check.files.typed_json import FileKind
+from grb_check.files.whole import writing_whole
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from grb_check.attacks.protocol import Attack
+    from grb_check.attacks.threat import Perturbation, Threat
+
+LICENCE: Final = (
+    "The perturbations are derived from the data of the datasets that they are for, whose licences "
+    "hold for them."
+)
+ABOUT: Final = "perturbations of grb_check: pytest --grb-pack=FILE takes them from here"
+AGAIN: Final = "copy the file again, or make it again with python -m grb_check pack RUN.json"
+_DAMAGE: Final = (
+    *(zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError, MemoryError),
+    *(NotImplementedError, RuntimeError),  # a compression that zipfile lacks, an encrypted member
+)
+
+
+@dataclass(frozen=True, order=True)
+class Wanted:
+    """What a perturbation is made for.
+
+    Attributes:
+        fingerprint: of the dataset.
+        difficulty: whose test nodes are the targets.
+        scenario: of the attack.
+        attack: its name without modifiers, on which its randomness depends.
+        description: of the attack: its version and settings.
+        threat: its description.
+        seed: of the repeat.
+        dataset: name, for messages; the fingerprint decides.
+    """
+
+    fingerprint: str
+    difficulty: str
+    scenario: str
+    attack: str
+    description: str
+    threat: str
+    seed: int
+    dataset: str = field(compare=False)
+
+    @property
+    def cell(self) -> str:
+        """`dataset/difficulty/scenario/attack`."""
+        return f"{self.dataset}/{self.difficulty}/{self.scenario}/{self.attack}"
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An object of the index: every field known, no other accepted."""
+
+
+class Packed(_Part, frozen=True):
+    """One perturbation of the index.
+
+    Attributes:
+        wanted: what it was made for.
+        digest: SHA-256 of its members, in the order of the fields.
+        notes: of the perturbation.
+        no_gradient: why there is no perturbation: the surrogate gives the attack no gradient; empty
+            if there is one.
+    """
+
+    wanted: Wanted
+    digest: str
+    notes: tuple[str, ...]
+    no_gradient: str
+
+
+class Index(_Part, frozen=True):
+    """The content of `grb_check.json`."""
+
+    about: str
+    licence: str
+    perturbations: tuple[Packed, ...]
+
+
+KIND: Final = FileKind(name="pack", type=Index, format=1, wanted=AGAIN)
+
+
+class Pack:
+    """An open pack.
+
+    Args:
+        path: of the file.
+        index: of the file.
+
+    Attributes:
+        path: absolute.
+        digest: of the index, and thus of all perturbations.
+        licence: of the perturbations.
+        perturbations: all of them, by what they were made for; each with its number in the file.
+        attacks: that exist in the pack alone, by scenario and name: none.
+        suite: that the pack brings along: none.
+    """
+
+    def __init__(self, path: Path, index: Index) -> None:
+        self.path = path.absolute()
+        self.digest = typed_json.digest_of(index)
+        self.licence = index.licence
+        self.attacks: Mapping[Pair, Attack] = {}
+        self.suite: Suite | None = None
+        self.perturbations: Mapping[Wanted, tuple[int, Packed]] = {
+            each.wanted: (number, each) for number, each in enumerate(index.perturbations)
+        }
+
+    @property
+    def content(self) -> str:
+        """What the pack has, in words."""
+        return count(len(self.perturbations), "perturbation")
+
+    def check(self, wanted: Wanted, threat: Threat) -> bool:
+        """Whether the pack has what is wanted under this threat, which `wanted` describes.
+
+        Raises:
+            UsageError: the pack has it, and it is damaged.
+        """
+        if wanted not in self.perturbations or wanted.scenario != threat.scenario:
+            return False
+        number, packed = self.perturbations[wanted]
+        if not packed.no_gradient:
+            self._members(number, packed)
+        return True
+
+    def perturbation(self, wanted: Wanted, graph: Data, threat: Threat) -> Perturbation | None:
+        """Return what is wanted, verified, if the pack has it.
+
+        Args:
+            wanted: what it is made for.
+            graph: clean.
+            threat: that it must keep to.
+
+        Raises:
+            BudgetError: it does not.
+            GradientError: there is none, because the surrogate gives the attack no gradient.
+            UsageError: the file is damaged or gone.
+        """
+        # Imported for a perturbation; opening a pack loads neither numpy nor torch.
+        import torch
+        from numpy.lib import format as npy
+
+        from grb_check.attacks.threat import Perturbation, verify
+
+        if wanted not in self.perturbations:
+            return None
+        number, packed = self.perturbations[wanted]
+        if packed.no_gradient:
+            raise GradientError(packed.no_gradient)
+        members = self._members(number, packed)
+        with _reading(self.path):
+            tensors = {
+                name: torch.from_numpy(npy.read_array(io.BytesIO(content), allow_pickle=False))
+                for name, content in members.items()
+            }
+        found = Perturbation(**tensors, notes=packed.notes)
+        verify(found, graph, threat)
+        return found
+
+    def instead(self, wanted: Wanted) -> str:
+        """Return what the pack has instead of a perturbation that it lacks, as a clause."""
+        known = list(self.perturbations)
+        alike = [each for each in known if each.cell == wanted.cell]
+        same = [each for each in alike if each.fingerprint == wanted.fingerprint]
+        described = [each for each in same if each.description == wanted.description]
+        seeds = sorted(each.seed + 1 for each in described if each.threat == wanted.threat)
+        if seeds:
+            return f"it has repeats {', '.join(map(str, seeds))}"
+        if described:
+            threats = dict.fromkeys(each.threat for each in described)
+            return f"it has other budgets: {', '.join(threats)} instead of {wanted.threat}"
+        if same:
+            others = dict.fromkeys(each.description for each in same)
+            return f"it has {', '.join(others)} instead of {wanted.description}"
+        if alike:
+            return (
+                f"it has this case for other data of the name {wanted.dataset}, with fingerprint "
+                f"{alike[0].fingerprint[:16]} instead of {wanted.fingerprint[:16]}"
+            )
+        cells = sorted({each.cell for each in known})
+        more = f" and {len(cells) - 5} more" if cells[5:] else ""
+        what = count(len(known), "perturbation")
+        return f"it has {what} of {', '.join(cells[:5])}{more}" if known else "it is empty"
+
+    def rows(self) -> list[list[str]]:
+        """Return a table of the perturbations, with its head: a row for each attack and threat."""
+        seeds: dict[tuple[str, str, str], list[int]] = {}
+        for each in self.perturbations:
+            seeds.setdefault((each.cell, each.description, each.threat), []).append(each.seed)
+        return [
+            ["case", "attack", "threat", "repeats"],
+            *([*names, _ranges(sorted(numbers))] for names, numbers in seeds.items()),
+        ]
+
+    @cached_property
+    def _archive(self) -> tuple[zipfile.ZipFile, frozenset[str]]:
+        """The file, whose directory takes long to read again for each perturbation, and names."""
+        archive = zipfile.ZipFile(self.path)
+        return archive, frozenset(archive.namelist())
+
+    def _members(self, number: int, packed: Packed) -> dict[str, bytes]:
+        """The npy files of a perturbation by field, whose digest is right."""
+        with _reading(self.path):
+            archive, there = self._archive
+            files = {name: f"{number}/{name}.npy" for name in tensor_fields()}
+            found = {name: _stored(archive, file) for name, file in files.items() if file in there}
+            if _digest(found) != packed.digest:
+                raise ValueError(f"perturbation {number} does not match its digest")
+        return found
+
+
+def read_pack(path: Path) -> Pack:
+    """Open a pack, of which the index is read.
+
+    Raises:
+        UsageError: the file is missing, damaged, of another version or no pack.
+    """
+    with _reading(path), zipfile.ZipFile(path) as archive:
+        raw = _stored(archive, HEADER)
+    return Pack(path, typed_json.decode(KIND, raw, f"pack {str(path)!r}"))
+
+
+def write_pack(
+    path: Path, made: Iterable[tuple[Wanted, Perturbation | GradientError]], licence: str = LICENCE
+) -> Pack:
+    """Write perturbations, one at a time, to a file that appears whole or not at all.
+
+    Args:
+        path: of the file.
+        made: what each was made for, and the perturbation, or the error of the attack.
+        licence: one line about the perturbations.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    packed: dict[Wanted, Packed] = {}
+    with writing_whole(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for wanted, result in made:
+            if wanted in packed:
+                continue
+            members: Mapping[str, bytes] = {}
+            notes: tuple[str, ...] = ()
+            error = ""
+            if isinstance(result, GradientError):
+                error = str(result)
+            else:
+                members, notes = _encoded(result), result.notes
+            for name, content in members.items():
+                archive.writestr(fixed_member(f"{len(packed)}/{name}.npy"), content)
+            packed[wanted] = Packed(
+                wanted=wanted, digest=_digest(members), notes=notes, no_gradient=error
+            )
+        index = Index(about=ABOUT, licence=licence, perturbations=tuple(packed.values()))
+        archive.writestr(fixed_member(HEADER), typed_json.encode(KIND, index, __version__))
+    return Pack(path, index)
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    """Return seeds as repeats, counted from 1: `1-3, 5`."""
+    parts: list[list[int]] = []
+    for seed in seeds:
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(
+        f"{part[0] + 1}-{part[-1] + 1}" if part[1:] else f"{part[0] + 1}" for part in parts
+    )
+
+
+def tensor_fields() -> tuple[str, ...]:
+    """Names of the tensors of a perturbation."""
+    from grb_check.attacks.threat import Perturbation  # imports torch
+
+    return tuple(each.name for each in fields(Perturbation) if each.name != "notes")
+
+
+def _encoded(perturbation: Perturbation) -> dict[str, bytes]:
+    """The npy files of the tensors that are not as by default."""
+    from numpy.lib import format as npy  # numpy
+
+    from grb_check.attacks.threat import Perturbation
+
+    found = {}
+    usual = Perturbation()
+    for name in tensor_fields():
+        tensor, default = getattr(perturbation, name), getattr(usual, name)
+        if tensor.shape != default.shape or tensor.dtype != default.dtype:
+            buffer = io.BytesIO()
+            npy.write_array(buffer, tensor.contiguous().numpy(), (1, 0), allow_pickle=False)
+            found[name] = buffer.getvalue()
+    return found
+
+
+def _digest(members: Mapping[str, bytes]) -> str:
+    sha = hashlib.sha256()
+    for name, content in members.items():
+        sha.update(f"{name} {len(content)}\n".encode())
+        sha.update(content)
+    return sha.hexdigest()
+
+
+def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The content of a member; that of a compressed one could be of any size."""
+    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name} is compressed, unlike those of a pack")
+    return archive.read(name)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Make what goes wrong while a pack is read an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+        raise UsageError(f"pack {str(path)!r} cannot be read: {reason}; {AGAIN}") from None
+    except _DAMAGE as error:
+        raise UsageError(
+            f"pack {str(path)!r} is damaged, or is not a pack of grb_check: {one_line(error)}; "
+            f"{AGAIN}"
+        ) from None

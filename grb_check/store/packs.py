@@ -1,0 +1,82 @@
+"""Open a file of perturbations: a pack of ours, or the published unit test."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from grb_check.errors import UsageError, count
+from grb_check.files.npz_file import HEADER
+from grb_check.store.pack import Pack, Wanted, read_pack
+from grb_check.store.unit_test import UnitTest
+
+AnyPack: TypeAlias = Pack | UnitTest
+
+
+@dataclass(frozen=True)
+class PackPlace:
+    """Where a pack is, of builtin types, so that another process opens the same.
+
+    Attributes:
+        path: absolute.
+        digest: that the file has to have.
+    """
+
+    path: str
+    digest: str
+
+    @classmethod
+    def of(cls, pack: AnyPack) -> PackPlace:
+        """Return the place of an open pack."""
+        return cls(str(pack.path), pack.digest)
+
+    def open(self) -> AnyPack:
+        """Open the pack, see `open_pack`."""
+        return open_pack(Path(self.path), self.digest)
+
+
+def open_pack(path: Path, digest: str = "") -> AnyPack:
+    """Open a file of perturbations, whose names are read.
+
+    Args:
+        path: of the file.
+        digest: that it has to have, as in the process that opened it first; empty for any.
+
+    Raises:
+        UsageError: the file is missing, damaged, of another version or no pack; or another one.
+    """
+    pack: AnyPack = UnitTest(path) if _is_unit_test(path) else read_pack(path)
+    if digest and pack.digest != digest:
+        raise UsageError(
+            f"pack {str(path)!r} has the digest {pack.digest[:16]}, but the run uses the one with "
+            f"{digest[:16]}; copy that one to this path on every machine"
+        )
+    return pack
+
+
+def lacking(pack: AnyPack, wanted: Mapping[str, Sequence[Wanted]]) -> UsageError:
+    """Return the error that a pack lacks perturbations.
+
+    Args:
+        pack: that lacks them.
+        wanted: by the id of the case that needs them; at least one.
+    """
+    name, first = next((name, each[0]) for name, each in wanted.items())
+    what, cases = count(sum(map(len, wanted.values())), "perturbation"), count(len(wanted), "case")
+    also = "" if f"/{first.attack}" in name else f"{first.cell}, "
+    return UsageError(
+        f"pack {str(pack.path)!r} lacks {what} that {cases} may need: {name} needs {also}repeat "
+        f"{first.seed + 1}, but {pack.instead(first)}; leave such cases out, or make a pack of a "
+        f"run that has them: python -m grb_check pack RUN.json"
+    )
+
+
+def _is_unit_test(path: Path) -> bool:
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        return HEADER not in names and any("/perturbations/" in each for each in names)
+    return False

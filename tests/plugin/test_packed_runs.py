@@ -1,0 +1,281 @@
+"""Runs from a pack: the same perturbations on every machine."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from differences import differences
+from record_factory import file_of
+from unit_test_file import write as write_unit_test
+
+from grb_check.__main__ import main
+from grb_check.cases.case import Case
+from grb_check.datasets import Places
+from grb_check.errors import UsageError
+from grb_check.evaluation.own_models import OwnModels, TrainedModel
+from grb_check.execution.run_task import check_task, run_task
+from grb_check.execution.tasks import ModelOnDataset, Setup, Task
+from grb_check.settings.model_specs import ModelSpec
+from grb_check.store.packs import PackPlace, open_pack
+
+DATA = (
+    "--grb-only",
+    "--grb-dataset=./tiny",
+    "--grb-model=attacks:untrained",  # which costs no training
+    "--grb-min-clean=0",
+    "--grb-max-drop=1",
+    "--grb-difficulty=easy",
+    "--grb-repeats=2",
+)
+ATTACKS = "injection/rnd,modification/dice,modification/fga+white-box,modification/worst"
+BASE = (*DATA, f"--grb-attack={ATTACKS}")
+MAKE = ("pack", "run.json", "--dataset=tiny=./tiny")
+PACK = "--grb-pack=attacks.npz"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all runs, so that surrogates and the reference are trained once."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run and command has the same store, and the same working folder."""
+    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+    monkeypatch.chdir(project.path)
+
+
+@pytest.fixture
+def packed(project: pytest.Pytester) -> pytest.Pytester:
+    """A project with the record of a run, and its pack."""
+    project.runpytest(*BASE, "--grb-json=run.json").assert_outcomes(passed=4)
+    assert main([*MAKE]) == 0
+    return project
+
+
+def forbid_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_surrogate(_: OwnModels, kind: str) -> TrainedModel:
+        raise AssertionError(f"surrogate {kind} is trained")
+
+    monkeypatch.setattr(OwnModels, "surrogate", no_surrogate)
+
+
+def facts(path: Path) -> Any:
+    """A run record without what may differ: times, whether perturbations were at hand, options."""
+    record = json.loads(path.read_text("utf-8"))
+    del record["digest"], record["settings"]["origins"]
+    record["environment"].pop("pack", None)
+    for case in record["cases"]:
+        del case["outcome"]["seconds"]
+        for repeat in case["outcome"]["repeats"]:
+            del repeat["seconds"], repeat["training_seconds"], repeat["from_store"]
+    return record
+
+
+def changed(path: Path, change: Any) -> None:
+    """Change the fields of a run record, and seal it again."""
+    record = json.loads(path.read_text("utf-8"))
+    for name in ("kind", "format", "grb_check", "digest"):
+        del record[name]
+    change(record)
+    path.write_text(file_of(record), "utf-8")
+
+
+def test_a_run_from_a_pack_is_the_same_and_trains_no_surrogate(
+    packed: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of black-box and white-box cases and of their worst; the header and the record name it."""
+    first = packed.path / "attacks.npz"
+    assert main([*MAKE, "--out=again.npz"]) == 0
+    assert first.read_bytes() == (packed.path / "again.npz").read_bytes()
+    forbid_surrogates(monkeypatch)
+    options = (PACK, "--grb-store=off", "--grb-json=again.json")
+    result = packed.runpytest(*BASE, *options)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["grb pack: attacks.npz, * perturbations, digest * (command line)"])
+    record = json.loads((packed.path / "again.json").read_text("utf-8"))
+    assert record["environment"]["pack"] in result.stdout.str()
+    assert differences(facts(packed.path / "again.json"), facts(packed.path / "run.json")) == []
+    capsys.readouterr()
+    assert main(["pack", "--list", "attacks.npz"]) == 0
+    told = capsys.readouterr().out
+    assert f"digest: {record['environment']['pack']}" in told
+    assert "licence: The perturbations are derived from the data" in told
+    assert "tiny/easy/injection/rnd " in told
+    assert main(["pack", "again.json"]) == 4
+    assert "took its perturbations from the pack with digest" in capsys.readouterr().err
+
+
+def test_cases_that_a_pack_lacks_end_the_run_before_any_work(packed: pytest.Pytester) -> None:
+    """Exit code 4, and the case that is first."""
+    result = packed.runpytest(*BASE, PACK, "--grb-difficulty=easy,hard")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*attacks.npz' lacks * perturbations that 4 cases may need: tiny/hard/injection/rnd *"]
+    )
+    result = packed.runpytest(*BASE, PACK, "--grb-repeats=3")
+    result.stderr.fnmatch_lines(["*needs repeat 3, but it has repeats 1, 2;*"])
+
+
+def test_a_baseline_notes_its_pack(packed: pytest.Pytester) -> None:
+    """A run from another pack, or without one, is in another environment."""
+    kept = (*BASE, "--grb-baseline=kept.json", "--grb-strict-environment")
+    packed.runpytest(*kept, PACK, "--grb-update-baseline").assert_outcomes(passed=4)
+    packed.runpytest(*kept, PACK).assert_outcomes(passed=6)
+    result = packed.runpytest(*kept)
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(["*measured in another environment: pack *, now none*"])
+    packed.runpytest(*kept, "--grb-update-baseline").assert_outcomes(passed=4)
+    result = packed.runpytest(*kept, PACK)
+    result.stdout.fnmatch_lines(["*measured in another environment: pack none, now *"])
+
+
+def test_perturbations_that_are_not_those_of_the_run_are_refused(
+    packed: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As those that another processor makes: the cases are named, and no file is written."""
+    path = packed.path / "run.json"
+
+    def other(record: Any) -> None:
+        record["cases"][1]["outcome"]["repeats"][1]["perturbation"] = "0" * 16
+        record["environment"]["processor"] = "arm64 NEON"
+
+    changed(path, other)
+    assert main([*MAKE, "--out=new.npz"]) == 4
+    told = capsys.readouterr().err
+    assert "in 1 case (tiny/easy/modification/dice) the perturbations differ" in told
+    assert "made in another environment (processor arm64 NEON, here " in told
+    assert not (packed.path / "new.npz").exists()
+
+
+def test_another_attack_or_dataset_than_in_the_run_is_refused(
+    packed: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is written."""
+    path = packed.path / "run.json"
+    content = path.read_bytes()
+    for change, told in (
+        ({"attack": "injection/rnd v1"}, "of the run is injection/rnd v1 with the threat"),
+        ({"attack": ""}, "the attack has no version"),
+        ({"dataset": "0" * 64}, "dataset tiny is not that of the run: its fingerprint is "),
+    ):
+        path.write_bytes(content)
+
+        def update(record: Any, change: dict[str, str] = change) -> None:
+            record["cases"][0]["outcome"].update(change)
+
+        changed(path, update)
+        assert main([*MAKE]) == 4
+        assert told in capsys.readouterr().err
+
+
+def test_a_wrong_command_says_what_to_do(
+    project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 4."""
+    options = ("--grb-attack=attacks:Average", "--grb-store=off", "--grb-json=own.json")
+    project.runpytest(*DATA, *options).assert_outcomes(passed=1)
+    for arguments, told in (
+        ([], "no run is named; give the file that --grb-json wrote"),
+        (["none.json"], "No such file or directory"),
+        (["own.json", "--out=no/such/\0"], "--out"),
+        (["own.json", "--licence=a\nb"], "--licence has several lines"),
+        (["own.json"], "unknown attack 'injection/average'"),
+        (["own.json"], "name your own attacks with --attack"),
+        (["own.json", "--attack=attacks:Average"], "the attack has no version"),
+        (["--list=none.npz"], "pack 'none.npz' cannot be read"),
+    ):
+        assert main(["pack", *arguments]) == 4
+        assert told in capsys.readouterr().err
+    (project.path / "tiny").rename("moved")
+    assert main(["pack", "own.json", "--attack=attacks:Average"]) == 4
+    assert "or name the one of the run with --dataset tiny=" in capsys.readouterr().err
+    assert main(["pack", "own.json", "--attack=attacks:Average", "--dataset=tiny=./moved"]) == 4
+    assert "the attack has no version" in capsys.readouterr().err
+
+
+PUBLISHED = (
+    "--grb-only",
+    "--grb-pack=unit_test.npz",
+    "--grb-model=attacks:untrained",
+    "--grb-min-clean=0",
+    "--grb-max-drop=1",
+    "--grb-repeats=1",
+)
+
+
+def test_the_published_unit_test_is_a_suite_of_its_own(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each case names the model that its perturbation was made against; no surrogate is trained."""
+    write_unit_test(project.path / "unit_test.npz")
+    forbid_surrogates(monkeypatch)
+    told = project.runpytest(*PUBLISHED, "--collect-only", "-q").stdout.str()
+    assert "20 tests collected" in told
+    assert "grb::unit-test-cora_ml-4::test_attack[full/modification/unit-test-jaccard_gcn]" in told
+    options = ("--grb-dataset=unit-test:citeseer/1", "--grb-budget=0.01,0.05")
+    result = project.runpytest(*PUBLISHED, *options, "--grb-json=run.json")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        ["grb pack: unit_test.npz, 60 perturbations against 2 models; 60 of poisoning are not run*"]
+    )
+    record = json.loads((project.path / "run.json").read_text("utf-8"))
+    assert (record["settings"]["suite"], record["settings"]["split"]) == ("unit-test", "given")
+    flips = {
+        each["id"].rpartition("/")[2]: sum(each["outcome"]["repeats"][0]["spent"].values())
+        for each in record["cases"]
+    }
+    assert flips == {
+        f"unit-test-{model}+budget={share}": size
+        for model in ("gcn", "jaccard_gcn")
+        for share, size in ((0.01, 2), (0.05, 8))
+    }
+    assert record["cases"][0]["outcome"]["attack"] == "modification/unit-test-gcn v1"
+
+
+def test_other_cases_than_those_of_the_unit_test_are_refused(project: pytest.Pytester) -> None:
+    """Another attack, split or difficulty; and its attacks are unknown without the file."""
+    write_unit_test(project.path / "unit_test.npz")
+    data = "--grb-dataset=unit-test:cora_ml/0"
+    for options, told in (
+        (["--grb-attack=modification/dice"], "*it has the attacks unit-test-gcn, unit-test-jacc*"),
+        (["--grb-split=grb"], "*for the test nodes of its own splits alone*"),
+        (["--grb-difficulty=easy"], "*for the test nodes of its own splits alone*"),
+        (["--grb-dataset=./tiny", "--grb-split=grb"], "*for the test nodes of its own splits*"),
+        (["--grb-scenario=poisoning"], "*unknown scenario 'poisoning'*"),
+    ):
+        result = project.runpytest(*PUBLISHED, data, *options)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([told])
+    result = project.runpytest(*DATA, "--grb-attack=unit-test-gcn")
+    result.stderr.fnmatch_lines(["*unknown attack 'unit-test-gcn'*"])
+
+
+def test_a_task_opens_the_pack_of_its_run_and_no_other(
+    packed: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By path and digest; it checks the pack before any work."""
+    forbid_surrogates(monkeypatch)
+    pack = open_pack(packed.path / "attacks.npz")
+    spec = ModelSpec(label="m", target="attacks:untrained", args={}, source="")
+    places = Places(home=packed.path / "home")
+    subject = ModelOnDataset(model=spec, name="m", dataset=f"{packed.path}/tiny", places=places)
+    setup = Setup(store=None, device="cpu", pack=PackPlace.of(pack))
+    case = Case("tiny", "easy", "injection", "rnd")
+    task = Task(setup=setup, subject=subject, cases=(case,), seed=1, repeats=2)
+    digest = pack.digest[:16]
+    assert check_task(task)["environment"]["pack"] == digest
+    found = run_task(task)["cases"][case.id]["result"]["measurement"]
+    record = json.loads((packed.path / "run.json").read_text("utf-8"))
+    repeats = {each["id"]: each["outcome"]["repeats"] for each in record["cases"]}[case.id]
+    assert found["perturbation"] == repeats[1]["perturbation"]
+    with pytest.raises(UsageError, match="needs repeat 3, but it has repeats 1, 2"):
+        check_task(replace(task, repeats=3))
+    other = replace(setup, pack=replace(PackPlace.of(pack), digest="0" * 64))
+    with pytest.raises(UsageError, match=f"has the digest {digest}, but the run uses"):
+        check_task(replace(task, setup=other))

@@ -1,0 +1,263 @@
+"""Packs: perturbations in one file, found by what they were made for."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from grb_check.attacks.threat import Perturbation, Threat
+from grb_check.errors import GradientError, UsageError
+from grb_check.files.npz_file import fixed_member
+from grb_check.files.typed_json import encode
+from grb_check.store.pack import (
+    KIND,
+    LICENCE,
+    Index,
+    Packed,
+    Wanted,
+    write_pack,
+)
+from grb_check.store.packs import lacking, open_pack
+
+WANTED = Wanted(
+    fingerprint="f" * 64,
+    difficulty="easy",
+    scenario="injection",
+    attack="pgd",
+    description="injection/pgd v2",
+    threat="('injection', 0, 2, 4, (-1.0, 1.0), 0)",
+    seed=0,
+    dataset="tiny",
+)
+MADE = Perturbation(
+    injected_x=torch.arange(6.0).reshape(2, 3),
+    injected_edges=torch.tensor([[0, 1], [5, 6]]),
+    modified_x=torch.empty((0, 3)),  # not as by default, though it has no element
+    notes=("half of the budget is unused",),
+)
+GRAPH = Data(x=torch.zeros(8, 3), edge_index=torch.tensor([[0, 1], [1, 0]]))
+THREAT = Threat(
+    scenario="injection",
+    targets=torch.arange(3),
+    injected_nodes=2,
+    edges_per_injected_node=4,
+    feature_range=(0.0, 5.0),
+)
+CONTENT = [
+    (WANTED, MADE),
+    (replace(WANTED, seed=1), Perturbation(injected_x=torch.ones(1, 3))),
+    (replace(WANTED, attack="agia"), GradientError("no gradient for links")),
+]
+
+
+def equal(one: Perturbation, other: Perturbation) -> bool:
+    tensors = zip(one.tensors(), other.tensors(), strict=True)
+    return one.notes == other.notes and all(
+        (a.dtype, a.shape) == (b.dtype, b.shape) and torch.equal(a, b) for a, b in tensors
+    )
+
+
+def test_what_was_written_comes_back(tmp_path: Path) -> None:
+    """Tensors to the bit with their types and shapes, notes, and that there is no perturbation."""
+    written = write_pack(tmp_path / "a.npz", CONTENT, "free for all")
+    pack = open_pack(tmp_path / "a.npz")
+    assert (pack.digest, pack.licence) == (written.digest, "free for all")
+    assert list(pack.perturbations) == [wanted for wanted, _ in CONTENT]
+    for wanted, made in CONTENT[:2]:
+        assert isinstance(made, Perturbation)
+        found = pack.perturbation(wanted, GRAPH, THREAT)
+        assert found is not None
+        assert equal(found, made)
+        assert pack.check(wanted, THREAT)
+    with pytest.raises(GradientError, match="no gradient for links"):
+        pack.perturbation(CONTENT[2][0], GRAPH, THREAT)
+    assert pack.check(CONTENT[2][0], THREAT)
+
+
+def test_equal_perturbations_give_equal_bytes(tmp_path: Path) -> None:
+    """Whenever they are written; one that is given twice counts once. A licence is content too."""
+    for name, content in (("a", CONTENT), ("b", [*CONTENT, CONTENT[0]])):
+        write_pack(tmp_path / name, content)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert write_pack(tmp_path / "c", CONTENT, "another").digest != open_pack(tmp_path / "a").digest
+
+
+def test_numpy_reads_a_pack_without_pickles(tmp_path: Path) -> None:
+    """So that other projects can use it."""
+    write_pack(tmp_path / "a.npz", CONTENT)
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        assert arrays["0/injected_x"].tolist() == MADE.injected_x.tolist()
+        index = json.loads(arrays["grb_check.json"])
+    assert index["licence"] == LICENCE
+    assert index["perturbations"][0]["wanted"]["attack"] == "pgd"
+
+
+def test_a_perturbation_is_found_by_what_it_is_for_and_not_by_the_name_of_the_data(
+    tmp_path: Path,
+) -> None:
+    """Any other difference is another perturbation."""
+    pack = write_pack(tmp_path / "a.npz", CONTENT)
+    assert pack.perturbation(replace(WANTED, dataset="another-name"), GRAPH, THREAT) is not None
+    other: dict[str, object] = {"seed": 2, "difficulty": "hard", "scenario": "modification"}
+    for name in ("fingerprint", "attack", "description", "threat"):
+        other[name] = "other"
+    for name, value in other.items():
+        wanted = replace(WANTED, **{name: value})  # type: ignore[arg-type]
+        assert not pack.check(wanted, THREAT)
+        assert pack.perturbation(wanted, GRAPH, THREAT) is None
+
+
+def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    """Damage of another perturbation is not noticed, that of this one is, and is an error."""
+    path = tmp_path / "a.npz"
+    write_pack(path, CONTENT)
+    content = path.read_bytes()
+    place = content.index(MADE.injected_x.numpy().tobytes())
+    path.write_bytes(content[:place] + b"\xff" + content[place + 1 :])
+    pack = open_pack(path)
+    assert pack.perturbation(CONTENT[1][0], GRAPH, THREAT) is not None
+    for read in (
+        lambda: pack.check(WANTED, THREAT),
+        lambda: pack.perturbation(WANTED, GRAPH, THREAT),
+    ):
+        with pytest.raises(UsageError, match=r"a\.npz' is damaged, or is not .*copy the file"):
+            read()
+
+
+@given(st.data())
+def test_no_other_byte_changes_a_perturbation(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """A file with a changed or missing byte is refused, or still gives what was written."""
+    path = tmp_path_factory.mktemp("packs") / "a.npz"
+    digest = write_pack(path, CONTENT).digest
+    content = path.read_bytes()
+    place = data.draw(st.integers(0, len(content) - 1))
+    bit = 1 << data.draw(st.integers(0, 7))
+    changed = content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :]
+    for other in (changed, content[:place]):
+        path.write_bytes(other)
+        try:
+            pack = open_pack(path, digest)
+            found = pack.perturbation(WANTED, GRAPH, THREAT)
+        except UsageError:
+            continue
+        assert found is not None
+        assert equal(found, MADE)
+
+
+def test_another_pack_at_the_path_is_refused(tmp_path: Path) -> None:
+    """As on another machine, or after the first process of a run has opened it."""
+    digest = write_pack(tmp_path / "a.npz", CONTENT).digest
+    assert open_pack(tmp_path / "a.npz", digest).digest == digest
+    write_pack(tmp_path / "a.npz", CONTENT[1:])
+    with pytest.raises(UsageError, match=f"but the run uses the one with {digest[:16]}; copy that"):
+        open_pack(tmp_path / "a.npz", digest)
+
+
+def npz(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    with io.BytesIO() as buffer:
+        with zipfile.ZipFile(buffer, "w", compression) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "not a zip file"),
+        (npz({"a.npy": b""}), "no item named 'grb_check.json'"),
+        (npz({"grb_check.json": b"{}"}), "is not a pack of grb_check"),
+        (npz({"grb_check.json": b"{}"}, zipfile.ZIP_DEFLATED), "is compressed, unlike"),
+        (npz({"grb_check.json": b'{"kind": "pack", "format": 2, "grb_check": "9"}'}), "format 2"),
+    ],
+)
+def test_other_files_are_refused(tmp_path: Path, content: bytes, told: str) -> None:
+    """With what to do."""
+    path = tmp_path / "a.npz"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=rf"a\.npz'.*{told}.*copy the file again, or make"):
+        open_pack(path)
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    """In one line; so does a directory."""
+    with pytest.raises(UsageError, match=r"none\.npz' cannot be read: No such file or directory; "):
+        open_pack(tmp_path / "none.npz")
+    with pytest.raises(UsageError, match="cannot be read: "):
+        open_pack(tmp_path)
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    """Though their digest is right."""
+    array = io.BytesIO()
+    np.lib.format.write_array(array, np.array([{}], dtype=object), allow_pickle=True)
+    content = array.getvalue()
+    digest = hashlib.sha256(f"added_edges {len(content)}\n".encode() + content).hexdigest()
+    packed = Packed(wanted=WANTED, digest=digest, notes=(), no_gradient="")
+    index = Index(about="", licence="", perturbations=(packed,))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr(fixed_member("0/added_edges.npy"), content)
+        archive.writestr("grb_check.json", encode(KIND, index, "0"))
+    with pytest.raises(UsageError, match="Object arrays cannot be loaded"):
+        open_pack(tmp_path / "a.npz").perturbation(WANTED, GRAPH, THREAT)
+
+
+def test_nothing_is_written_after_an_error(tmp_path: Path) -> None:
+    """An older file stays."""
+
+    def failing() -> object:
+        yield CONTENT[0]
+        raise RuntimeError("stopped")
+
+    path = tmp_path / "a.npz"
+    path.write_bytes(b"older")
+    with pytest.raises(RuntimeError, match="stopped"):
+        write_pack(path, failing())  # type: ignore[arg-type]
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"older"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"seed": 4}, "needs repeat 5, but it has repeats 1, 2;"),
+        ({"threat": "less"}, "other budgets: .*'injection', 0, 2.* instead of less"),
+        (
+            {"description": "injection/pgd v3"},
+            "injection/pgd v2 instead of injection/pgd v3",
+        ),
+        ({"fingerprint": "0" * 64}, "for other data of the name tiny, with fingerprint ffffffff"),
+        ({"attack": "rnd"}, "needs tiny/easy/injection/rnd, repeat 1, but it has 3 perturbations"),
+    ],
+)
+def test_the_error_names_the_case_and_what_the_pack_has(
+    tmp_path: Path, change: dict[str, object], told: str
+) -> None:
+    """The nearest that it has: other repeats, budgets, versions, data or cases."""
+    pack = write_pack(tmp_path / "a.npz", CONTENT)
+    wanted = replace(WANTED, **change)  # type: ignore[arg-type]
+    error = lacking(pack, {"m@tiny/easy/injection/pgd": [wanted, wanted], "another": [wanted]})
+    with pytest.raises(UsageError, match=rf"lacks 3 perturbations that 2 cases may need.*{told}"):
+        raise error
+
+
+def test_the_index_is_of_builtin_types(tmp_path: Path) -> None:
+    """And control characters in its texts are marked when it is read."""
+    evil = replace(WANTED, dataset="a\x1b[31m\nb", description="x\u202ey")
+    write_pack(tmp_path / "a.npz", [(evil, MADE)], "line\x07")
+    pack = open_pack(tmp_path / "a.npz")
+    text = msgspec.json.encode(list(pack.perturbations)).decode() + pack.licence
+    assert not {"\x1b", "\n", "\u202e", "\x07"} & set(text)
