@@ -13,6 +13,8 @@ import preloaded  # noqa: F401 - by being imported
 import pytest
 from code_blocks import blocks_of, commands_of, same_output
 
+from grb_check.execution.finished import Finished
+
 ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
@@ -40,6 +42,11 @@ def folder(
     monkeypatch.setenv("PATH", os.pathsep.join(path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+    # What several pages measure is measured once, as in an interrupted run that goes on.
+    made = Finished.__init__
+    monkeypatch.setattr(
+        Finished, "__init__", lambda self, store, *, resume: made(self, store, resume=True)
+    )
     monkeypatch.syspath_prepend(pytester.path)
     before = set(sys.modules)
     yield pytester
