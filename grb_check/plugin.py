@@ -240,7 +240,7 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
-    with _short_errors():  # references may be attacked
+    with _short_errors(), _told_if_lost(request.node):  # references may be attacked
         verdict, result = run.runner.judged(
             request.node.nodeid, request.node.stash[RESULT], run.cases
         )

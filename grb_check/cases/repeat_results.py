@@ -13,6 +13,7 @@ import msgspec
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement, Method, Outcome
+from grb_check.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +79,17 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         case: that was run.
         model: its name in reports.
         results: of its repeats, in order.
+
+    Raises:
+        DataError: they are not of the same case, as when a file has changed in between.
     """
     facts = results[0].facts
+    for each in results:
+        if each.facts != facts:
+            raise DataError(
+                f"{case.id}: repeats were measured on different data or by different attacks: "
+                f"{facts} and {each.facts}; give all workers the same files, and run again"
+            )
     return Outcome(
         case=case,
         model=model,

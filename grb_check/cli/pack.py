@@ -105,9 +105,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _store(given: str | None) -> StorePlace | None:
-    if given == "off":
-        return None
-    return place_of(given or os.environ.get(STORE_VARIABLE) or ".grb_check", "--store")
+    named = given or os.environ.get(STORE_VARIABLE) or ".grb_check"
+    return None if named == "off" else place_of(named, "--store")
 
 
 def listing(pack: AnyPack) -> list[str]:

@@ -22,9 +22,8 @@ from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.suites import worst_members
 from grb_check.errors import GrbCheckError, count
 from grb_check.evaluation.worst import worst_result
-from grb_check.execution.executors import Workers
 from grb_check.execution.planning import Durations, plan
-from grb_check.execution.retrying import Retrying
+from grb_check.execution.retrying import Calls
 from grb_check.execution.run_task import check_task, references_task, run_task
 from grb_check.execution.spool import Spool
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
@@ -53,7 +52,7 @@ class Elsewhere:
     """Measures cases in workers.
 
     Args:
-        workers: which are closed with this object.
+        calls: to the workers, which are closed with this object.
         setup: of the run.
         subject_of: the model on the dataset of a case.
         waiting: called several times a second while a result is waited for.
@@ -61,15 +60,14 @@ class Elsewhere:
 
     def __init__(
         self,
-        workers: Workers,
+        calls: Calls,
         setup: Setup,
         subject_of: Callable[[Case], ModelOnDataset],
         waiting: Callable[[], None],
     ) -> None:
-        self.workers = workers
         self._environments: dict[str, Mapping[str, str]] = {}  # by their text
         self.devices: dict[str, None] = {}
-        self._calls = Retrying(workers)
+        self.calls = calls
         self._setup = setup
         self._subject_of = subject_of
         self._waiting = waiting
@@ -98,7 +96,7 @@ class Elsewhere:
         for case in cases:
             groups.setdefault((case.model, case.dataset), []).append(case)
         calls = {
-            each[0]: self._calls.submit(check_task, self._task(tuple(each), 0, repeats))
+            each[0]: self.calls.submit(check_task, self._task(tuple(each), 0, repeats))
             for each in groups.values()
         }
         found = {}
@@ -119,7 +117,7 @@ class Elsewhere:
         for case in repeats:
             self._members[case] = self._members_of(case, repeats)
         measured = {case: count for case, count in repeats.items() if not self._members[case]}
-        for part in plan(measured, durations, self.workers.width):
+        for part in plan(measured, durations, self.calls.workers.width):
             most = max(repeats[case] for case in part.cases)
             self._tasks.append((part.seconds, self._submit(part.cases, part.seed, most)))
 
@@ -145,7 +143,7 @@ class Elsewhere:
         for result in results:
             task = self._task((case,), result.measurement.seed, len(results))
             lean = replace(result, perturbation=b"").to_dict()
-            calls.append(self._calls.submit(references_task, task, {case.id: lean}))
+            calls.append(self.calls.submit(references_task, task, {case.id: lean}))
         found = []
         for future, result in zip(calls, results, strict=True):
             made = self._wait(future)
@@ -155,11 +153,9 @@ class Elsewhere:
         return found
 
     @property
-    def environment(self) -> dict[str, str]:
-        """What measured, see `measured_with`; values that differ between workers are all named."""
-        found = self._environments.values()
-        names = {name: None for each in found for name in each}
-        return {name: " | ".join(sorted({each[name] for each in found})) for name in names}
+    def environments(self) -> list[Mapping[str, str]]:
+        """What measured, see `measured_with`: each environment of a worker once."""
+        return [*self._environments.values()]
 
     def progress(self) -> str:
         """Say how far the run is, what is being done, and how long the rest may take."""
@@ -170,11 +166,11 @@ class Elsewhere:
         if done and done < total:
             left = (time.monotonic() - self._begun) * (total - done) / done
             text += f", about {_duration(left)} left"
-        return "; ".join([text, *self.workers.doing()])
+        return "; ".join([text, *self.calls.workers.doing()])
 
     def close(self) -> None:
         """End all work, and release the workers."""
-        self._calls.close()
+        self.calls.close()
         self._spool.close()
 
     def _members_of(self, case: Case, repeats: Mapping[Case, int]) -> tuple[Case, ...]:
@@ -198,7 +194,7 @@ class Elsewhere:
         return Task(setup=self._setup, subject=subject, cases=cases, seed=seed, repeats=repeats)
 
     def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Future[Any]:
-        future = self._calls.submit(run_task, self._task(cases, seed, repeats))
+        future = self.calls.submit(run_task, self._task(cases, seed, repeats))
         spooled: Future[Any] = Future()  # once the results are out of memory
         for case in cases:
             self._planned[case, seed] = spooled
@@ -233,6 +229,15 @@ class Elsewhere:
             if (category, text) not in self._warned:
                 self._warned.add((category, text))
                 warnings.warn_explicit(text, _category(category), file, line)
+
+
+def joined(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return one environment for several; values that differ are all named."""
+    names = {name: None for each in environments for name in each}
+    return {
+        name: " | ".join(sorted({each[name] for each in environments if name in each}))
+        for name in names
+    }
 
 
 def _result_in(made: Mapping[str, Any]) -> RepeatResult:

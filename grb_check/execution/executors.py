@@ -201,7 +201,9 @@ class _Made:
     def close(self) -> None:
         # Kept, because `shutdown` forgets them; Python 3.14 has `kill_workers` for it.
         processes = dict(getattr(self.executor, "_processes", None) or {})
-        taken = inspect.signature(self.executor.shutdown).parameters
+        parameters = inspect.signature(self.executor.shutdown).parameters
+        wrapper = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+        taken = ("wait", "cancel_futures") if wrapper else tuple(parameters)
         # Standard library; loky.
         wanted = {"wait": False, "cancel_futures": True, "kill_workers": True}
         self.executor.shutdown(**{name: wanted[name] for name in wanted if name in taken})

@@ -19,7 +19,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets import Source
 from grb_check.store.store import Store
-from grb_check.user_code.sources import sources_digest
+from grb_check.user_code.sources import imported_digest
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
@@ -71,8 +71,11 @@ class Finished:
                 seed=seed,
             )
         kept = self._store.load_text(key) if key is not None and self._resume else None
-        if kept is not None:
-            return msgspec.json.decode(kept, type=RepeatResult)
+        if kept is not None and key is not None:
+            try:
+                return msgspec.json.decode(kept, type=RepeatResult)
+            except msgspec.MsgspecError as error:
+                self._store.discard(key, f"does not hold a measurement: {error}")
         result = evaluator.repeat(subject, source, case, seed, repeats=repeats, selected=selected)
         if key is not None:
             lean = replace(result, perturbation=b"")
@@ -81,7 +84,7 @@ class Finished:
 
     def _sources_of(self, target: str) -> str:
         if target not in self._sources:
-            self._sources[target] = sources_digest(target)
+            self._sources[target] = imported_digest(target)
         return self._sources[target]
 
     @cached_property

@@ -89,7 +89,7 @@ class Processes:
         atexit.unregister(self.close)
 
     def _serve(self, child: _Child) -> None:
-        with contextlib.suppress(LostError):
+        with contextlib.suppress(Exception):  # told by the first call, which tries again
             child.start()  # at once, since importing torch takes seconds
         while (job := self._jobs.get()) is not None and not self._closed.is_set():
             if not job.future.set_running_or_notify_cancel():
@@ -108,7 +108,8 @@ class _Child:
         self._hangs = hangs
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
-        self._output = Path(os.devnull)
+        self._output: Path | None = None
+        self._written = ""
         self._ended = False
         self._starting = threading.Lock()
         self.doing = ""
@@ -120,6 +121,7 @@ class _Child:
                 raise LostError("the run has ended")
             if self._process is not None and self._process.is_alive():
                 return
+            self._stop()
             context = multiprocessing.get_context("spawn")
             self._pipe, other = context.Pipe()
             descriptor, name = tempfile.mkstemp(prefix="grb_check-", suffix=".txt")
@@ -134,11 +136,17 @@ class _Child:
             other.close()
 
     def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Run a function in the process.
+        """Run a function in the process; what it raises is raised.
 
         Raises:
             LostError: the process died, or gave no sign of life.
         """
+        kind, content = self._answer(function, arguments)
+        if kind == "raised":
+            raise content
+        return content
+
+    def _answer(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
         try:
             self.start()
             assert self._pipe is not None
@@ -147,10 +155,8 @@ class _Child:
                 if not self._pipe.poll(self._hangs):
                     raise LostError(self._lost(f"gave no sign of life for {self._hangs:g} s"))
                 kind, content = self._pipe.recv()
-                if kind == "done":
-                    return content
-                if kind == "raised":
-                    raise content
+                if kind != "doing":
+                    return kind, content
                 self.doing = content or self.doing
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise LostError(self._lost("ended unexpectedly")) from error
@@ -177,11 +183,11 @@ class _Child:
         if process is not None:
             process.kill()
             process.join()
-        with contextlib.suppress(OSError):
-            self._written = self._output.read_text(errors="replace")[-_LAST:]
-            self._output.unlink()
-
-    _written = ""
+        output, self._output = self._output, None
+        if output is not None:
+            with contextlib.suppress(OSError):
+                self._written = output.read_text(errors="replace")[-_LAST:]
+                output.unlink()
 
 
 def _serve(pipe: Connection, environment: dict[str, str], output: str) -> None:
@@ -209,11 +215,13 @@ def _serve(pipe: Connection, environment: dict[str, str], output: str) -> None:
     TELL.set(lambda text: send("doing", text))
     for function, arguments in _received(pipe):
         try:
-            send("done", function(*arguments))
-        except OSError:
-            os._exit(1)
+            answer = ("done", function(*arguments))
         except Exception as error:
-            send("raised", _picklable(error))
+            answer = ("raised", _picklable(error))
+        try:
+            send(*answer)
+        except OSError:  # nobody waits for the result any more
+            os._exit(1)
     os._exit(0)  # without waiting for threads of users' code
 
 

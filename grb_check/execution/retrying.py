@@ -9,12 +9,29 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from grb_check.errors import LostError
 from grb_check.execution.executors import Workers, breaks_all, worker_lost
 
 TRIES: Final = 2
+
+
+class Calls(Protocol):
+    """Calls to workers."""
+
+    @property
+    def workers(self) -> Workers:
+        """Where the calls run."""
+        ...
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+        """Call a function of a module; the future raises `LostError` if it was lost twice."""
+        ...
+
+    def close(self) -> None:
+        """Cancel everything, and close the workers."""
+        ...
 
 
 @dataclass(eq=False)

@@ -16,9 +16,9 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import outcome_of
 from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
-from grb_check.execution.elsewhere import Elsewhere
-from grb_check.execution.executors import Workers
+from grb_check.execution.elsewhere import Elsewhere, joined
 from grb_check.execution.planning import NO_DURATIONS
+from grb_check.execution.retrying import Calls, Retrying
 from grb_check.execution.start import setup_for, workers_for
 from grb_check.execution.tasks import ModelOnDataset
 from grb_check.execution.this_process import ThisProcess
@@ -82,7 +82,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
                 missing.append(node_id_of(case))
             except GrbCheckError as error:
                 rows.append(_failed(case, str(error)))
-        environment = environment_of(measuring.environment if rows else {})
+        environment = environment_of(joined(measuring.environments))
     ranks = RankPlan(request=rank_request(settings)).ranks(rows, [node_id_of(c) for c in cases])
     return record_of(
         settings_record(settings, lambda label: ("", 0)),
@@ -134,10 +134,10 @@ def _elsewhere(settings: Settings, registry: AttackRegistry, tasks: int) -> Else
         )
 
     setup = setup_for(settings, registry, settings.attacks, ())
-    workers: Workers = ThisProcess()
+    calls: Calls = ThisProcess()
     if settings.measured_elsewhere:
-        workers = workers_for(settings, (), tasks)
-    return Elsewhere(workers, setup, on_dataset, lambda: None)
+        calls = Retrying(workers_for(settings, registry, (), tasks))
+    return Elsewhere(calls, setup, on_dataset, lambda: None)
 
 
 def _row(settings: Settings, case: Case, measuring: Elsewhere, cases: int) -> Row:

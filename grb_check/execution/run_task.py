@@ -19,11 +19,11 @@ from grb_check import datasets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
-from grb_check.errors import GrbCheckError
+from grb_check.errors import GrbCheckError, UsageError
 from grb_check.execution.finished import Finished
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
 from grb_check.store.place import open_store
-from grb_check.user_code.sources import definition
+from grb_check.user_code.sources import definition, imported_digest
 
 if TYPE_CHECKING:
     from grb_check.evaluation.evaluator import Evaluator
@@ -96,6 +96,8 @@ class _Process:
     def __init__(self, setup: Setup) -> None:
         from grb_check.evaluation.evaluator import Evaluator  # imports torch
 
+        _check_sources(setup)
+
         registry = AttackRegistry({name: (path, plugin) for name, path, plugin in setup.registered})
         if setup.attacks:
             registry.select(setup.attacks)
@@ -146,6 +148,21 @@ class _Process:
             "environment": self.evaluator.environment,
             "warnings": list(texts),
         }
+
+
+def _check_sources(setup: Setup) -> None:
+    """Check that this process measures what the run was started for.
+
+    Raises:
+        UsageError: files have changed since, or this process has imported older ones.
+    """
+    for target, digest in setup.sources:
+        if imported_digest(target) != digest:
+            raise UsageError(
+                f"{target}: its files, or files that it imports, are not those that the run was "
+                f"started with: they have changed since, or a worker has imported older ones; "
+                f"restart the workers, and run again"
+            )
 
 
 _process = lru_cache(maxsize=1)(_Process)

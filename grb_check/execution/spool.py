@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ class Spool:
     def __init__(self) -> None:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._kept: dict[tuple[Case, int], Path | bytes] = {}
+        self._numbers = itertools.count()
 
     def put(self, case: Case, seed: int, value: Mapping[str, Any]) -> None:
         """Keep a value; one of the same case and repeat is replaced."""
@@ -29,7 +31,7 @@ class Spool:
                 self._folder = tempfile.TemporaryDirectory(
                     prefix="grb_check-", ignore_cleanup_errors=True
                 )
-            path = Path(self._folder.name) / f"{len(self._kept)}-{seed}"
+            path = Path(self._folder.name) / str(next(self._numbers))
             path.write_bytes(content)
             self._kept[case, seed] = path
 

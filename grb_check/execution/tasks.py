@@ -29,6 +29,8 @@ class Setup:
         selected: attacks of the run as the user selected them, for `worst`.
         folders: to search for users' modules, before those of the process.
         resume: whether measurements of an interrupted run are taken from the store.
+        sources: import path and `sources_digest` of all that is the user's.
+        run: different for each run, so that a process keeps nothing from one to the next.
         pack: that black-box perturbations are taken from; None to make them.
     """
 
@@ -39,6 +41,8 @@ class Setup:
     selected: tuple[Pair, ...] = ()
     folders: tuple[str, ...] = ()
     resume: bool = False
+    sources: tuple[tuple[str, str], ...] = ()
+    run: str = ""
     pack: PackPlace | None = None
 
 

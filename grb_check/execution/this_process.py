@@ -8,10 +8,15 @@ from typing import Any
 
 
 class ThisProcess:
-    """Runs each call when it is submitted; see `execution.executors.Workers`."""
+    """Runs each call when it is submitted; see `execution.retrying.Calls`, and `Workers`."""
 
     name = "this process"
     width = 1
+
+    @property
+    def workers(self) -> ThisProcess:
+        """Itself."""
+        return self
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
         """Call a function, and return its future when it is over."""

@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
 from typing import Any, Final
 
 from grb_check.errors import UsageError, count, one_line
 from grb_check.files.control_characters import fit_line
 from grb_check.files.versions import versions
-from grb_check.user_code.factories import load_factory
-from grb_check.user_code.sources import source_digest
+from grb_check.user_code.factories import import_target
+from grb_check.user_code.sources import imported_digest, sources_digest
 
 PROCESS: Final = "process"  # host and number: where it is the same, nothing can differ
 _DIGITS: Final = 12  # of a digest, as shown
@@ -33,7 +32,7 @@ class Needs:
     """What the workers of a run need.
 
     Attributes:
-        models: import paths of the users' models, `pkg.module:attr`.
+        models: import paths of the users' models, attacks and datasets, `pkg.module:attr`.
         folders: to search for users' modules, before those of the process.
         packages: whose versions are compared besides those that all figures depend on.
     """
@@ -49,7 +48,7 @@ def environment(needs: Needs) -> dict[str, str]:
         PROCESS: f"{platform.node()} {os.getpid()}",
         **versions(),
         **{name: _version(name) for name in ("scipy", *needs.packages)},
-        **{f"source of {each}": _shown(source_digest(each)) for each in needs.models},
+        **{f"source of {each}": _shown(sources_digest(each)) for each in needs.models},
     }
 
 
@@ -134,15 +133,10 @@ def _version(name: str) -> str:
 
 def _imported(model: str) -> str:
     try:
-        load_factory(model)
+        import_target(model, "model", "what the run names in it")
     except UsageError as error:
         return f"not to be imported ({one_line(error)})"
-    return _shown(_digest_when_used_first(sys.modules[model.partition(":")[0].strip()], model))
-
-
-@cache
-def _digest_when_used_first(module: ModuleType, model: str) -> str:
-    return source_digest(model)
+    return _shown(imported_digest(model))
 
 
 def _shown(digest: str) -> str:

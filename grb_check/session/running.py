@@ -19,8 +19,9 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
-from grb_check.execution.elsewhere import Elsewhere
+from grb_check.execution.elsewhere import Elsewhere, joined
 from grb_check.execution.finished import Finished
+from grb_check.execution.retrying import Retrying
 from grb_check.execution.start import setup_for, workers_for
 from grb_check.execution.tasks import ModelOnDataset
 from grb_check.gate.baselines.baseline import key_of
@@ -88,7 +89,7 @@ class CaseRunner:
         plan, settings = self._plan, self._plan.settings
         most = settings.repeats * len(plan.cases.own)
         self._elsewhere = Elsewhere(
-            workers_for(settings, plan.folders, most),
+            Retrying(workers_for(settings, plan.registry, plan.folders, most)),
             setup_for(settings, plan.registry, plan.selected, plan.folders),
             self._on_dataset,
             self._waiting,
@@ -137,13 +138,15 @@ class CaseRunner:
     @property
     def workers(self) -> str:
         """Name of the workers; empty without any."""
-        return "" if self._elsewhere is None else self._elsewhere.workers.name
+        return "" if self._elsewhere is None else self._elsewhere.calls.workers.name
 
     @property
     def environment(self) -> dict[str, str]:
         """What measured, see `measured_with`."""
-        elsewhere = {} if self._elsewhere is None else self._elsewhere.environment
-        return elsewhere or self.here.evaluator.environment
+        found = [] if self._elsewhere is None else self._elsewhere.environments
+        if self.kept_here or not found:
+            found = [*found, self.here.evaluator.environment]
+        return joined(found)
 
     @cached_property
     def here(self) -> Here:

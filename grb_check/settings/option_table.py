@@ -13,8 +13,8 @@ MISSING: Final = object()
 
 UPDATE_FLAG: Final = "--grb-update-baseline"
 PIN_FLAG: Final = "--grb-pin"
-# Options that say where a run is measured.
-WHERE: Final = ("grb_jobs", "grb_executor", "grb_resume")
+# Options that say where and in which order a run is measured.
+WHERE: Final = ("grb_jobs", "grb_executor", "grb_durations", "grb_resume")
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 

@@ -132,11 +132,16 @@ def _store(raw: RawValues, default: Path) -> StorePlace | None:
     mode = choose("store mode", raw.one("grb_store_mode", STORE_MODES[0]), STORE_MODES)
     read_only = mode == STORE_MODES[1]
     given = raw.one("grb_store")
-    if given is None:
-        text = os.environ.get(STORE_VARIABLE) or str(default)
-        return place_of(text, STORE_VARIABLE, read_only=read_only)
-    if given == "off":
+    named = os.environ.get(STORE_VARIABLE) if given is None else given
+    if named == "off":
+        if raw.one("grb_resume") is True:
+            raise UsageError(
+                f"{raw.name('grb_resume')} takes measurements from the store, which is off; name "
+                f"the store of the interrupted run by --grb-store"
+            )
         return None
+    if given is None:
+        return place_of(named or str(default), STORE_VARIABLE, read_only=read_only)
     text = given if is_url(given) else str(raw.path("grb_store", given))
     return place_of(text, raw.name("grb_store"), read_only=read_only)
 

@@ -97,7 +97,7 @@ def read_url(text: str, name: str) -> str:
             f"{name}: {protocol!r} is not a protocol of fsspec for other machines; give a "
             f"directory, or a URL such as s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or memory://NAME"
         )
-    if re.match(r"[^/]*:[^/]*@", path) or re.search(r"[?#\s]|::", path) or not path.isprintable():
+    if re.search(r":.*@", path) or re.search(r"[?#\s]|::", path) or not path.isprintable():
         raise UsageError(  # without the rest, which may be a password
             f"{name} {protocol}://... has a password, a query, a blank or a second protocol; write "
             f"{protocol}://BUCKET/PREFIX, and give credentials as the tools of your provider read "

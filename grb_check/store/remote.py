@@ -5,6 +5,7 @@ Imports fsspec, and what the URL's protocol needs, at the first access.
 
 from __future__ import annotations
 
+import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -172,5 +173,5 @@ def _lacks_bucket(error: FileNotFoundError) -> bool:
 
 
 def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
+    text = re.sub(r"(\w+://[^\s?]+)\?\S+", r"\1?...", " ".join(str(error).split()))
     return f"{type(error).__name__}: {text[:_LONGEST]}"

@@ -6,11 +6,12 @@ import ast
 import hashlib
 import inspect
 import sys
-import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 
 def source_digest(target: str) -> str:
@@ -38,6 +39,21 @@ def sources_digest(target: str) -> str:
                 found[name] = _digest(path for _, path in _files(name))
                 waiting.append(name)
     return hashlib.sha256(repr(sorted(found.items())).encode()).hexdigest()
+
+
+def imported_digest(target: str) -> str:
+    """Return the `sources_digest` of what this process has imported, if it has imported it.
+
+    A process that serves several runs keeps the modules of the first: this is the digest of the
+    files when it was asked for first, and not that of files that have changed since.
+    """
+    module = sys.modules.get(target.partition(":")[0].strip())
+    return sources_digest(target) if module is None else _digest_of_module(module, target)
+
+
+@cache
+def _digest_of_module(module: ModuleType, target: str) -> str:
+    return sources_digest(target)
 
 
 def _top(target: str) -> str:
@@ -95,8 +111,8 @@ def _is_known(top: str) -> bool:
     if top in (__package__.partition(".")[0], *sys.stdlib_module_names) or spec is None:
         return True
     places = [*(spec.submodule_search_locations or ()), spec.origin or ""]
-    paths = sysconfig.get_paths()
-    return any(Path(places[0]).is_relative_to(paths[each]) for each in ("purelib", "platlib"))
+    # Debian has the second name, and an environment may see the packages of another one.
+    return bool({"site-packages", "dist-packages"} & set(Path(places[0]).parts))
 
 
 def definition(factory: object) -> tuple[Path, int] | None:

@@ -13,6 +13,7 @@ from worker_functions import (
     die,
     die_once,
     double,
+    full,
     noise,
     own_process,
     raise_strange,
@@ -64,6 +65,8 @@ def test_an_error_is_that_of_the_function(two: Processes) -> None:
     """One that cannot cross processes keeps its text."""
     with pytest.raises(ValueError, match=r"^no$"):
         two.submit(refuse, "no").result(WAIT)
+    with pytest.raises(OSError, match="No space left"):  # no sign of a lost process
+        two.submit(full).result(WAIT)
     with pytest.raises(RuntimeError, match="Strange: strange"):
         two.submit(raise_strange).result(WAIT)
 
@@ -122,6 +125,27 @@ def test_closing_ends_every_process_at_once() -> None:
     assert time.monotonic() - begun < WAIT / 4
     assert all(map(gone, pids))
     assert isinstance(doing.exception(WAIT), LostError)
+
+
+def test_a_process_that_cannot_be_started_is_started_by_the_next_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And nothing outside is touched when it never was."""
+    before = os.stat(os.devnull)
+
+    def refuses(*_: object, **__: object) -> None:
+        raise OSError(11, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.mkstemp", refuses)
+        never, later = Processes(1), Processes(1)
+        never.close()
+        wait_for(lambda: not later.doing())
+        with pytest.raises(LostError, match="ended unexpectedly"):
+            later.submit(double, 1).result(WAIT)
+    assert later.submit(double, 1).result(WAIT) == 2
+    later.close()
+    assert os.stat(os.devnull).st_mode == before.st_mode
 
 
 def test_a_lost_call_is_tried_once_more(tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ def refuse(text: str) -> None:
     raise ValueError(text)
 
 
+def full() -> None:
+    """Raise what a full disk raises."""
+    raise OSError(28, "No space left on device")
+
+
 class Strange(Exception):
     """An error that cannot cross processes."""
 
