@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -49,17 +50,26 @@ class Processes:
         count: of processes, at least 1.
         environments: environment variables of each in turn.
         hangs: seconds without a sign of life after which a process is killed.
+        module: that each process imports at its start, before it is given anything to do.
     """
 
     def __init__(
-        self, count: int, environments: Sequence[Mapping[str, str]] = (), hangs: float = HANGS
+        self,
+        count: int,
+        environments: Sequence[Mapping[str, str]] = (),
+        hangs: float = HANGS,
+        module: str = "",
     ) -> None:
         self.name = f"{count} processes" if count > 1 else "1 process"
         self.width = count
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
         self._children = [
-            _Child(dict(environments[number % len(environments)]) if environments else {}, hangs)
+            _Child(
+                dict(environments[number % len(environments)]) if environments else {},
+                hangs,
+                module,
+            )
             for number in range(count)
         ]
         for child in self._children:
@@ -103,9 +113,10 @@ class Processes:
 class _Child:
     """One process, which is started again when it was lost."""
 
-    def __init__(self, environment: dict[str, str], hangs: float) -> None:
+    def __init__(self, environment: dict[str, str], hangs: float, module: str) -> None:
         self._environment = environment
         self._hangs = hangs
+        self._module = module
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._output: Path | None = None
@@ -130,7 +141,7 @@ class _Child:
             # Not daemonic, because those may not have processes of their own, as loaders of
             # batches have.
             self._process = context.Process(
-                target=_serve, args=(other, self._environment, name), daemon=False
+                target=_serve, args=(other, self._environment, name, self._module), daemon=False
             )
             self._process.start()
             other.close()
@@ -190,7 +201,7 @@ class _Child:
                 output.unlink()
 
 
-def _serve(pipe: Connection, environment: dict[str, str], output: str) -> None:
+def _serve(pipe: Connection, environment: dict[str, str], output: str, module: str) -> None:
     """Run what comes through the pipe until it is closed, in a process of its own."""
     os.environ.update(environment)
     with contextlib.suppress(ValueError):
@@ -213,6 +224,9 @@ def _serve(pipe: Connection, environment: dict[str, str], output: str) -> None:
 
     threading.Thread(target=beat, daemon=True).start()
     TELL.set(lambda text: send("doing", text))
+    if module:
+        with contextlib.suppress(Exception):  # the first call tells what is wrong
+            importlib.import_module(module)
     for function, arguments in _received(pipe):
         try:
             answer = ("done", function(*arguments))

@@ -48,7 +48,9 @@ def workers_for(
         )
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     wanted = settings.jobs or min(len(gpus) or cores(), tasks)
-    return Processes(max(1, wanted), [{VISIBLE: each} for each in gpus])
+    environments = [{VISIBLE: each} for each in gpus]
+    # Importing torch takes seconds, which all processes spend at the same time.
+    return Processes(max(1, wanted), environments, module="grb_check.evaluation.evaluator")
 
 
 def setup_for(
