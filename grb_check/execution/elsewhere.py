@@ -21,7 +21,6 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.suites import worst_members
 from grb_check.errors import GrbCheckError, count
-from grb_check.evaluation.worst import worst_result
 from grb_check.execution.planning import Durations, plan
 from grb_check.execution.retrying import Calls
 from grb_check.execution.run_task import check_task, references_task, run_task
@@ -129,6 +128,8 @@ class Elsewhere:
         """
         members = self._members.get(case, ())
         if members:
+            from grb_check.evaluation.worst import worst_result  # imports numpy
+
             every = [self.results(each, repeats) for each in members]
             names = [each.attack for each in members]
             return [worst_result(names, each) for each in zip(*every, strict=True)]

@@ -71,10 +71,11 @@ def test_a_url_that_is_no_place_is_refused(text: str, message: str) -> None:
         place_of(text, "store")
 
 
-def test_a_password_is_refused_and_not_shown() -> None:
+@pytest.mark.parametrize("text", ["sftp://me:secret@host/x", "s3://KEY:sec/secret@bucket/x"])
+def test_a_password_is_refused_and_not_shown(text: str) -> None:
     """The place stands in headers, records and tasks."""
     with pytest.raises(UsageError, match="give credentials as the tools of your provider") as seen:
-        place_of("sftp://me:secret@host/x", "store")
+        place_of(text, "store")
     assert "secret" not in str(seen.value)
 
 

@@ -1,0 +1,52 @@
+"""Results that cross processes, and the outcome that they make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from outcome_factory import CASE, outcome
+
+from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult, outcome_of
+from grb_check.errors import DataError
+
+MADE = outcome([(0.9, 0.5), (0.8, 0.4)], [(0.9, 0.3), (0.8, 0.3)])
+FACTS = CaseFacts(
+    targets=MADE.targets,
+    majority=MADE.majority,
+    dataset=MADE.dataset,
+    origin=MADE.origin,
+    attack="",
+    threat="",
+)
+RESULTS = [
+    RepeatResult(
+        facts=FACTS,
+        measurement=each,
+        warnings=("one", f"of {each.seed}"),
+        attacked_by=(AttackedBy(attack="pgd", methods=("adaptive",)),),
+        perturbation=b"\x00npz",
+    )
+    for each in MADE.repeats
+]
+
+
+def test_a_result_crosses_processes_unchanged() -> None:
+    """As builtin types, bytes included."""
+    for each in RESULTS:
+        assert RepeatResult.from_dict(each.to_dict()) == each
+        assert each.to_dict()["perturbation"] == b"\x00npz"
+
+
+def test_results_make_the_outcome() -> None:
+    """Each warning once."""
+    made = outcome_of(CASE, MADE.model, RESULTS)
+    assert made == replace(MADE, warnings=("one", "of 0", "of 1"))
+
+
+@pytest.mark.parametrize("field", ["dataset", "attack", "threat", "origin"])
+def test_repeats_of_different_data_or_attacks_make_none(field: str) -> None:
+    """As when a worker sees another file under the same path."""
+    other = replace(RESULTS[1], facts=replace(FACTS, **{field: "another"}))
+    with pytest.raises(DataError, match="measured on different data or by different attacks"):
+        outcome_of(CASE, MADE.model, [RESULTS[0], other])
