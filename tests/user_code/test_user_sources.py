@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from grb_check.user_code.sources import definition, source_digest
+from grb_check.user_code.sources import (
+    definition,
+    imported_digest,
+    source_digest,
+    sources_digest,
+)
 
 
 @pytest.fixture
@@ -82,3 +88,39 @@ def test_a_definition_is_its_file_and_line() -> None:
 def test_what_has_no_source_has_no_definition(found: object) -> None:
     """It is not an error."""
     assert definition(found) is None
+
+
+def test_what_a_model_imports_counts_wherever_it_lies(package: Path) -> None:
+    """Also inside functions, and what that imports; not installed packages, nor what is unused."""
+    (package / "__init__.py").write_text(
+        "def build():\n    from alone import SIZE\n    import numpy"
+    )
+    (package.parent / "alone.py").write_text("import farther")
+    farther = package.parent / "farther.py"
+    farther.write_text("SIZE = 1")
+    before = sources_digest("sourced:build")
+    (package.parent / "unused.py").write_text("")
+    assert sources_digest("sourced:build") == before
+    farther.write_text("SIZE = 2")
+    assert sources_digest("sourced:build") != before
+    assert not {"sourced", "alone", "farther"} & set(sys.modules)
+
+
+def test_two_modules_may_import_each_other(package: Path) -> None:
+    """And a file that is no Python counts by its bytes alone."""
+    (package.parent / "alone.py").write_text("import other")
+    (package.parent / "other.py").write_text("import alone\nthis is no Python")
+    before = sources_digest("alone:build")
+    (package.parent / "other.py").write_text("import alone\nneither is this")
+    assert sources_digest("alone:build") != before
+
+
+def test_the_digest_of_an_imported_module_is_that_of_its_first_use(package: Path) -> None:
+    """A process goes on with what it has imported."""
+    importlib.import_module("alone")
+    before = imported_digest("alone:SIZE")
+    assert before == sources_digest("alone:SIZE")
+    (package.parent / "alone.py").write_text("SIZE = 3")
+    assert imported_digest("alone:SIZE") == before != sources_digest("alone:SIZE")
+    del sys.modules["alone"]
+    assert imported_digest("alone:SIZE") == sources_digest("alone:SIZE")
