@@ -118,7 +118,7 @@ class _Child:
         self._hangs = hangs
         self._module = module
         self._process: BaseProcess | None = None
-        self._pipe: Connection | None = None
+        self._pipe: Any = None  # a Connection, or what Windows has in its place
         self._output: Path | None = None
         self._written = ""
         self._ended = False
@@ -160,7 +160,6 @@ class _Child:
     def _answer(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
         try:
             self.start()
-            assert self._pipe is not None
             self._pipe.send((function, arguments))
             while True:
                 if not self._pipe.poll(self._hangs):
