@@ -131,7 +131,7 @@ class _Attacked:
 
     def _trained(self, name: str, seed: int) -> TrainedModel:
         own = self._own
-        victims = TrainedVictims(own.dataset, own.fingerprint, own.device)
+        victims = TrainedVictims(own.dataset, own.device)
         with isolated_randomness(seed):
             return victims.get(as_subject(VARIANTS[name]), seed)
 
