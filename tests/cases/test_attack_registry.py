@@ -158,7 +158,9 @@ def test_an_entry_point_is_imported_only_when_its_name_is_asked_for(own: Path) -
     assert registry.one("mine") == ("injection", "mine")
     assert registry.one("injection/mine+size=0.1") == ("injection", "mine+size=0.1")
     assert registry.one("own_attacks:mine") == ("injection", "mine")
-    with pytest.raises(UsageError, match=r"(?s)importing no_such_module:x failed:\n.*no_such_module"):
+    with pytest.raises(
+        UsageError, match=r"(?s)importing no_such_module:x failed:\n.*no_such_module"
+    ):
         registry.one("broken")
     with pytest.raises(UsageError, match=r"unknown attack 'mien' .did you mean 'mine'"):
         registry.one("mien")
