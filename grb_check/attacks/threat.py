@@ -92,7 +92,10 @@ class Perturbation:
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors in the order of the fields."""
-        return [getattr(self, each.name) for each in fields(self) if each.name != "notes"]
+        return [getattr(self, name) for name in TENSORS]
+
+
+TENSORS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "notes")
 
 
 def apply(graph: Data, perturbation: Perturbation) -> Data:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Final
-
 import torch
 
-from grb_check.attacks.threat import Perturbation
+from grb_check.attacks.threat import TENSORS, Perturbation
 from grb_check.files.npz_file import seal, unseal
-
-_TENSORS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "notes")
 
 
 def to_bytes(perturbation: Perturbation) -> bytes:
     """Return the tensors and notes of a perturbation as a sealed npz file."""
-    arrays = {name: getattr(perturbation, name).cpu().numpy() for name in _TENSORS}
+    arrays = {name: getattr(perturbation, name).cpu().numpy() for name in TENSORS}
     return seal({"notes": perturbation.notes}, arrays)
 
 
@@ -26,5 +21,5 @@ def from_bytes(content: bytes) -> Perturbation:
         Unreadable: these are other bytes.
     """
     head, arrays = unseal(content)
-    tensors = {name: torch.from_numpy(arrays[name]) for name in _TENSORS}
+    tensors = {name: torch.from_numpy(arrays[name]) for name in TENSORS}
     return Perturbation(**tensors, notes=tuple(head["notes"]))

@@ -215,14 +215,13 @@ def write(path: Path, evidence: Evidence) -> None:
 
 def encode(evidence: Evidence) -> bytes:
     """Return the content of a file, see `files.npz_file`."""
-    from grb_check.attacks.threat import Perturbation
+    from grb_check.attacks.threat import TENSORS
 
-    names = [each.name for each in fields(Perturbation) if each.name != "notes"]
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     heads = []
     for place, repeat in enumerate(evidence.repeats):
         part = repeat.perturbation
-        arrays |= {f"{place}/{name}": getattr(part, name).detach().numpy() for name in names}
+        arrays |= {f"{place}/{name}": getattr(part, name).detach().numpy() for name in TENSORS}
         kept = {each.name: getattr(repeat, each.name) for each in fields(repeat)}
         heads.append({**kept, "perturbation": list(part.notes)})
     head = {each.name: getattr(evidence, each.name) for each in fields(evidence)}
@@ -257,12 +256,11 @@ def read(path: Path) -> Evidence:
 def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Evidence:
     import torch
 
-    from grb_check.attacks.threat import Perturbation
+    from grb_check.attacks.threat import TENSORS, Perturbation
 
-    names = [each.name for each in fields(Perturbation) if each.name != "notes"]
     repeats = []
     for place, each in enumerate(head["repeats"]):
-        tensors = {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in names}
+        tensors = {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in TENSORS}
         made = convert(each, _RepeatHead)
         perturbation = Perturbation(**tensors, notes=made.perturbation)
         repeats.append(KeptRepeat(**{**asdict(made), "perturbation": perturbation}))

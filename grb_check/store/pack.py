@@ -18,7 +18,7 @@ import io
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -235,9 +235,11 @@ class Pack:
 
     def _members(self, number: int, packed: Packed) -> dict[str, bytes]:
         """The npy files of a perturbation by field, whose digest is right."""
+        from grb_check.attacks.threat import TENSORS  # imports torch
+
         with _reading(self.path):
             archive, there = self._archive
-            files = {name: f"{number}/{name}.npy" for name in tensor_fields()}
+            files = {name: f"{number}/{name}.npy" for name in TENSORS}
             found = {name: _stored(archive, file) for name, file in files.items() if file in there}
             if _digest(found) != packed.digest:
                 raise ValueError(f"perturbation {number} does not match its digest")
@@ -303,22 +305,15 @@ def _ranges(seeds: Sequence[int]) -> str:
     )
 
 
-def tensor_fields() -> tuple[str, ...]:
-    """Names of the tensors of a perturbation."""
-    from grb_check.attacks.threat import Perturbation  # imports torch
-
-    return tuple(each.name for each in fields(Perturbation) if each.name != "notes")
-
-
 def _encoded(perturbation: Perturbation) -> dict[str, bytes]:
     """The npy files of the tensors that are not as by default."""
     from numpy.lib import format as npy  # numpy
 
-    from grb_check.attacks.threat import Perturbation
+    from grb_check.attacks.threat import TENSORS, Perturbation
 
     found = {}
     usual = Perturbation()
-    for name in tensor_fields():
+    for name in TENSORS:
         tensor, default = getattr(perturbation, name), getattr(usual, name)
         if tensor.shape != default.shape or tensor.dtype != default.dtype:
             buffer = io.BytesIO()

@@ -10,7 +10,6 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -77,10 +76,10 @@ class Store:
             return None
         import torch
 
-        from grb_check.attacks.threat import Perturbation
+        from grb_check.attacks.threat import TENSORS, Perturbation
 
         arrays, notes = found
-        if set(arrays) != _tensor_fields():
+        if set(arrays) != set(TENSORS):
             self.discard(key, f"has members {sorted(arrays)}")
             return None
         try:
@@ -92,7 +91,9 @@ class Store:
 
     def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
         """Store a perturbation."""
-        arrays = {name: getattr(perturbation, name).numpy() for name in _tensor_fields()}
+        from grb_check.attacks.threat import TENSORS  # imports torch, which the tensors are of
+
+        arrays = {name: getattr(perturbation, name).numpy() for name in TENSORS}
         self._save(key, "perturbation", arrays, perturbation.notes)
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:
@@ -224,12 +225,6 @@ class Store:
 def _name(key: str) -> str:
     """Name of the file under a key, below the folder or URL of a store."""
     return f"{key[:2]}/{key}.npz"
-
-
-def _tensor_fields() -> set[str]:
-    from grb_check.attacks.threat import Perturbation
-
-    return {item.name for item in fields(Perturbation)} - {"notes"}
 
 
 def _encode(key: str, kind: str, arrays: Arrays, notes: tuple[str, ...]) -> bytes:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from store_workers import KEY, count_up, write_and_read
 from strategies import attacked
 
+from grb_check.attacks import threat
 from grb_check.attacks.threat import Perturbation
 from grb_check.files import whole
 from grb_check.store import store as store_module
@@ -192,7 +193,7 @@ def test_perturbation_without_a_field_is_discarded(tmp_path, monkeypatch) -> Non
     """Members are checked against the current fields."""
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "_tensor_fields", lambda: {"added_edges"})
+        patch.setattr(threat, "TENSORS", ("added_edges",))
         store.save_perturbation(KEY, PERTURBATION)
     with pytest.warns(StoreWarning, match="has members"):
         assert store.load_perturbation(KEY) is None
