@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import calls_in_workers as calls
 import pytest
+import worker_functions as calls
 from dask_processes import Cluster, cluster
 
 from grb_check.errors import LostError, UsageError
@@ -41,8 +41,8 @@ def remote(tmp_path: Path) -> Iterator[Cluster]:
 def test_a_local_cluster_runs_calls_in_processes_of_its_own(local: Workers) -> None:
     """And says how many there are."""
     assert local.submit(calls.double, 21).result(SECONDS) == 42
-    assert local.submit(calls.number_of_process).result(SECONDS) != os.getpid()
-    assert isinstance(local.submit(calls.fail).exception(SECONDS), ValueError)
+    assert local.submit(calls.own_process).result(SECONDS) != os.getpid()
+    assert isinstance(local.submit(calls.refuse, "as a task may").exception(SECONDS), ValueError)
     assert local.name.startswith("dask at tcp://127.0.0.1:")
     assert local.name.endswith(", 2 workers")
     assert local.width == 3
@@ -89,7 +89,7 @@ def test_nothing_is_logged_and_no_process_stays(
     assert len(started) >= 2
     assert workers.submit(calls.die).exception(SECONDS) is not None
     for _ in range(4):
-        workers.submit(calls.sleep_for_a_minute)
+        workers.submit(calls.sleep, 60)
     started |= calls.processes_below(os.getpid()) - others
     began = time.monotonic()
     workers.close()
@@ -103,13 +103,13 @@ def test_nothing_is_logged_and_no_process_stays(
 
 INTERRUPTED = """
 import time
-import calls_in_workers as calls
+import worker_functions as calls
 from grb_check.execution.executors import open_workers
 if __name__ == "__main__":
     workers = open_workers("dask", jobs=2)
     try:
         for _ in range(4):
-            workers.submit(calls.sleep_for_a_minute)
+            workers.submit(calls.sleep, 60)
         print("begun", flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
@@ -229,7 +229,7 @@ def test_a_scheduler_that_is_lost_takes_all_tasks_with_it(
     monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
     remote.add_worker()
     workers = open_workers(f"dask:{remote.address}")
-    futures = [workers.submit(calls.sleep_for_a_minute) for _ in range(3)]
+    futures = [workers.submit(calls.sleep, 60) for _ in range(3)]
     remote.scheduler.kill()
     errors = []
     for future in futures:
@@ -248,7 +248,7 @@ def test_a_scheduler_that_is_lost_takes_all_tasks_with_it(
 def test_a_factory_may_return_a_client_of_dask() -> None:
     """As one of a cluster of SLURM; it is closed with its cluster."""
     others = calls.processes_below(os.getpid())
-    workers = open_workers("calls_in_workers:dask_client")
+    workers = open_workers("worker_functions:dask_client")
     started = calls.processes_below(os.getpid()) - others
     try:
         assert workers.submit(calls.double, 21).result(SECONDS) == 42

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from pathlib import Path
 
-import calls_in_workers as calls
 import pytest
+import worker_functions as calls
 
 from grb_check.errors import LostError, UsageError
 from grb_check.execution.executors import Workers, breaks_all, open_workers, worker_lost
@@ -27,7 +27,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=[*IN_PROCESSES, "threads"])
 def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
-    opened = open_workers(f"calls_in_workers:{request.param}")
+    opened = open_workers(f"worker_functions:{request.param}")
     yield opened
     opened.close()
 
@@ -35,17 +35,17 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
 def test_calls_return_and_raise_in_any_executor(workers: Workers) -> None:
     """What a task raises does not look like a lost worker."""
     assert workers.submit(calls.double, 21).result(SECONDS) == 42
-    error = workers.submit(calls.fail).exception(SECONDS)
+    error = workers.submit(calls.refuse, "as a task may").exception(SECONDS)
     assert isinstance(error, ValueError)
     assert not worker_lost(error)
     assert workers.width == 3
-    assert workers.name.startswith("calls_in_workers:")
+    assert workers.name.startswith("worker_functions:")
 
 
 @pytest.mark.parametrize("made", IN_PROCESSES)
 def test_a_lost_worker_is_told_and_others_go_on(made: str) -> None:
     """If the executor broke as a whole, after a restart."""
-    workers = open_workers(f"calls_in_workers:{made}")
+    workers = open_workers(f"worker_functions:{made}")
     try:
         error = workers.submit(calls.die).exception(SECONDS)
         assert error is not None
@@ -62,10 +62,10 @@ def test_a_lost_worker_is_told_and_others_go_on(made: str) -> None:
 def test_closing_ends_processes_that_are_busy(made: str) -> None:
     """None stays behind to finish its task."""
     others = calls.processes_below(os.getpid())
-    workers = open_workers(f"calls_in_workers:{made}")
-    pid = workers.submit(calls.number_of_process).result(SECONDS)
+    workers = open_workers(f"worker_functions:{made}")
+    pid = workers.submit(calls.own_process).result(SECONDS)
     for _ in range(6):
-        workers.submit(calls.sleep_for_a_minute)
+        workers.submit(calls.sleep, 60)
     started = calls.processes_below(os.getpid()) - others
     assert pid in {each.pid for each in started}
     workers.close()
@@ -77,11 +77,11 @@ def test_closing_ends_processes_that_are_busy(made: str) -> None:
     [
         ("dusk", ["'dusk'", "dask:tcp://HOST:PORT", "pkg.module:factory"]),
         ("dask:here", ["dask:here", "dask:tcp://HOST:PORT"]),
-        ("calls_in_workers:SECONDS", ["no attribute 'SECONDS'"]),
-        ("calls_in_workers:double", ["raised when called", "missing 1 required"]),
-        ("calls_in_workers:number_of_process", ["returned a int", "concurrent.futures.Executor"]),
-        ("calls_in_workers:NoFutures", ["submit returned a dict", "concurrent.futures.Future"]),
-        ("calls_in_workers:__name__", ["names a str", "cannot be called"]),
+        ("worker_functions:SECONDS", ["no attribute 'SECONDS'"]),
+        ("worker_functions:double", ["raised when called", "missing 1 required"]),
+        ("worker_functions:own_process", ["returned a int", "concurrent.futures.Executor"]),
+        ("worker_functions:NoFutures", ["submit returned a dict", "concurrent.futures.Future"]),
+        ("worker_functions:__name__", ["names a str", "cannot be called"]),
     ],
 )
 def test_what_is_no_executor_is_an_error(text: str, said: list[str]) -> None:
@@ -91,17 +91,17 @@ def test_what_is_no_executor_is_an_error(text: str, said: list[str]) -> None:
     assert [each for each in said if each not in str(raised.value)] == []
 
 
-def test_a_number_of_processes_is_for_this_machine_only() -> None:
+def test_a_own_processes_is_for_this_machine_only() -> None:
     """An executor has its own."""
     with pytest.raises(UsageError, match="for 3 processes of this machine"):
-        open_workers("calls_in_workers:threads", jobs=3)
+        open_workers("worker_functions:threads", jobs=3)
 
 
 def test_an_executor_that_cannot_be_restarted_loses_its_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At once, and as often as it is given some."""
-    workers = open_workers("calls_in_workers:threads")
+    workers = open_workers("worker_functions:threads")
     monkeypatch.delattr(calls, "threads")
     with pytest.raises(UsageError):
         workers.restart()
@@ -128,10 +128,10 @@ def test_kinds_of_errors(error: BaseException, lost: bool, all_lost: bool) -> No
 
 
 MPI = """
-import calls_in_workers as calls
+import worker_functions as calls
 from grb_check.execution.executors import open_workers
 if __name__ == "__main__":
-    workers = open_workers("calls_in_workers:mpi_pool")
+    workers = open_workers("worker_functions:mpi_pool")
     print(workers.submit(calls.double, 21).result(), workers.name, workers.width)
     workers.close()
 """
@@ -155,4 +155,4 @@ def test_mpi_runs_calls(tmp_path: Path, launched: bool) -> None:
         env={**os.environ, "PATH": path},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "42 calls_in_workers:mpi_pool (MPIPoolExecutor) 3"
+    assert done.stdout.strip() == "42 worker_functions:mpi_pool (MPIPoolExecutor) 3"

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import calls_in_workers as calls
 import pytest
+import worker_functions as calls
 
 from grb_check.errors import UsageError
 from grb_check.execution.worker_environment import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from differences import differences, timeless
 
 MODELS = """
 import os
@@ -47,20 +47,11 @@ def greedy(num_features, num_classes, seed):
 GATE = ("--grb-dataset=./tiny", "--grb-max-drop=1", "--grb-min-clean=0")
 CASES = (*GATE, "--grb-only", "--grb-difficulty=easy,full", "--grb-model=counted:build")
 ARGS = (*CASES, "--grb-attack=injection/rnd,attacks:Average", "--grb-store=off")
-TIMES = ("seconds", "training_seconds", "from_store", "digest")
 
 
-def timeless(record: Any) -> Any:
-    """A run record without times and without what depends on them."""
-    if isinstance(record, dict):
-        return {key: timeless(value) for key, value in record.items() if key not in TIMES}
-    return [timeless(each) for each in record] if isinstance(record, list) else record
-
-
-def same(first: Path, second: Path) -> bool:
-    """Whether two records are the same but for times, also in their order."""
-    texts = [json.dumps(timeless(json.loads(each.read_text()))) for each in (first, second)]
-    return texts[0] == texts[1]
+def assert_same(first: Path, second: Path) -> None:
+    """The two records differ in times and origins at most."""
+    assert differences(*(timeless(json.loads(each.read_text())) for each in (first, second))) == []
 
 
 @pytest.fixture
@@ -79,7 +70,7 @@ def test_two_processes_find_what_one_finds(counted: pytest.Pytester) -> None:
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["grb measures in: 2 processes"])
     result.stdout.no_fnmatch_line("*training 0*")
-    assert same(counted.path / "here.json", counted.path / "elsewhere.json")
+    assert_same(counted.path / "here.json", counted.path / "elsewhere.json")
     trained = [line.split() for line in log.read_text().splitlines()]
     assert sorted(seed for _, seed in trained) == ["0", "1", "2"]
     assert len({process for process, _ in trained}) == 2
@@ -180,7 +171,7 @@ def test_a_resumed_run_measures_only_what_is_missing(counted: pytest.Pytester) -
     interrupted.assert_outcomes(passed=1)
     assert trainings("Stored", "--grb-json=first.json") == 2
     assert trainings("Stored", "--grb-json=second.json", "--grb-resume") == 0
-    assert same(counted.path / "first.json", counted.path / "second.json")
+    assert_same(counted.path / "first.json", counted.path / "second.json")
     assert trainings("Average", "--grb-resume") == 2  # it has no version to notice a change by
     helper = counted.path / "models.py"  # which the module of the model imports
     helper.write_text(f"{helper.read_text()}\nCHANGED = True\n")
