@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
@@ -112,6 +112,14 @@ def expand(
         for difficulty in difficulties
         for scenario, attack in attacks
     ]
+
+
+def by_model_and_dataset(cases: Iterable[Case]) -> list[tuple[Case, ...]]:
+    """Return the cases of each model on each dataset, in the order of the first of each."""
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.model, case.dataset), []).append(case)
+    return [*map(tuple, groups.values())]
 
 
 def select(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
@@ -115,6 +115,25 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
         if others:
             break
     return tuple(with_budget(other, budget) for _, other in sorted(others, key=attack_order))
+
+
+def members_of(case: Case, selected: Sequence[Pair], *, of_graphs: bool) -> tuple[Case, ...]:
+    """Return the cases whose strongest `worst` is; of any other case, that case alone.
+
+    Args:
+        case: of a run.
+        selected: attacks of the run as the user selected them, see `worst_members`.
+        of_graphs: whether its dataset is a set of graphs, on which not every attack can run.
+    """
+    if base_name(case.attack) != WORST:
+        return (case,)
+    possible = [pair for pair in selected if not of_graphs or on_graphs(pair)]
+    members = worst_members((case.scenario, case.attack), possible)
+    return tuple(
+        replace(case, attack=name)
+        for name in members
+        if not of_graphs or on_graphs((case.scenario, name))
+    )
 
 
 def check_graph_sets(

@@ -14,9 +14,9 @@ import torch
 
 from grb_check import datasets
 from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
-from grb_check.evaluation.trials import Measured
 from grb_check.store.packs import AnyPack
 from grb_check.store.store import Store
 
@@ -26,8 +26,8 @@ MOST_BYTES: Final = 2**28  # of perturbations kept for `worst`, for each dataset
 CaseKey: TypeAlias = tuple[object, Case, int, tuple[str, ...]]
 
 
-class KnownMeasurements:
-    """Measurements of earlier cases, of which `worst` takes the strongest.
+class KnownResults:
+    """Results of earlier cases, of which `worst` takes the strongest.
 
     The oldest are dropped when their perturbations take more than `most_bytes`.
     """
@@ -35,20 +35,20 @@ class KnownMeasurements:
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._known: dict[CaseKey, Measured] = {}
+        self._known: dict[CaseKey, RepeatResult] = {}
 
-    def get(self, key: CaseKey) -> Measured | None:
+    def get(self, key: CaseKey) -> RepeatResult | None:
         """Return what was measured for this key, if it is still known."""
         return self._known.get(key)
 
-    def add(self, key: CaseKey, measured: Measured) -> None:
-        """Keep a measurement."""
+    def add(self, key: CaseKey, result: RepeatResult) -> None:
+        """Keep a result."""
         if key in self._known:
-            self._bytes -= _size(self._known.pop(key))
-        self._known[key] = measured
-        self._bytes += _size(measured)
+            self._bytes -= len(self._known.pop(key).perturbation)
+        self._known[key] = result
+        self._bytes += len(result.perturbation)
         while self._bytes > self._most_bytes:
-            self._bytes -= _size(self._known.pop(next(iter(self._known))))
+            self._bytes -= len(self._known.pop(next(iter(self._known))).perturbation)
 
 
 class DatasetCache:
@@ -58,14 +58,14 @@ class DatasetCache:
         own: surrogates and reference GCNs; it holds the dataset itself, its fingerprint, the store
             and the device.
         victims: trained models under test.
-        measurements: of earlier cases, for `worst`.
+        results: of earlier cases, for `worst`.
         notices: warnings given while the dataset was loaded.
     """
 
     def __init__(self, own: OwnModels, notices: tuple[str, ...] = ()) -> None:
         self.own = own
         self.victims = TrainedVictims(own.dataset, own.device)
-        self.measurements = KnownMeasurements()
+        self.results = KnownResults()
         self.notices = notices
 
 
@@ -83,7 +83,3 @@ def load_cache(
     on_device = replace(dataset, graph=dataset.graph.to(device))
     own = OwnModels(on_device, dataset.fingerprint(), store, device, pack)
     return DatasetCache(own, our_warnings(caught))
-
-
-def _size(measured: Measured) -> int:
-    return sum(each.numel() * each.element_size() for each in measured.perturbation.tensors())

@@ -10,7 +10,7 @@ from typing import Final
 
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.registry import Pair, describe
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
@@ -22,11 +22,9 @@ from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.packed import check_pack
-from grb_check.evaluation.perturbation_bytes import to_bytes
-from grb_check.evaluation.repeats import Progress, measure_repeat, plan, reference_scores
+from grb_check.evaluation.repeats import Progress, facts_of, measure_repeat, plan, reference_scores
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import Trial, describe_threat
-from grb_check.evaluation.worst import describe_worst
+from grb_check.evaluation.trials import Trial
 from grb_check.files.versions import PACK, measured_with
 from grb_check.store.packs import AnyPack, open_pack
 from grb_check.store.place import open_store, place_of
@@ -232,7 +230,7 @@ class Evaluator:
         trials = self.trials(source, case, selected)
         label = f"repeat {seed + 1}/{repeats}"
         with threads_for(cache.own.dataset.num_nodes), restored():
-            found = measure_repeat(
+            return measure_repeat(
                 cache,
                 subject,
                 trials,
@@ -242,13 +240,6 @@ class Evaluator:
                 label=label,
                 progress=self._progress,
             )
-        return RepeatResult(
-            facts=_facts(cache, trials),
-            measurement=found.measurement,
-            warnings=tuple(dict.fromkeys([*cache.notices, *found.warnings])),
-            attacked_by=found.attacked_by,
-            perturbation=to_bytes(found.perturbation),
-        )
 
     def references(
         self,
@@ -278,7 +269,7 @@ class Evaluator:
     ) -> CaseFacts:
         """Return what all repeats of a case have in common; see `repeat` for the arguments."""
         cache = self._cache(source)
-        return _facts(cache, self.trials(source, case, selected))
+        return facts_of(cache, self.trials(source, case, selected))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -313,28 +304,6 @@ class Evaluator:
             self._caches.pop(next(iter(self._caches)))
         self._caches[source] = cache
         return cache
-
-
-def _facts(cache: DatasetCache, trials: Sequence[Trial]) -> CaseFacts:
-    dataset, threat = cache.own.dataset, trials[0].threat
-    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
-    targets = int(threat.targets.numel())
-    return CaseFacts(
-        targets=targets,
-        majority=int(classes.bincount().max()) / targets,
-        dataset=cache.own.fingerprint,
-        origin=dataset.origin,
-        attack=described(trials),
-        threat=describe_threat(threat),
-    )
-
-
-def described(trials: Sequence[Trial]) -> str:
-    """Return the description of the attacks of a case; empty if one has no version."""
-    texts = [describe(trial.attack) for trial in trials]
-    if len(texts) == 1:
-        return texts[0] or ""
-    return describe_worst([trial.case.attack for trial in trials], texts)
 
 
 def _silent(_: str) -> AbstractContextManager[None]:

@@ -14,26 +14,26 @@ from typing import TypeAlias
 from grb_check.attacks.budgets import settings_for, threat_for
 from grb_check.attacks.names import WORST, base_name, split_budget
 from grb_check.attacks.protocol import Attack
-from grb_check.attacks.registry import Pair, load_attack
-from grb_check.cases.attack_pairs import on_graphs
+from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.outcomes import Scores
-from grb_check.cases.repeat_results import AttackedBy
-from grb_check.cases.suites import worst_members
+from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
+from grb_check.cases.suites import members_of
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.cache import DatasetCache
 from grb_check.evaluation.fallbacks import transferred_variant
-from grb_check.evaluation.own_models import OwnModels
+from grb_check.evaluation.own_models import OwnModels, TrainedModel
+from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.surrogates import check_kinds
 from grb_check.evaluation.trials import (
-    Measured,
     Trial,
     black_box,
     black_box_references,
+    describe_threat,
     on_surrogates,
 )
 from grb_check.evaluation.white_box import white_box, white_box_references
-from grb_check.evaluation.worst import worst_of
+from grb_check.evaluation.worst import describe_worst, worst_result
 from grb_check.victims.subject import Subject
 
 Progress: TypeAlias = Callable[[str], AbstractContextManager[None]]
@@ -54,21 +54,16 @@ def plan(
         UsageError: the dataset cannot have this case, or an attack or surrogate is unknown.
     """
     of_graphs = isinstance(own.dataset, GraphDataset)
-    names: tuple[str, ...] = (case.attack,)
     if of_graphs:
         check_on_graphs(case)
-        selected = [pair for pair in selected if on_graphs(pair)]
-    if base_name(case.attack) == WORST:
-        names = worst_members((case.scenario, case.attack), selected)
     trials = []
-    for name in names:
-        if of_graphs and not on_graphs((case.scenario, name)):
-            continue
-        attack = load_attack(case.scenario, name, settings_for(own.dataset, case.scenario), attacks)
+    for each in members_of(case, selected, of_graphs=of_graphs):
+        usual = settings_for(own.dataset, case.scenario)
+        attack = load_attack(case.scenario, each.attack, usual, attacks)
         check_kinds(attack, own.dataset)
-        budget = split_budget(name)[1]
+        budget = split_budget(each.attack)[1]
         threat = threat_for(own.dataset, case.difficulty, attack.scenario, budget)
-        trials.append(Trial(own, attack, threat, replace(case, attack=name), seed=0))
+        trials.append(Trial(own, attack, threat, each, seed=0))
     return tuple(trials)
 
 
@@ -82,7 +77,7 @@ def measure_repeat(
     kinds: Sequence[str],
     label: str,
     progress: Progress,
-) -> Measured:
+) -> RepeatResult:
     """Train the victim of a repeat, unless the cache has it, and measure a case on it.
 
     Args:
@@ -105,25 +100,65 @@ def measure_repeat(
         victim = cache.victims.get(subject, seed)
     trained = time.perf_counter()
     is_worst = base_name(case.attack) == WORST
-    measured = []
+    results = []
     for trial in (replace(each, seed=seed) for each in trials):
         key = (subject.key, trial.case, seed, tuple(kinds))
-        known = cache.measurements.get(key) if is_worst else None
+        known = cache.results.get(key) if is_worst else None
         if known is None:
-            attack, how = black_box, "attacking"
-            if trial.attack.knowledge == "white-box":
-                attack, how = white_box, "attacking, white-box"
-            with progress(f"{trial.case.id}: {label}, {how}"):
-                known = attack(trial, victim, kinds)
-            cache.measurements.add(key, known)
-        measured.append(known)
-    result = _worst(trials, measured) if is_worst else measured[0]
+            with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
+                known = _attack(cache, trial, victim, kinds)
+            cache.results.add(key, known)
+        results.append(known)
+    names = [each.case.attack for each in trials]
+    result = worst_result(names, results) if is_worst else results[0]
     measurement = replace(
         result.measurement,
         seconds=time.perf_counter() - start,
         training_seconds=trained - start,
     )
-    return result._replace(measurement=measurement)
+    return replace(result, measurement=measurement)
+
+
+def _attack(
+    cache: DatasetCache, trial: Trial, victim: TrainedModel, kinds: Sequence[str]
+) -> RepeatResult:
+    attack = white_box if trial.attack.knowledge == "white-box" else black_box
+    found = attack(trial, victim, kinds)
+    return RepeatResult(
+        facts=facts_of(cache, (trial,)),
+        measurement=found.measurement,
+        warnings=tuple(dict.fromkeys([*cache.notices, *found.warnings])),
+        attacked_by=found.attacked_by,
+        perturbation=to_bytes(found.perturbation),
+    )
+
+
+def facts_of(cache: DatasetCache, trials: Sequence[Trial]) -> CaseFacts:
+    """Return what all repeats of a case have in common.
+
+    Args:
+        cache: of the dataset.
+        trials: of the case, see `plan`.
+    """
+    dataset, threat = cache.own.dataset, trials[0].threat
+    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
+    targets = int(threat.targets.numel())
+    return CaseFacts(
+        targets=targets,
+        majority=int(classes.bincount().max()) / targets,
+        dataset=cache.own.fingerprint,
+        origin=dataset.origin,
+        attack=described(trials),
+        threat=describe_threat(threat),
+    )
+
+
+def described(trials: Sequence[Trial]) -> str:
+    """Return the description of the attacks of a case; empty if one has no version."""
+    texts = [describe(trial.attack) for trial in trials]
+    if len(texts) == 1:
+        return texts[0] or ""
+    return describe_worst([trial.case.attack for trial in trials], texts)
 
 
 def reference_scores(
@@ -147,18 +182,6 @@ def reference_scores(
         else:
             every.append(black_box_references(trial, on_surrogates(trial)[0], kinds))
     return {kind: min((each[kind] for each in every), key=_attacked) for kind in kinds}
-
-
-def _worst(trials: Sequence[Trial], measured: Sequence[Measured]) -> Measured:
-    """The strongest member of `worst`, with its perturbation."""
-    names = [trial.case.attack for trial in trials]
-    members = list(zip(names, (each.measurement for each in measured), strict=True))
-    worst = worst_of(members, int(trials[0].threat.targets.numel()))
-    strongest = next(
-        each for each in measured if each.measurement.perturbation == worst.perturbation
-    )
-    attacked_by = tuple(one for each in measured for one in each.attacked_by)
-    return strongest._replace(measurement=worst, attacked_by=attacked_by)
 
 
 def _attacked(scores: Scores) -> float:

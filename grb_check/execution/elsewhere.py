@@ -8,18 +8,16 @@ from __future__ import annotations
 import builtins
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from grb_check import datasets, errors
-from grb_check.attacks.names import WORST, base_name
-from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_pairs import on_graphs
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.repeat_results import RepeatResult
-from grb_check.cases.suites import worst_members
+from grb_check.cases.suites import members_of
 from grb_check.errors import GrbCheckError, count
 from grb_check.execution.planning import Durations, plan
 from grb_check.execution.retrying import Calls
@@ -47,6 +45,16 @@ class Checked:
     definition: tuple[str, int] | None
 
 
+class Terminal(Protocol):
+    """Shows how far a run is; see `session.progress`."""
+
+    def poll(self, text: Callable[[], str]) -> None:
+        """Show a text that may have changed; called several times a second."""
+
+    def clear(self) -> None:
+        """Remove what is shown."""
+
+
 class Elsewhere:
     """Measures cases in workers.
 
@@ -54,7 +62,7 @@ class Elsewhere:
         calls: to the workers, which are closed with this object.
         setup: of the run.
         subject_of: the model on the dataset of a case.
-        waiting: called several times a second while a result is waited for.
+        terminal: shows what is done while a result is waited for.
     """
 
     def __init__(
@@ -62,14 +70,14 @@ class Elsewhere:
         calls: Calls,
         setup: Setup,
         subject_of: Callable[[Case], ModelOnDataset],
-        waiting: Callable[[], None],
+        terminal: Terminal | None = None,
     ) -> None:
         self._environments: dict[str, Mapping[str, str]] = {}  # by their text
         self.devices: dict[str, None] = {}
         self.calls = calls
         self._setup = setup
         self._subject_of = subject_of
-        self._waiting = waiting
+        self._terminal = terminal
         self._planned: dict[tuple[Case, int], Future[Any]] = {}
         self._tasks: list[tuple[float, Future[Any]]] = []  # with their expected seconds
         self._members: dict[Case, tuple[Case, ...]] = {}  # of cases `worst`
@@ -91,18 +99,18 @@ class Elsewhere:
             DataError, ModelError, UsageError: the first that a worker raised.
             LostError: a worker was lost twice.
         """
-        groups: dict[tuple[str, str], list[Case]] = {}
-        for case in cases:
-            groups.setdefault((case.model, case.dataset), []).append(case)
         calls = {
-            each[0]: self.calls.submit(check_task, self._task(tuple(each), 0, repeats))
-            for each in groups.values()
+            each[0]: self.calls.submit(check_task, self._task(each, 0, repeats))
+            for each in by_model_and_dataset(cases)
         }
         found = {}
-        for case, future in calls.items():
-            made = self._wait(future)
-            self._note(made)
-            found[case] = Checked(fingerprint=made["fingerprint"], definition=made["definition"])
+        with self._cleared():
+            for case, future in calls.items():
+                made = self._wait(future)
+                self._note(made)
+                found[case] = Checked(
+                    fingerprint=made["fingerprint"], definition=made["definition"]
+                )
         return found
 
     def plan(self, repeats: Mapping[Case, int], durations: Durations) -> None:
@@ -136,7 +144,8 @@ class Elsewhere:
         missing = [seed for seed in range(repeats) if (case, seed) not in self._planned]
         for seed in missing:
             self._submit((case,), seed, repeats)
-        return [self._result_of(case, seed) for seed in range(repeats)]
+        with self._cleared():
+            return [self._result_of(case, seed) for seed in range(repeats)]
 
     def with_references(self, case: Case, results: Sequence[RepeatResult]) -> list[RepeatResult]:
         """Return results with the scores of all references."""
@@ -146,11 +155,12 @@ class Elsewhere:
             lean = replace(result, perturbation=b"").to_dict()
             calls.append(self.calls.submit(references_task, task, {case.id: lean}))
         found = []
-        for future, result in zip(calls, results, strict=True):
-            made = self._wait(future)
-            self._note(made)
-            full = replace(_result_in(made["cases"][case.id]), perturbation=result.perturbation)
-            found.append(full)
+        with self._cleared():
+            for future, result in zip(calls, results, strict=True):
+                made = self._wait(future)
+                self._note(made)
+                full = _result_in(made["cases"][case.id])
+                found.append(replace(full, perturbation=result.perturbation))
         return found
 
     @property
@@ -163,7 +173,9 @@ class Elsewhere:
         done = sum(seconds for seconds, future in self._tasks if future.done())
         total = sum(seconds for seconds, _ in self._tasks)
         finished = sum(future.done() for _, future in self._tasks)
-        text = f"{finished} of {count(len(self._tasks), 'task')} done"
+        text = "checking models and data"
+        if self._tasks:
+            text = f"{finished} of {count(len(self._tasks), 'task')} done"
         if done and done < total:
             left = (time.monotonic() - self._begun) * (total - done) / done
             text += f", about {_duration(left)} left"
@@ -176,17 +188,11 @@ class Elsewhere:
 
     def _members_of(self, case: Case, repeats: Mapping[Case, int]) -> tuple[Case, ...]:
         """The cases that `worst` is put together from, if the run has them all; else nothing."""
-        if base_name(case.attack) != WORST:
-            return ()
-        selected: Sequence[Pair] = self._setup.selected
         subject = self._subject_of(case)
         of_graphs = datasets.find(subject.dataset, subject.places).of_graphs
-        if of_graphs:
-            selected = [pair for pair in selected if on_graphs(pair)]
-        names = worst_members((case.scenario, case.attack), selected)
-        if of_graphs:
-            names = tuple(name for name in names if on_graphs((case.scenario, name)))
-        members = tuple(replace(case, attack=name) for name in names)
+        members = members_of(case, self._setup.selected, of_graphs=of_graphs)
+        if members == (case,):
+            return ()
         there = all(repeats.get(each, 0) >= repeats[case] for each in members)
         return members if there else ()
 
@@ -219,8 +225,18 @@ class Elsewhere:
     def _wait(self, future: Future[Any]) -> Any:
         while not future.done():
             wait([future], timeout=_WAKE)
-            self._waiting()
+            if self._terminal is not None:
+                self._terminal.poll(self.progress)
         return future.result()
+
+    @contextmanager
+    def _cleared(self) -> Iterator[None]:
+        """Remove the progress when the waiting is over."""
+        try:
+            yield
+        finally:
+            if self._terminal is not None:
+                self._terminal.clear()
 
     def _note(self, made: Mapping[str, Any]) -> None:
         """Take down where a task ran, and give its warnings, each once in a run."""

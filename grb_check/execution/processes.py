@@ -20,6 +20,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
+from grb_check import errors
 from grb_check.errors import LostError
 from grb_check.execution.run_task import TELL
 
@@ -60,7 +62,7 @@ class Processes:
         hangs: float = HANGS,
         module: str = "",
     ) -> None:
-        self.name = f"{count} processes" if count > 1 else "1 process"
+        self.name = errors.count(count, "process", "processes")
         self.width = count
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -214,8 +216,7 @@ def _serve(pipe: Connection, environment: dict[str, str], output: str, module: s
 
     def beat() -> None:
         while True:
-            if _STOP.wait(BEAT):
-                return
+            time.sleep(BEAT)
             try:
                 send("doing", "")
             except OSError:  # nobody waits for the result any more
@@ -236,9 +237,6 @@ def _serve(pipe: Connection, environment: dict[str, str], output: str, module: s
         except OSError:  # nobody waits for the result any more
             os._exit(1)
     os._exit(0)  # without waiting for threads of users' code
-
-
-_STOP: Final = threading.Event()
 
 
 def _received(pipe: Connection) -> Iterator[tuple[Callable[..., Any], tuple[Any, ...]]]:

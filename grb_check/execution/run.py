@@ -20,7 +20,7 @@ from grb_check.execution.elsewhere import Elsewhere, joined
 from grb_check.execution.planning import NO_DURATIONS
 from grb_check.execution.retrying import Calls, Retrying
 from grb_check.execution.start import setup_for, workers_for
-from grb_check.execution.tasks import ModelOnDataset
+from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
 from grb_check.execution.this_process import ThisProcess
 from grb_check.gate.limits import judge_beside
 from grb_check.ranking.rank_plan import RankPlan
@@ -128,16 +128,13 @@ def _text(value: Any, option: Option) -> Any:
 
 def _elsewhere(settings: Settings, registry: AttackRegistry, tasks: int) -> Elsewhere:
     def on_dataset(case: Case) -> ModelOnDataset:
-        spec, source = settings.model(case.model), settings.source(case.dataset)
-        return ModelOnDataset(
-            model=spec, name=spec.label, dataset=source.asked, places=source.places
-        )
+        return model_on_dataset(settings.model(case.model), settings.source(case.dataset))
 
     setup = setup_for(settings, registry, settings.attacks, ())
     calls: Calls = ThisProcess()
     if settings.measured_elsewhere:
         calls = Retrying(workers_for(settings, registry, (), tasks))
-    return Elsewhere(calls, setup, on_dataset, lambda: None)
+    return Elsewhere(calls, setup, on_dataset)
 
 
 def _row(settings: Settings, case: Case, measuring: Elsewhere, cases: int) -> Row:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from grb_check.attacks.registry import Pair
 from grb_check.cases.case import Case
+from grb_check.datasets import Source
 from grb_check.datasets.places import Places
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.packs import PackPlace
@@ -61,6 +62,11 @@ class ModelOnDataset:
     name: str
     dataset: str
     places: Places
+
+
+def model_on_dataset(model: ModelSpec, source: Source) -> ModelOnDataset:
+    """Return a model on a dataset that was found."""
+    return ModelOnDataset(model=model, name=model.label, dataset=source.asked, places=source.places)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,8 @@ needs an option of the terminal plugin, which `-p no:terminal` takes away.
 `get_config`, `_parser` and `determine_setup`: pytest chooses its root directory and ini file by the
 arguments as they are before plugins are loaded, and keeps neither these nor the way to ask again.
 
+`_fixtureinfo`: which definition of a fixture a test will get, before it runs.
+
 `locate_config`, `load_config_dict_from_file`: which ini file pytest reads, and what it reads there.
 """
 
@@ -131,6 +133,12 @@ def captured(config: pytest.Config) -> Iterator[None]:
     except Exception:
         say(config, written)
         raise
+
+
+def overridden(item: pytest.Item, fixture: str) -> bool:
+    """Whether a test gets another definition of a fixture than the first; True if unknown."""
+    found = getattr(item, "_fixtureinfo", None)
+    return found is None or len(found.name2fixturedefs.get(fixture, ())) != 1
 
 
 def _is_started(manager: object) -> bool:

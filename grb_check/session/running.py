@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from grb_check import datasets
-from grb_check.cases.case import Case
+from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
@@ -23,13 +23,13 @@ from grb_check.execution.elsewhere import Elsewhere, joined
 from grb_check.execution.finished import Finished
 from grb_check.execution.retrying import Retrying
 from grb_check.execution.start import setup_for, workers_for
-from grb_check.execution.tasks import ModelOnDataset
+from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
 from grb_check.session.progress import LogLines, Ticker
-from grb_check.session.pytest_private import captured, is_controller, is_worker
+from grb_check.session.pytest_private import captured, is_controller, is_worker, overridden
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.place import open_store
 from grb_check.user_code.sources import definition
@@ -73,16 +73,13 @@ class CaseRunner:
         if self._plan.settings.measured_elsewhere:
             self._start_elsewhere(self._plan.cases.own)
             return
-        groups: dict[tuple[str, str], list[Case]] = {}
-        for case in self._plan.cases.own:
-            groups.setdefault((case.model, case.dataset), []).append(case)
         repeats, selected = self._plan.settings.repeats, self._plan.selected
         with quiet_imports():
-            for (label, dataset), cases in groups.items():
-                source, evaluator = self._source(dataset), self.here.evaluator
+            for cases in by_model_and_dataset(self._plan.cases.own):
+                source, evaluator = self._source(cases[0].dataset), self.here.evaluator
                 with captured(self._config):
-                    loaded = evaluator.check(self.subject(label), source)
-                self._plan.ranks.check_data(dataset, loaded)
+                    loaded = evaluator.check(self.subject(cases[0].model), source)
+                self._plan.ranks.check_data(cases[0].dataset, loaded)
                 evaluator.check_pack(source, cases, repeats, selected)
 
     def _start_elsewhere(self, cases: Iterable[Case]) -> None:
@@ -92,7 +89,7 @@ class CaseRunner:
             Retrying(workers_for(settings, plan.registry, plan.folders, most)),
             setup_for(settings, plan.registry, plan.selected, plan.folders),
             self._on_dataset,
-            self._waiting,
+            self._terminal,
         )
         for case, found in self._elsewhere.check(cases, settings.repeats).items():
             self._definitions[settings.model(case.model).label] = found.definition
@@ -111,12 +108,10 @@ class CaseRunner:
 
     def _planned_case(self, item: pytest.Item) -> Case | None:
         """The case that a test will ask for, as far as that is known before it runs."""
-        fixtures = getattr(item, "_fixtureinfo", None)
-        if "grb_outcome" not in getattr(item, "fixturenames", ()) or fixtures is None:
+        if "grb_outcome" not in getattr(item, "fixturenames", ()):
             return None
-        models = fixtures.name2fixturedefs.get("grb_model", ())
         skipped = item.get_closest_marker("skip") is not None
-        if skipped or not self._plan.settings.models or len(models) != 1:  # more: overridden
+        if skipped or not self._plan.settings.models or overridden(item, "grb_model"):
             return None
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "grb_case" in callspec.params:
@@ -253,8 +248,7 @@ class CaseRunner:
         repeats, elsewhere = self._repeats(node), self._elsewhere
         spec = self._travelling(model)
         if elsewhere is not None and spec is not None:
-            with self._shown():
-                results = elsewhere.results(case, repeats)
+            results = elsewhere.results(case, repeats)
             add = partial(elsewhere.with_references, case)
             return self._case_result(case, spec.label, results, add)
         subject, source = self.imported(model), self._source(case.dataset)
@@ -408,23 +402,7 @@ class CaseRunner:
         return tuple(found)
 
     def _on_dataset(self, case: Case) -> ModelOnDataset:
-        spec, source = self._plan.settings.model(case.model), self._source(case.dataset)
-        return ModelOnDataset(
-            model=spec, name=spec.label, dataset=source.asked, places=source.places
-        )
-
-    @contextmanager
-    def _shown(self) -> Iterator[None]:
-        """Remove the progress when it is over."""
-        try:
-            yield
-        finally:
-            if self._terminal is not None:
-                self._terminal.clear()
-
-    def _waiting(self) -> None:
-        if self._terminal is not None and self._elsewhere is not None:
-            self._terminal.poll(self._elsewhere.progress)
+        return model_on_dataset(self._plan.settings.model(case.model), self._source(case.dataset))
 
     def _source(self, name: str) -> Source:
         return self._sources.get(name) or self._plan.settings.source(name)

@@ -228,7 +228,7 @@ def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(repeats, "load_attack", lambda *_, attack=attack: attack)
         evaluator.outcome(as_subject(Net), source, case, 1)
     wanted = [label.rpartition("repeat ")[2] for label in labels if "attacking" in label]
-    assert wanted == ["1/1, attacking", "1/1, attacking, white-box"]
+    assert wanted == ["1/1, attacking, black-box", "1/1, attacking, white-box"]
 
 
 def test_an_unknown_surrogate_is_an_error_before_any_training(

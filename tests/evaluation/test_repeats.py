@@ -10,11 +10,11 @@ import torch
 from trial_spies import CPU, DATASET, Linear, train_once
 
 from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation import own_models
 from grb_check.evaluation.cache import DatasetCache
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.repeats import measure_repeat, plan
-from grb_check.evaluation.trials import Measured
 from grb_check.store.store import Store
 from grb_check.victims.subject import as_subject
 from grb_check.victims.wrappers import Trained
@@ -27,7 +27,7 @@ CASES = [
 SELECTED = [("modification", "rnd"), ("modification", "dice"), ("modification", "worst")]
 
 
-def measure(*cases: Case) -> dict[Case, Measured]:
+def measure(*cases: Case) -> dict[Case, RepeatResult]:
     """The repeat with seed 1 and an empty cache; times are left out."""
     cache = DatasetCache(OwnModels(DATASET, "print", Store(None), CPU))
     torch.manual_seed(0)
@@ -47,8 +47,8 @@ def measure(*cases: Case) -> dict[Case, Measured]:
         for case, trials in planned.items()
     }
     return {
-        case: each._replace(
-            measurement=replace(each.measurement, seconds=0.0, training_seconds=0.0)
+        case: replace(
+            each, measurement=replace(each.measurement, seconds=0.0, training_seconds=0.0)
         )
         for case, each in found.items()
     }
