@@ -41,7 +41,7 @@ class BudgetError(GrbCheckError):
 
 
 class LostError(GrbCheckError):
-    """What was being measured was lost with its worker."""
+    """A measurement was lost with its worker."""
 
 
 def one_line(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What one case gives in one repeat, of builtin types, so that it can cross processes.
+"""The result of one case in one repeat, of builtin types, so that it can cross processes.
 
 Imports no torch.
 """
@@ -18,7 +18,7 @@ from grb_check.errors import DataError
 
 @dataclass(frozen=True, kw_only=True)
 class CaseFacts:
-    """What all repeats of a case have in common; see `Outcome` for the fields."""
+    """Facts that all repeats of a case have in common; see `Outcome` for the fields."""
 
     targets: int
     majority: float
@@ -30,7 +30,7 @@ class CaseFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedBy:
-    """How a victim was attacked, so that a reference can be attacked in the same way.
+    """The way in which a victim was attacked, so that a reference can be attacked in the same way.
 
     Attributes:
         attack: its canonical name; of `worst`, that of a member.

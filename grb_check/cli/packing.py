@@ -31,7 +31,7 @@ from grb_check.user_code.calls import restored
 
 @dataclass(frozen=True, kw_only=True)
 class Making:
-    """What a pack is made from.
+    """Everything that a pack is made from.
 
     Attributes:
         record: of the run.
@@ -210,7 +210,7 @@ def _as_recorded(
 
 
 def _reason(record: RunRecord, device: str) -> str:
-    """What may explain other perturbations: the environment of the run, where it differs."""
+    """A possible reason for other perturbations: the environment of the run, where it differs."""
     then, now = record.environment, environment_of(measured_with(device))
     differing = [
         f"{name} {then[name]}, here {now[name]}"

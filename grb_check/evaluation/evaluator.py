@@ -273,7 +273,7 @@ class Evaluator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the figures depend on besides the case, see `measured_with`, and the pack if any."""
+        """Everything else that figures depend on, see `measured_with`, and the pack if any."""
         packed = {} if self._pack is None else {PACK: self._pack.digest[:16]}
         return {**measured_with(str(self.device)), **packed}
 

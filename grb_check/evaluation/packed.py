@@ -1,4 +1,4 @@
-"""What a run needs of its pack, checked before the run."""
+"""The check that a pack has what a run needs, before the run."""
 
 from __future__ import annotations
 

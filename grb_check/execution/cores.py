@@ -1,4 +1,4 @@
-"""How many processes a machine has room for. Loads no torch."""
+"""The number of processes that a machine has room for. Loads no torch."""
 
 from __future__ import annotations
 

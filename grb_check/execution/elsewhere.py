@@ -34,7 +34,7 @@ class RemoteWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """What a worker found in a model and a dataset before any work.
+    """Facts that a worker found about a model and a dataset before any work.
 
     Attributes:
         fingerprint: of the dataset.
@@ -165,7 +165,7 @@ class Elsewhere:
 
     @property
     def environments(self) -> list[Mapping[str, str]]:
-        """What measured, see `measured_with`: each environment of a worker once."""
+        """The environments of the workers, see `measured_with`, each once."""
         return [*self._environments.values()]
 
     def progress(self) -> str:

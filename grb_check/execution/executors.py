@@ -37,7 +37,7 @@ _LOST: Final = {
 
 
 class Workers(Protocol):
-    """Where the tasks of a run are executed.
+    """Workers that execute the tasks of a run.
 
     Attributes:
         name: for pytest's header.

@@ -22,7 +22,7 @@ class Calls(Protocol):
 
     @property
     def workers(self) -> Workers:
-        """Where the calls run."""
+        """The workers that the calls run in."""
         ...
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:

@@ -91,7 +91,7 @@ def references_task(task: Task, results: dict[str, dict[str, Any]]) -> dict[str,
 
 
 class _Process:
-    """What a process keeps from one task of a run to the next."""
+    """Everything that a process keeps from one task of a run to the next."""
 
     def __init__(self, setup: Setup) -> None:
         from grb_check.evaluation.evaluator import Evaluator  # imports torch
@@ -170,7 +170,7 @@ _process = lru_cache(maxsize=1)(_Process)
 
 @contextmanager
 def _here(setup: Setup) -> Iterator[tuple[_Process, list[warnings.WarningMessage]]]:
-    """What this process keeps, and the warnings of what runs inside."""
+    """Give what this process keeps, and collect the warnings of what runs inside."""
     with _ONE_AT_A_TIME, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         warnings.simplefilter("ignore", DeprecationWarning)  # of other packages; nobody can act

@@ -20,7 +20,7 @@ from grb_check.store.place import StorePlace
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What all tasks of a run have in common.
+    """Settings that all tasks of a run have in common.
 
     Attributes:
         store: of perturbations and of finished measurements; None for none.

@@ -29,7 +29,7 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What the workers of a run need.
+    """Requirements of a run on its workers.
 
     Attributes:
         models: import paths of the users' models, attacks and datasets, `pkg.module:attr`.

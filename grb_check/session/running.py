@@ -125,7 +125,7 @@ class CaseRunner:
 
     @property
     def place(self) -> str:
-        """Where cases are measured, for pytest's header: the device, once it is known."""
+        """Devices that cases are measured on, for pytest's header; empty until known."""
         if self._elsewhere is not None:
             return ", ".join(self._elsewhere.devices)
         return str(self.here.evaluator.device) if "here" in self.__dict__ else ""
@@ -137,7 +137,7 @@ class CaseRunner:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What measured, see `measured_with`."""
+        """The environment that measured, see `measured_with`."""
         found = [] if self._elsewhere is None else self._elsewhere.environments
         if self.kept_here or not found:
             found = [*found, self.here.evaluator.environment]

@@ -54,7 +54,7 @@ _DAMAGE: Final = (
 
 @dataclass(frozen=True, order=True)
 class Wanted:
-    """What a perturbation is made for.
+    """The case, repeat and threat that a perturbation is made for.
 
     Attributes:
         fingerprint: of the dataset.
@@ -142,7 +142,7 @@ class Pack:
 
     @property
     def content(self) -> str:
-        """What the pack has, in words."""
+        """The contents of the pack, in words."""
         return count(len(self.perturbations), "perturbation")
 
     def check(self, wanted: Wanted, threat: Threat) -> bool:

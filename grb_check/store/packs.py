@@ -19,7 +19,7 @@ AnyPack: TypeAlias = Pack | UnitTest
 
 @dataclass(frozen=True)
 class PackPlace:
-    """Where a pack is, of builtin types, so that another process opens the same.
+    """The place of a pack, of builtin types, so that another process opens the same.
 
     Attributes:
         path: absolute.

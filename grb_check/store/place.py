@@ -1,4 +1,4 @@
-"""Where a store is, as plain data that any process can open.
+"""The place of a store, as plain data that any process can open.
 
 Imports fsspec for a URL alone.
 """
@@ -22,7 +22,7 @@ _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 @dataclass(frozen=True)
 class StorePlace:
-    """Where a store is, of builtin types.
+    """The place of a store, of builtin types.
 
     Attributes:
         location: an absolute path, or a URL that `read_url` returned.

@@ -134,7 +134,7 @@ class UnitTest:
 
     @property
     def content(self) -> str:
-        """What the file has, in words."""
+        """The contents of the file, in words."""
         evasion = count(sum(map(len, self._keys.values())), "perturbation")
         rest = f"; {self.poisoning} of poisoning are not run" if self.poisoning else ""
         return f"{evasion} against {count(len(self.attacks), 'model')}{rest}"

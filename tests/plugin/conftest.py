@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import preloaded  # noqa: F401 - by being imported
 import pytest
 from tiny import write_dataset
@@ -142,6 +144,12 @@ def untrained(num_features, num_classes):
 def brittle():
     return grb_check.Trained(models.Brittle().eval())
 """
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One store for all runs of a file, so that surrogates and references are trained once."""
+    return tmp_path_factory.mktemp("store")
 
 
 @pytest.fixture

@@ -27,12 +27,6 @@ def build(num_features, num_classes):
 """
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that surrogates and the reference are trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture(autouse=True)
 def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run has the same store."""

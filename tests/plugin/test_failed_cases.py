@@ -77,12 +77,6 @@ DEMAND = (
 FAILING = (*DEMAND, "--grb-attack=fixed:Crossing")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all tests, so that the reference is trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture
 def project(
     project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,12 +25,6 @@ FAILING = (*RUN, "--grb-threshold=*/injection/*=0", "--grb-threshold=*/modificat
 KNOWN = "--grb-expected-failure=*/easy/injection/rnd: GAT, #12"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that surrogates and the reference are trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture(autouse=True)
 def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run has the same store."""

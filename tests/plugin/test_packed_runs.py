@@ -37,12 +37,6 @@ MAKE = ("pack", "run.json", "--dataset=tiny=./tiny")
 PACK = "--grb-pack=attacks.npz"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that surrogates and the reference are trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture(autouse=True)
 def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run and command has the same store, and the same working folder."""

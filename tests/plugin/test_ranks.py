@@ -20,12 +20,6 @@ BASE = (*TINY, UNTRAINED, "--grb-attack=rnd", "--grb-difficulty=easy", "--grb-mi
 ZOO = (*BASE, "--grb-max-drop=1", "--grb-rank-against=zoo")
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that surrogates and the reference are trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture
 def ranked(
     project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch

@@ -30,12 +30,6 @@ FILES = (
 )
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that surrogates and the reference are trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture
 def quick(
     project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch

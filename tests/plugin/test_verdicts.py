@@ -24,12 +24,6 @@ FILES = (
 )
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that references are trained once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture(autouse=True)
 def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every run has the same store."""
