@@ -135,6 +135,11 @@ class Outcome:
         return statistics.fmean(repeat.victim.attacked for repeat in self.repeats)
 
     @property
+    def adaptive(self) -> bool:
+        """Whether the attack saw the model under test; black-box attacks do not."""
+        return any(repeat.method != "black-box" for repeat in self.repeats)
+
+    @property
     def drop(self) -> float:
         """Mean relative drop over the repeats."""
         return statistics.fmean(self.drops)

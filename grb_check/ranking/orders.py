@@ -44,15 +44,19 @@ def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
     return ranked(_means(drops), "highest")
 
 
-def by_robustness(rows: Sequence[Row]) -> list[Ranked]:
+def by_robustness(rows: Sequence[Row], *, adaptive: bool | None = None) -> list[Ranked]:
     """Return models with their mean drop over the cases that all have, the most robust first.
 
     A model below the clean floor in any case is left out: it cannot lose accuracy it never had.
+
+    Args:
+        rows: of the run.
+        adaptive: only over attacks that see the model, or over those that do not; None for all.
     """
     out = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
     drops: dict[str, dict[str, float]] = {}
     for outcome in _outcomes(rows):
-        if outcome.model not in out:
+        if outcome.model not in out and adaptive in (None, outcome.adaptive):
             case = f"{outcome.case.dataset}/{outcome.case.cell}"
             drops.setdefault(outcome.model, {})[case] = outcome.drop
     common = set.intersection(*map(set, drops.values())) if drops else set()

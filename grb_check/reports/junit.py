@@ -96,8 +96,13 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     for name, curve in digest.named_curves:
         properties[f"grb.curve.{name}"] = curve_points(curve)
     properties |= lowest_words.suite_properties(record.lowest, record.delta)
-    if len(ranks.models) > 1:
-        properties["grb.model_rank"] = ranked(ranks.models)
+    for suffix, models in (
+        ("", ranks.models),
+        ("_black_box", ranks.models_black_box),
+        ("_adaptive", ranks.models_adaptive),
+    ):
+        if len(models) > 1:
+            properties[f"grb.model_rank{suffix}"] = ranked(models)
     return properties | rank_words.suite_properties(ranks)
 
 

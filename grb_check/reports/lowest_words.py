@@ -1,22 +1,51 @@
-"""The lowest accuracies and the deltas in words: lines for people, properties for JUnit."""
+"""Lowest accuracies and deltas in words: tables and lines for people, properties for JUnit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
-from grb_check.ranking.lowest import Delta, Lowest
+from grb_check.errors import count
+from grb_check.ranking.lowest import Delta, Lowest, Strongest
+from grb_check.reports.plain import columns
 
-PREFIX = "grb"
+PREFIX: Final = "grb"
+WIDE: Final = 0.2  # of black-box accuracy beyond the adaptive one, as a fraction
 
 
-def lowest_line(entry: Lowest) -> str:
-    """Return the line below the table of the model and dataset."""
-    return (
-        f"lowest on {entry.dataset}/{entry.difficulty}: {entry.attack} "
-        f"{_percent(entry.accuracy, entry.repeats)} (drop {_percent(entry.drop, entry.repeats)})"
-    )
+def lowest_lines(entries: Sequence[Lowest]) -> list[str]:
+    """Return a table of a model on a dataset; without a row if it has no entry."""
+    if not entries:
+        return []
+    rows = [["lowest accuracy", "black-box", "", "adaptive", ""]]
+    for entry in entries:
+        level = with_budget(entry.difficulty, entry.budget)
+        rows.append([level, *_cells(entry.black_box), *_cells(entry.adaptive)])
+    return columns(rows)
+
+
+def gap_lines(entries: Sequence[Lowest]) -> list[str]:
+    """Return a line for each model that adaptive attacks take more than `WIDE` from."""
+    wide: dict[str, list[Lowest]] = {}
+    for entry in entries:
+        if entry.gap > WIDE:
+            wide.setdefault(entry.model, []).append(entry)
+    lines = []
+    for model, found in wide.items():
+        found.sort(key=lambda entry: -entry.gap)
+        more = f" and {count(len(found) - 1, 'more place')}" if found[1:] else ""
+        black_box, adaptive = found[0].black_box, found[0].adaptive
+        assert black_box is not None
+        assert adaptive is not None
+        lines.append(
+            f"{model}: its robustness does not hold against an attacker who knows the model: "
+            f"{black_box.accuracy.mean:.1%} under {black_box.attack}, "
+            f"{adaptive.accuracy.mean:.1%} under {adaptive.attack} "
+            f"({found[0].id}{more})"
+        )
+    return lines
 
 
 def delta_lines(entries: Sequence[Delta]) -> list[str]:
@@ -39,10 +68,14 @@ def delta_lines(entries: Sequence[Delta]) -> list[str]:
 def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> dict[str, str]:
     """Return JUnit's properties of the suite."""
     properties = {
-        f"{PREFIX}.lowest.{each.id}": f"{each.attack} {each.accuracy.mean:.4f}, "
-        f"drop {each.drop.mean:.4f}"
+        f"{PREFIX}.lowest_{name}.{each.id}": f"{found.attack} {found.accuracy.mean:.4f}, "
+        f"drop {found.drop.mean:.4f}"
         for each in lows
+        for name, found in (("black_box", each.black_box), ("adaptive", each.adaptive))
+        if found is not None
     }
+    for number, text in enumerate(gap_lines(lows)):
+        properties[f"{PREFIX}.gap.{number}"] = text
     for each in differences:
         if each.value is not None:
             name = f"{PREFIX}.delta{f'.{each.label}' if each.label else ''}"
@@ -51,12 +84,16 @@ def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> di
     return properties
 
 
+def _cells(found: Strongest | None) -> tuple[str, str]:
+    return ("-", "") if found is None else (_percent(found.accuracy, found.repeats), found.attack)
+
+
 def _over(groups: Iterable[str]) -> str:
     """Return `2 datasets`, or `3 difficulties of 1 dataset`."""
     groups = tuple(groups)
-    count = len({group.rpartition("/")[0] for group in groups})
-    datasets = f"{count} dataset{'' if count == 1 else 's'}"
-    return datasets if len(groups) == count else f"{len(groups)} difficulties of {datasets}"
+    number = len({group.rpartition("/")[0] for group in groups})
+    datasets = count(number, "dataset")
+    return datasets if len(groups) == number else f"{len(groups)} difficulties of {datasets}"
 
 
 def _judged(entry: Delta) -> str:

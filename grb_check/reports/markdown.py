@@ -18,8 +18,9 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import count
 from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
+from grb_check.ranking.lowest import Strongest
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, gate_lines
-from grb_check.reports.lowest_words import delta_lines
+from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import comparison_line, place_line
 
@@ -113,6 +114,7 @@ def _parts(digest: Digest) -> list[Part]:
         _failed(digest),
         _expected(digest),
         *(_heat(digest, group, lines) for group, lines in digest.groups.items()),
+        _lowest(digest),
         _baseline(digest),
         _ranks(digest),
         _settings(digest),
@@ -199,6 +201,24 @@ def _figure(line: Line | None) -> str:
     figure = percent(outcome.drop) if outcome is not None else ""
     text = f"{figure}{SIGNS[line.status]}"
     return f"**{text}**" if line.status == "fail" else text
+
+
+def _lowest(digest: Digest) -> Part:
+    lows = digest.record.lowest
+    if not lows:
+        return Part(())
+    rows = [
+        f"| {cell(each.id)} | {_strongest(each.black_box)} | {_strongest(each.adaptive)} |"
+        for each in lows
+    ]
+    gaps = [f"- {span(text)}" for text in gap_lines(lows)]
+    head = ("| lowest accuracy | black-box | adaptive |", "| :-- | :-- | :-- |")
+    before = ("### Attackers who know the model", "", *gaps, *([""] if gaps else []), *head)
+    return Part(before, tuple(rows), ("",), "row")
+
+
+def _strongest(found: Strongest | None) -> str:
+    return "" if found is None else f"{found.accuracy.mean:.1%} {cell(found.attack)}"
 
 
 def _baseline(digest: Digest) -> Part:

@@ -349,6 +349,8 @@ class RanksRecord(_Part, frozen=True):
         attacks: `[model@]dataset/difficulty` -> attacks by drop, the strongest first.
         mean_attacks: attacks by their mean drop over all cases, the strongest first.
         models: models by mean drop, the most robust first.
+        models_black_box: the same over the attacks that do not see the model.
+        models_adaptive: the same over the attacks that do.
         standings: on leaderboards.
         comparisons: of the models of the run with each other.
         verdicts: on limits.
@@ -358,6 +360,8 @@ class RanksRecord(_Part, frozen=True):
     attacks: dict[str, tuple[RankedDrop, ...]]
     mean_attacks: tuple[RankedDrop, ...]
     models: tuple[RankedDrop, ...]
+    models_black_box: tuple[RankedDrop, ...]
+    models_adaptive: tuple[RankedDrop, ...]
     standings: tuple[PlaceRecord, ...]
     comparisons: tuple[ModelComparison, ...]
     verdicts: tuple[RankVerdictRecord, ...]

@@ -31,7 +31,7 @@ from grb_check.reports.record import FIGURES, CaseRecord, RunRecord, RunSettings
 from grb_check.reports.recording import ranks_record, summaries
 
 KIND: Final = FileKind(
-    name="run record", type=RunRecord, format=7, wanted="give a file that --grb-json wrote"
+    name="run record", type=RunRecord, format=8, wanted="give a file that --grb-json wrote"
 )
 
 # Fields of a verdict that are compared with those of the gate; texts may be rounded otherwise.
@@ -202,7 +202,7 @@ def _summary_problems(record: RunRecord) -> Iterator[str]:
         if not _same(msgspec.to_builtins(getattr(record, name)), msgspec.to_builtins(value)):
             yield f"{name} is not that of its cases"
     orders = ranks_record(rows, Ranks(), ())
-    for name in ("attacks", "mean_attacks", "models"):
+    for name in ("attacks", "mean_attacks", "models", "models_black_box", "models_adaptive"):
         own, other = (msgspec.to_builtins(getattr(each, name)) for each in (record.ranks, orders))
         if not _same(own, other):
             yield f"the order of {name} is not that of its cases"

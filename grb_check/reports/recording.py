@@ -116,6 +116,8 @@ def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdi
         },
         mean_attacks=_by_drop(mean_by_attack(counted)),
         models=_by_drop(by_robustness(counted)),
+        models_black_box=_by_drop(by_robustness(counted, adaptive=False)),
+        models_adaptive=_by_drop(by_robustness(counted, adaptive=True)),
         standings=tuple(place for group in ranks.groups for place in _places(group)),
         comparisons=tuple(map(_comparison, ranks.rankings)),
         verdicts=tuple(map(_rank_verdict, verdicts)),

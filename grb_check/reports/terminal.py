@@ -11,7 +11,7 @@ from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
 from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.reports.digest import STATUSES, Digest, Line
-from grb_check.reports.lowest_words import delta_lines, lowest_line
+from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_line, place_line, rank_of
@@ -144,10 +144,15 @@ def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
         about = f" ({outcome.origin})" if outcome is not None else ""
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
         _write_table(out, lines, layout)
-        for low in record.lowest:
-            if (fit(low.model), low.dataset) == (model, dataset):
-                out.write_line(f"  {lowest_line(low)}")
+        group = (model, dataset)
+        lows = [each for each in record.lowest if (fit(each.model), each.dataset) == group]
+        if lows:
+            out.write_line("")
+        for text in lowest_lines(lows):
+            out.write_line(f"  {text}")
         out.write_line("")
+    for text in gap_lines(record.lowest):
+        out.write_line(text, yellow=True, bold=True)
     for text in _lines_on_all(digest):
         out.write_line(text)
     for note in (*record.notes, *notes(record.cases), *record.ranks.notes):
@@ -252,9 +257,14 @@ def _rank(row: CaseRecord, board: str) -> str:
 def _lines_on_all(digest: Digest) -> list[str]:
     """Orders of attacks and models, ranks, drops by budget, and deltas."""
     ranks, lines = digest.record.ranks, []
+    both = (
+        ("models by mean drop under black-box attacks", ranks.models_black_box),
+        ("models by mean drop under adaptive attacks", ranks.models_adaptive),
+    )
     for title, order in (
         ("attacks by mean drop", ranks.mean_attacks),
         ("models by mean drop, most robust first", ranks.models),
+        *(both if all(each for _, each in both) else ()),
     ):
         if len(order) > 1:
             told = ", ".join(f"{each.rank}. {each.name} {each.drop:.1%}" for each in order)

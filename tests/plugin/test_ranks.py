@@ -225,12 +225,15 @@ def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pyte
         [
             "grb delta: to build (command line)",
             "build on tiny *",
-            "  lowest on tiny/easy: */rnd *% (drop *%)",
+            "  lowest accuracy *black-box *adaptive",
+            "  easy * *% */rnd* -",
             "delta of twin to build over 1 dataset: +0.0 points",
         ]
     )
     wide = properties(suite(ranked))
-    assert wide["grb.lowest.build@tiny/easy"] == wide["grb.lowest.twin@tiny/easy"]
+    assert (
+        wide["grb.lowest_black_box.build@tiny/easy"] == wide["grb.lowest_black_box.twin@tiny/easy"]
+    )
     assert wide["grb.delta.twin"] == "0.0000 to build over 1 dataset"
     record = json.loads((ranked.path / "out.json").read_text())
     assert record["settings"]["delta_to"] == "build"

@@ -11,6 +11,7 @@ from outcome_factory import outcome
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases, Row
+from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.lowest import REFERENCE, deltas, lowest
 
@@ -42,11 +43,12 @@ TWO_DATASETS = (
 def test_the_lowest_is_the_mean_over_repeats_of_the_strongest_attack() -> None:
     """Cora: 58 % under prbcd and 60 % under grbcd, which has the lowest single repeat."""
     citeseer, cora = lowest(rows(*TWO_DATASETS))
-    assert (cora.id, cora.attack, cora.attacks) == ("cora/full", "modification/prbcd", 3)
-    assert cora.accuracy.mean == pytest.approx(0.58)
-    assert cora.accuracy.deviation == pytest.approx(0.02 * 2**0.5)
-    assert cora.drop.mean == pytest.approx(0.275)
-    assert asdict(citeseer)["accuracy"] == {"mean": pytest.approx(0.3), "deviation": 0.0}
+    strongest = cora.strongest
+    assert (cora.id, strongest.attack, strongest.attacks) == ("cora/full", "modification/prbcd", 3)
+    assert strongest.accuracy.mean == pytest.approx(0.58)
+    assert strongest.accuracy.deviation == pytest.approx(0.02 * 2**0.5)
+    assert strongest.drop.mean == pytest.approx(0.275)
+    assert asdict(citeseer.strongest)["accuracy"] == {"mean": pytest.approx(0.3), "deviation": 0.0}
 
 
 def test_one_repeat_has_no_deviation_and_one_attack_no_lowest() -> None:
@@ -55,8 +57,38 @@ def test_one_repeat_has_no_deviation_and_one_attack_no_lowest() -> None:
     one = ("a", "d/easy/injection/rnd", [(0.8, 0.7)], reference)
     other = ("a", "d/easy/injection/pgd", [(0.8, 0.4)], reference)
     assert lowest(rows(one)) == []
-    (found,) = lowest(rows(one, other))
-    assert (found.attack, found.repeats, found.accuracy.mean) == ("injection/pgd", 1, 0.4)
+    (found,) = (each.strongest for each in lowest(rows(one, other)))
+    assert (found.attack, found.repeats, found.accuracy.mean) == (
+        "injection/pgd",
+        1,
+        0.4,
+    )
+
+
+def test_attacks_that_see_the_model_are_apart_from_those_that_do_not() -> None:
+    """So is the strongest of each, and what the first take beyond the second."""
+    reference = [(0.8, 0.4)]
+    made = rows(
+        ("a", "d/easy/injection/rnd", [(0.8, 0.7)], reference),
+        ("a", "d/easy/injection/pgd", [(0.8, 0.6)], reference),
+        ("a", "d/easy/injection/pgd+white-box", [(0.8, 0.1)], reference),
+    )
+    made[2] = replace(made[2], outcome=_adaptive(made[2].outcome))
+    (found,) = lowest(made)
+    assert found.black_box is not None
+    assert found.adaptive is not None
+    assert (found.black_box.attack, found.black_box.attacks) == ("injection/pgd", 2)
+    assert (found.adaptive.attack, found.adaptive.attacks) == ("injection/pgd+white-box", 1)
+    assert found.strongest == found.adaptive
+    assert found.gap == pytest.approx(0.5)
+    (alone,) = lowest(made[:2])
+    assert (alone.adaptive, alone.gap) == (None, 0.0)
+
+
+def _adaptive(outcome: Outcome | None) -> Outcome:
+    assert outcome is not None
+    repeats = tuple(replace(each, method="transferred") for each in outcome.repeats)
+    return replace(outcome, repeats=repeats)
 
 
 def test_budgets_are_separate_and_worst_is_left_out() -> None:
@@ -72,7 +104,9 @@ def test_budgets_are_separate_and_worst_is_left_out() -> None:
         ("a", "d/full/modification/worst+budget=0.1", [(0.8, 0.0)], reference),
         ("a", "d/full/modification/rnd", [(0.8, 0.5)], reference),
     )
-    assert {each.id: (each.attack, each.accuracy.mean) for each in lowest(made)} == {
+    assert {
+        each.id: (each.strongest.attack, each.strongest.accuracy.mean) for each in lowest(made)
+    } == {
         "d/full+budget=0.05": ("modification/rnd+budget=0.05", 0.6),
         "d/full+budget=0.1": ("modification/rnd+budget=0.1", 0.2),
     }
@@ -116,7 +150,7 @@ def test_delta_to_another_model_is_over_the_attacks_that_both_have() -> None:
     assert (mine.to, mine.groups, mine.value) == ("base", ("d/full",), pytest.approx(0.25))
     assert (other.value, other.why_none) == (None, "they have no case in common")
     (low,) = lowest(made)
-    assert (low.id, low.drop.mean) == ("base@d/full", pytest.approx(0.75))
+    assert (low.id, low.strongest.drop.mean) == ("base@d/full", pytest.approx(0.75))
 
 
 @pytest.mark.parametrize("to", ["", "low"])
@@ -170,8 +204,8 @@ def test_no_attack_has_a_lower_accuracy_than_the_lowest(pairs: Pairs, data: st.D
     )
     (low,) = lowest(made)
     outcomes = [row.outcome for row in made if row.outcome is not None]
-    assert low.accuracy.mean == min(each.attacked for each in outcomes)
-    assert low.drop.mean == pytest.approx(max(each.drop for each in outcomes))
+    assert low.strongest.accuracy.mean == min(each.attacked for each in outcomes)
+    assert low.strongest.drop.mean == pytest.approx(max(each.drop for each in outcomes))
     (found,) = deltas(made)
     assert found.value == pytest.approx(0)
     assert found.deviation == pytest.approx(0)

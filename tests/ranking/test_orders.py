@@ -56,6 +56,13 @@ def test_models_are_compared_on_the_cases_that_all_of_them_have() -> None:
     assert by_robustness(three) == [(1, "b", 0.0), (2, "a", pytest.approx(0.25))]
 
 
+def test_models_are_ordered_by_attacks_that_see_them_or_by_the_others() -> None:
+    """A model may be first under the one and last under the other."""
+    every = rows()[:3]
+    assert by_robustness(every, adaptive=False) == by_robustness(every)
+    assert by_robustness(every, adaptive=True) == []
+
+
 def test_equal_figures_share_the_smallest_rank() -> None:
     """1, 2, 2, 4; equal entries keep their order."""
     figures = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.2}

@@ -7,32 +7,55 @@ from dataclasses import replace
 import pytest
 
 from grb_check.cases.metrics import Figure
-from grb_check.ranking.lowest import REFERENCE, Delta, Lowest
-from grb_check.reports.lowest_words import delta_lines, lowest_line, suite_properties
+from grb_check.ranking.lowest import REFERENCE, Delta, Lowest, Strongest
+from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines, suite_properties
 
-LOWEST = Lowest(
-    model="a",
-    label="",
-    dataset="cora",
-    difficulty="full",
-    budget=None,
+PRBCD = Strongest(
     attack="modification/prbcd",
     attacks=3,
     repeats=2,
     accuracy=Figure(0.58, 0.0283),
     drop=Figure(0.275, 0.0354),
 )
+RND = replace(PRBCD, attack="injection/rnd", repeats=1, accuracy=Figure(0.785, 0.0))
+LOWEST = Lowest(
+    model="a",
+    label="",
+    dataset="cora",
+    difficulty="full",
+    budget=None,
+    black_box=None,
+    adaptive=PRBCD,
+)
 DELTA = Delta(model="a", label="", to=REFERENCE, budget=None, groups=("cora/full",), value=-0.175)
 
 
-def test_a_lowest_accuracy_has_a_deviation_if_there_are_several_repeats() -> None:
-    """Nothing is printed that was not measured."""
-    assert lowest_line(LOWEST) == (
-        "lowest on cora/full: modification/prbcd 58.0% +- 2.8 (drop 27.5% +- 3.5)"
-    )
-    assert lowest_line(replace(LOWEST, repeats=1)) == (
-        "lowest on cora/full: modification/prbcd 58.0% (drop 27.5%)"
-    )
+def test_black_box_and_adaptive_attacks_are_side_by_side() -> None:
+    """With a deviation if there are several repeats; nothing is printed that was not measured."""
+    both = replace(LOWEST, difficulty="easy", budget=0.05, black_box=RND)
+    assert lowest_lines([both, LOWEST]) == [
+        "lowest accuracy   black-box                 adaptive",
+        "easy+budget=0.05  78.5%      injection/rnd  58.0% +- 2.8  modification/prbcd",
+        "full              -                         58.0% +- 2.8  modification/prbcd",
+    ]
+    assert lowest_lines([]) == []
+
+
+def test_a_model_is_named_that_holds_against_black_box_attacks_only() -> None:
+    """If the strongest of them leaves more than 20 points more; the widest gap counts."""
+    wide = replace(LOWEST, black_box=RND)
+    wider = replace(wide, difficulty="easy", black_box=replace(RND, accuracy=Figure(0.9, 0.0)))
+    near = replace(wide, black_box=replace(RND, accuracy=Figure(0.77, 0.0)))
+    assert gap_lines([LOWEST, near]) == []
+    text = "a: its robustness does not hold against an attacker who knows the model: "
+    assert gap_lines([wide, near]) == [
+        f"{text}78.5% under injection/rnd, 58.0% under modification/prbcd (cora/full)"
+    ]
+    assert gap_lines([wide, wider]) == [
+        f"{text}90.0% under injection/rnd, 58.0% under modification/prbcd (cora/easy and 1 more "
+        "place)"
+    ]
+    assert suite_properties([wide], [])["grb.gap.0"] == gap_lines([wide])[0]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +98,6 @@ def test_models_and_budgets_are_named_and_a_reason_takes_the_place_of_a_value() 
         "no delta of other to base at budget 0.05: they have no case in common",
     ]
     assert suite_properties([replace(LOWEST, label="mine")], [mine, other]) == {
-        "grb.lowest.mine@cora/full": "modification/prbcd 0.5800, drop 0.2750",
+        "grb.lowest_adaptive.mine@cora/full": "modification/prbcd 0.5800, drop 0.2750",
         "grb.delta.mine+budget=0.05": "0.2500 to base over 1 dataset",
     }

@@ -116,7 +116,10 @@ def _repeat_case(fields: dict[str, Any]) -> None:
         (_set("settings", "gate", "min_clean", value=-0.1), "limits or repeats that no option"),
         (_set("settings", "difficulties", value=["easy"]), "is not one of its settings"),
         (_set("planned", value=[]), "case 'synthetic-cora/.*' was not planned"),
-        (_set("lowest", 0, "accuracy", "mean", value=0.9), "lowest is not that of its cases"),
+        (
+            _set("lowest", 0, "black_box", "accuracy", "mean", value=0.9),
+            "lowest is not that of its cases",
+        ),
         (_set("averages", value=[]), "averages is not that of its cases"),
         (_set("delta", 0, "value", value=-9.0), "delta is not that of its cases"),
         (_set("ranks", "models", value=RANKED), "the order of models is not that of"),

@@ -223,7 +223,9 @@ def test_the_strongest_attack_and_the_delta_have_a_line_each() -> None:
     """The first below its table, the second at the end."""
     lines = shown(at("rnd", 0.7), at("dice", 0.4))
     assert lines[5:] == [
-        "  lowest on d/easy: modification/dice 40.0% (drop 50.0%)",
+        "",
+        "  lowest accuracy  black-box                     adaptive",
+        "  easy             40.0%      modification/dice  -",
         "",
         "attacks by mean drop: 1. modification/dice 50.0%, 2. modification/rnd 12.5%",
         "delta to the reference GCN over 1 dataset: +0.0 points",

@@ -16,10 +16,10 @@ from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
 from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
-from grb_check.ranking.lowest import Lowest
+from grb_check.ranking.lowest import Strongest
 from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.html.charts import plot
-from grb_check.reports.lowest_words import delta_lines
+from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import place_line
@@ -186,13 +186,18 @@ def _summary(digest: Digest) -> dict[str, Any]:
         (each.model, each.dataset, each.difficulty, each.budget): each
         for each in digest.record.lowest
     }
-    tables: dict[str, list[tuple[str, Averages, Lowest | None]]] = {}
+    tables: dict[str, list[tuple[str, Averages, tuple[Strongest | None, ...]]]] = {}
     for mean in digest.record.averages:
-        strongest = lowest.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
-        row = (with_budget(mean.difficulty, mean.budget), mean, strongest)
+        found = lowest.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
+        both = (None, None) if found is None else (found.black_box, found.adaptive)
+        row = (with_budget(mean.difficulty, mean.budget), mean, both)
         tables.setdefault(digest.title_of((mean.model, mean.dataset)), []).append(row)
     differences = [line.replace(" +- ", " ± ") for line in delta_lines(digest.record.delta)]
-    return {"tables": tables, "differences": differences}
+    return {
+        "tables": tables,
+        "gaps": gap_lines(digest.record.lowest),
+        "differences": differences,
+    }
 
 
 def _diagnostics(digest: Digest) -> dict[str, Any]:
