@@ -37,11 +37,11 @@ class Cluster:
             f"--scheduler-file={file}",
         )
         deadline = time.monotonic() + SECONDS
-        while not file.exists():
+        while (address := _address(file)) is None:
             assert self.scheduler.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        self.address: str = json.loads(file.read_text())["address"]
+        self.address = address
 
     def add_worker(
         self, *options: str, path: Sequence[Path] = (), variables: Mapping[str, str] | None = None
@@ -93,6 +93,15 @@ class Cluster:
             )
         self._processes.append(process)
         return process
+
+
+def _address(file: Path) -> str | None:
+    """Address of a scheduler; None while its file is not there, or is still being written."""
+    try:
+        address: str = json.loads(file.read_text())["address"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return address
 
 
 @contextmanager
