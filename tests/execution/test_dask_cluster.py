@@ -111,7 +111,8 @@ if __name__ == "__main__":
         for _ in range(4):
             workers.submit(calls.sleep, 60)
         print("begun", flush=True)
-        time.sleep(60)
+        while True:  # a signal just before a call of sleep does not wake it
+            time.sleep(0.1)
     except KeyboardInterrupt:
         pass
     finally:
