@@ -37,11 +37,12 @@ from torch_geometric.nn.aggr import (
     SoftmaxAggregation,
     SumAggregation,
 )
-from torch_geometric.utils import is_torch_sparse_tensor, scatter
+from torch_geometric.utils import is_torch_sparse_tensor
 
 from grb_check.errors import GradientError
+from grb_check.gradients.relaxed_maximum import along, for_maximum, lonely
 
-_EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
+EXPONENTIALS: Final = (torch.exp, torch.exp_, Tensor.exp, Tensor.exp_)
 _UNDERSTOOD: Final = (
     type(None),  # the layer's own `aggregate`, assumed to be a sum
     SumAggregation,
@@ -217,8 +218,8 @@ class _Mask:
             return -self._for_maximum(-messages)
         factor = self._factor()
         if self._is((MulAggregation,)):
-            return 1 + _along(factor, messages, dim) * (messages - 1)
-        return messages * _along(factor, messages, dim)
+            return 1 + along(factor, messages, dim) * (messages - 1)
+        return messages * along(factor, messages, dim)
 
     def after_aggregate(self, layer: nn.Module, inputs: object, output: object) -> None:
         self.exponentials.mask = None
@@ -231,7 +232,7 @@ class _Mask:
             return exponential
         self.in_softmax = True
         weights = torch.where(self._lonely(), 1.0, self.weights)
-        return exponential * _along(weights, exponential, 0)
+        return exponential * along(weights, exponential, 0)
 
     def _check(self) -> None:
         if getattr(self.layer, "cached", False) is True:
@@ -265,24 +266,13 @@ class _Mask:
         return factor * ratio[self.index]
 
     def _for_maximum(self, messages: Tensor) -> Tensor:
-        """Return messages that move from the lowest at their node to their own value."""
         dim = self.layer.node_dim
-        crowded = _along((~self._lonely()).to(messages.dtype), messages, dim)
-        weights = _along(self.weights, messages, dim)
-        moved = weights * messages + (1 - weights) * crowded * self._reduced(messages, "min")
-        excess = torch.relu(messages - self._reduced(moved, "max"))
-        return moved + self._reduced(weights * (1 - weights) * crowded * excess, "sum")
-
-    def _reduced(self, messages: Tensor, reduce: str) -> Tensor:
-        """Return, for each message, the sum, maximum or minimum of those at its node."""
-        dim, size = self.layer.node_dim, self.edges.num_nodes
-        of_nodes: Tensor = scatter(messages, self.index, dim=dim, dim_size=size, reduce=reduce)
-        return of_nodes.index_select(dim, self.index)
+        shape = list(messages.shape)
+        shape[dim] = self.edges.num_nodes
+        return for_maximum(messages, self.weights, self.index, dim, messages.new_zeros(shape))
 
     def _lonely(self) -> Tensor:
-        """Return bool [f]: whether all messages to the node of an edge have a weight of 0."""
-        with torch.no_grad():
-            return (self._sum(self.weights) == 0)[self.index]
+        return lonely(self.weights, self.index, self.edges.num_nodes)
 
     def _sum(self, values: Tensor) -> Tensor:
         return values.new_zeros(self.edges.num_nodes).index_add(0, self.index, values)
@@ -309,7 +299,7 @@ class _Exponentials(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         output = func(*args, **(kwargs or {}))
-        if self.mask is not None and func in _EXPONENTIALS:
+        if self.mask is not None and func in EXPONENTIALS:
             return self.mask.weighted_exponential(output)
         return output
 
@@ -335,10 +325,3 @@ def _values(matrix: Tensor) -> Tensor:
 
 def _at(order: Tensor, places: Tensor, loops: Tensor) -> Tensor:
     return order[places] if order.numel() else torch.zeros_like(loops, dtype=torch.int64)
-
-
-def _along(values: Tensor, tensor: Tensor, dim: int) -> Tensor:
-    """Return values [f] in the shape that broadcasts along dimension `dim` of a tensor."""
-    shape = [1] * tensor.dim()
-    shape[dim] = -1
-    return values.to(tensor.dtype).view(shape)

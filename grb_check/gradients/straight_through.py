@@ -1,0 +1,140 @@
+r"""Random numbers of edges, and votes, in modules whose edges have weights.
+
+A module that drops edges at random draws a number for each edge. So that weights of 0 and 1 are the
+graph of the edges of weight 1, these edges get the numbers that the module would draw for them alone,
+in their order; all others get numbers from a copy of the generator. The gradient is that of one draw:
+the average over the copies that a module votes over estimates that of the expected answer.
+
+A vote has no gradient. Here a label :math:`\arg\max_c z_c` stands for its probabilities where it is made
+a vector of 0 and 1: the value is that vector, the gradient that of softmax(z) (straight-through,
+`Estimating or Propagating Gradients Through Stochastic Neurons <https://arxiv.org/abs/1308.3432>`_,
+Bengio et al. 2013, section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+_OF_SIZE: Final = (torch.rand, torch.randn)
+_OF_TENSOR: Final = (
+    torch.rand_like,
+    torch.randn_like,
+    torch.bernoulli,
+    functional.dropout,
+    torch.dropout,
+)
+_IN_PLACE: Final = (Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_)
+
+
+class Draws:
+    """Random numbers of the edges of a graph that have weights.
+
+    Args:
+        weights: float [e].
+    """
+
+    def __init__(self, weights: Tensor) -> None:
+        self._present = weights.detach() > 0.5
+
+    def changes(self, func: Any, args: Sequence[Any]) -> bool:
+        """Return whether a call draws one row of random numbers for each edge."""
+        if func in _OF_SIZE:
+            size = args[0] if args and isinstance(args[0], (tuple, list)) else args
+            return bool(size) and size[0] == self._present.numel()
+        if func in _OF_TENSOR or func in _IN_PLACE:
+            return args[0].dim() > 0 and args[0].shape[0] == self._present.numel()
+        return False
+
+    def __call__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """Return the random numbers: those of present edges first, in their order."""
+        present = self._present
+        first = self._part(func, args, kwargs, present)
+        with _untouched(kwargs.get("generator"), first.device):
+            second = self._part(func, args, kwargs, ~present)
+        output = first.new_empty((present.numel(), *first.shape[1:]))
+        output = output.index_put((present,), first).index_put((~present,), second)
+        return args[0].copy_(output) if func in _IN_PLACE else output
+
+    def _part(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Tensor
+    ) -> Tensor:
+        if func in _OF_SIZE:
+            size = args[0] if isinstance(args[0], (tuple, list)) else args
+            return func((int(chosen.sum()), *size[1:]), **kwargs)
+        return func(args[0][chosen], *args[1:], **kwargs)
+
+
+class Votes:
+    """Labels that a module makes of its logits, with the probabilities that they stand for."""
+
+    def __init__(self) -> None:
+        # Labels are kept, so that no other tensor gets their id.
+        self._found: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def record(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any
+    ) -> None:
+        """Remember the probabilities, float [..., c], of labels int64 [...] that a call returned."""
+        if func in (torch.argmax, Tensor.argmax):
+            self._add(output, _softmax(args, kwargs))
+        elif func in (torch.max, Tensor.max) and isinstance(output, tuple):
+            self._add(output[1], _softmax(args, kwargs))
+        elif func is torch.stack and all(id(each) in self._found for each in args[0]):
+            dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+            if dim >= 0:
+                self._add(output, torch.stack([self._found[id(each)][1] for each in args[0]], dim))
+        elif func in (torch.mode, Tensor.mode) and id(args[0]) in self._found:
+            dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
+            self._add(output[0], self._vectors(args[0]).mean(dim % args[0].dim()))
+
+    def changes(self, func: Any, args: Sequence[Any]) -> bool:
+        """Return whether a call makes vectors of recorded labels."""
+        return func is functional.one_hot and id(args[0]) in self._found
+
+    def __call__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
+        """Return vectors of 0 and 1, float [..., c], with the gradient of the probabilities."""
+        soft = self._found[id(args[0])][1]
+        hard: Tensor = func(*args, **kwargs)
+        return hard if hard.shape != soft.shape else _with_gradient(hard, soft)
+
+    def _vectors(self, labels: Tensor) -> Tensor:
+        soft = self._found[id(labels)][1]
+        return _with_gradient(functional.one_hot(labels, soft.shape[-1]), soft)
+
+    def _add(self, labels: Tensor, soft: Tensor | None) -> None:
+        if soft is not None and soft.shape[:-1] == labels.shape:
+            self._found[id(labels)] = labels, soft
+
+
+def _softmax(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
+    """Return the probabilities of logits that are the first argument, classes last."""
+    dim = args[1] if len(args) > 1 else kwargs.get("dim")
+    logits: Tensor = args[0]
+    if not isinstance(dim, int) or not logits.requires_grad:
+        return None
+    return logits.movedim(dim, -1).softmax(-1)
+
+
+def _with_gradient(hard: Tensor, soft: Tensor) -> Tensor:
+    return hard.to(soft.dtype) + soft - soft.detach()
+
+
+@contextmanager
+def _untouched(generator: torch.Generator | None, device: torch.device) -> Iterator[None]:
+    """Restore the generator that functions draw from on a device after a block."""
+    if generator is None:
+        if device.type == "cuda":
+            generator = torch.cuda.default_generators[device.index or 0]
+        else:
+            generator = torch.default_generator
+    state = generator.get_state()
+    try:
+        yield
+    finally:
+        generator.set_state(state)

@@ -1,0 +1,269 @@
+"""Edge weights for modules of any operations: weights in every reduction over edges, for one call.
+
+An edge of weight 1 is present, one of weight 0 absent. A graph neural network reduces values of its
+edges to values of nodes; if each of these reductions is a weighted one, degrees become weighted
+degrees, variances and other moments weighted moments, and so does all that is computed from them:
+
+* a sum of m_e becomes sum_e w_e m_e; a count, which is a sum of ones, becomes sum_e w_e;
+* a product becomes that of 1 + w_e (m_e - 1);
+* a maximum or minimum is that of `relaxed_maximum`;
+* entries of a matrix made from edges are multiplied by w_e;
+* integer counts and sums, of which there is no gradient, are rounded;
+* quantiles, sorted and sequential aggregations of PyG are those of `ranked_aggregations` and
+  `gated_sequences`;
+* random numbers and votes are those of `straight_through`.
+
+A reduction is recognised by its index: a row of a matrix [2, f] of edges of the graph, of which some
+may be missing and to which self-loops may have been added. Its weights are looked up there.
+
+The sum of exponentials in a softmax is that of all edges where all weights are 0; their gradient is
+then the neighbour's contribution rather than infinite. Detached values, such as the maximum that a
+softmax subtracts, are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from grb_check.errors import GradientError
+from grb_check.gradients.gated_sequences import SEQUENCES
+from grb_check.gradients.message_masks import EXPONENTIALS, Edges, layers_of
+from grb_check.gradients.ranked_aggregations import RANKED
+from grb_check.gradients.relaxed_maximum import along, for_maximum, lonely
+from grb_check.gradients.straight_through import Draws, Votes
+
+_SUMS: Final = (
+    torch.scatter_add,
+    Tensor.scatter_add,
+    Tensor.scatter_add_,
+    torch.index_add,
+    Tensor.index_add,
+    Tensor.index_add_,
+)
+_REDUCTIONS: Final = (torch.scatter_reduce, Tensor.scatter_reduce, Tensor.scatter_reduce_)
+_NAMES: Final = ("input", "self", "dim", "index", "src", "source", "reduce")  # of their arguments
+_AGGREGATIONS: Final = {**RANKED, **SEQUENCES}
+
+
+@contextmanager
+def weighted_reductions(module: nn.Module, edges: Edges, weights: Tensor) -> Iterator[None]:
+    """Give every reduction over edges in a module's call inside these weights.
+
+    The module is restored afterwards, also on errors. Memory and time are those of the module on
+    all edges, whatever their weights, and a copy of the values of each reduction.
+
+    Args:
+        module: in evaluation mode.
+        edges: of the graph that the module is called with inside.
+        weights: float [e]; may require a gradient.
+
+    Raises:
+        GradientError: a layer uses the edges of an earlier call.
+    """
+    mode = _WeightedReductions(edges, weights)
+    with ExitStack() as stack:
+        for layer in layers_of(module):
+            if getattr(layer, "cached", False) is True:
+                raise GradientError(f"layer {type(layer).__name__} has cached=True")
+            stack.callback(setattr, layer, "fuse", layer.fuse)
+            layer.fuse = False  # fused layers make no messages
+        for part in module.modules():
+            weighted = _AGGREGATIONS.get(type(part))
+            if weighted is not None:
+                stack.callback(vars(part).pop, "forward")
+                vars(part)["forward"] = _aggregated(part, weighted, mode)
+        stack.enter_context(mode)
+        yield
+
+
+def _aggregated(
+    part: nn.Module, weighted: Callable[..., Tensor], mode: _WeightedReductions
+) -> Callable[..., Tensor]:
+    """Return the `forward` of a PyG aggregation over edges that have weights."""
+
+    def forward(
+        x: Tensor,
+        index: Tensor,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+        **others: Any,
+    ) -> Tensor:
+        weights = mode.weights_of(index, 0)
+        if weights is None:
+            return type(part).forward(part, x, index, ptr, dim_size, dim, **others)
+        size = int(index.max()) + 1 if dim_size is None else dim_size
+        return weighted(part, x, index, weights, size, dim % x.dim())
+
+    return forward
+
+
+class _WeightedReductions(TorchFunctionMode):
+    """Replaces the reductions over edges that are called while it is active."""
+
+    def __init__(self, edges: Edges, given: Tensor) -> None:
+        super().__init__()
+        self.edges = edges
+        self.given = given
+        self.draws = Draws(given)
+        self.votes = Votes()
+        self.detached = _Kept()
+        self.exponentials = _Kept()
+        # By id and version; edges are kept so that no other tensor gets their id.
+        self.found: dict[tuple[int, int, bool], tuple[Tensor, Tensor | None]] = {}
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _SUMS or func in _REDUCTIONS:
+            given, others = _in_order(args, kwargs)
+            return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
+        if func is torch.bincount and self.weights_of(args[0], 0) is not None:
+            return self._count(*args, **kwargs)
+        if func is torch.sparse_coo_tensor:
+            args = self._of_matrix(*args)
+        if self.draws.changes(func, args):
+            return self.draws(func, args, kwargs)
+        if self.votes.changes(func, args):
+            return self.votes(func, args, kwargs)
+        output = func(*args, **kwargs)
+        if func is Tensor.detach:
+            self.detached.add(output)
+        elif func in EXPONENTIALS:
+            self.exponentials.add(output)
+        else:
+            self.votes.record(func, args, kwargs, output)
+        return output
+
+    def weights_of(self, index: Tensor, dim: int) -> Tensor | None:
+        """Return the weights float [f] of the edges that an index is a row of, or None.
+
+        Args:
+            index: int64, f long along dimension `dim` and expanded along all others.
+            dim: the dimension.
+        """
+        base = index._base
+        if base is None or base.dim() != 2 or not base.is_contiguous() or not index.numel():
+            return None
+        others = (d for d in range(index.dim()) if d != dim % index.dim() and index.shape[d] > 1)
+        if any(index.stride(d) for d in others):
+            return None
+        offset, step = index.storage_offset() - base.storage_offset(), index.stride(dim)
+        if base.shape[0] == 2 and (step == 1 or index.shape[dim] == 1):
+            weights, first = self._weights_of_edges(base), offset % base.shape[1]
+        elif base.shape[1] == 2 and step == 2:
+            weights, first = self._weights_of_edges(base, transposed=True), offset // 2
+        else:
+            return None
+        return None if weights is None else weights[first : first + index.shape[dim]]
+
+    def _weights_of_edges(self, edges: Tensor, transposed: bool = False) -> Tensor | None:
+        """Return the weights of int64 [2, f], or None if these are no edges of the graph."""
+        key = id(edges), edges._version, transposed
+        if key not in self.found:
+            try:
+                weights = self.edges.weights(self.given, edges.T if transposed else edges)
+            except GradientError:
+                weights = None
+            self.found[key] = edges, weights
+        return self.found[key][1]
+
+    def _sum(
+        self, func: Any, to: Tensor, dim: int, index: Tensor, values: Tensor, **kw: Any
+    ) -> Any:
+        weights = self._fitting(index, dim, values)
+        if weights is None:
+            return func(to, dim, index, values, **kw)
+        if not values.is_floating_point():
+            weighted = values * along(weights.detach(), values, dim)
+            added = torch.zeros_like(to, dtype=weighted.dtype)
+            added = func(added, dim, index, weighted, **kw).round().to(to.dtype)
+            return to.add_(added) if func.__name__.endswith("_") else to + added
+        if values in self.exponentials:
+            missing = lonely(weights, _flat(index, dim), to.shape[dim])
+            weights = torch.where(missing, 1.0, weights)
+        return func(to, dim, index, values * along(weights, values, dim), **kw)
+
+    def _reduced(
+        self,
+        func: Any,
+        to: Tensor,
+        dim: int,
+        index: Tensor,
+        values: Tensor,
+        reduce: str,
+        *,
+        include_self: bool = True,
+    ) -> Any:
+        weights = None if values in self.detached else self._fitting(index, dim, values)
+        if weights is None or not values.is_floating_point():
+            return func(to, dim, index, values, reduce, include_self=include_self)
+        flat = _flat(index, dim)
+        if reduce == "amax":
+            values = for_maximum(values, weights, flat, dim, to)
+        elif reduce == "amin":
+            values = -for_maximum(-values, weights, flat, dim, -to)
+        elif reduce == "prod":
+            values = 1 + along(weights, values, dim) * (values - 1)
+        elif reduce == "sum":
+            values = values * along(weights, values, dim)
+        else:
+            raise GradientError(f"edges are reduced by {reduce!r}, which has no weights")
+        return func(to, dim, index, values, reduce, include_self=include_self)
+
+    def _of_matrix(self, ends: Any, values: Any, *others: Any) -> tuple[Any, ...]:
+        """Return the arguments of a sparse matrix with weights in its values."""
+        of_edges = isinstance(ends, Tensor) and isinstance(values, Tensor) and ends.shape[0] == 2
+        weights = self._weights_of_edges(ends) if of_edges else None
+        return ends, values if weights is None else values * weights.to(values.dtype), *others
+
+    def _count(self, index: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+        given = self.weights_of(index, 0)
+        if weights is not None or given is None:
+            return torch.bincount(index, weights, minlength)
+        return torch.bincount(index, given.detach().double(), minlength).round().long()
+
+    def _fitting(self, index: Tensor, dim: int, values: Tensor) -> Tensor | None:
+        """Return the weights of an index, if there is one value for each."""
+        if values.dim() != index.dim() and index.dim() != 1:
+            return None
+        weights = self.weights_of(index, dim if index.dim() > 1 else 0)
+        fits = weights is not None and values.shape[dim] == weights.numel()
+        return weights if fits else None
+
+
+class _Kept:
+    """A set of tensors, which are kept so that no other gets the id of one."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Tensor] = {}
+
+    def add(self, tensor: Tensor) -> None:
+        self._by_id[id(tensor)] = tensor
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return id(tensor) in self._by_id
+
+
+def _flat(index: Tensor, dim: int) -> Tensor:
+    """Return int64 [f] of an index that is expanded along all dimensions but one."""
+    moved = index.movedim(dim, 0) if index.dim() > 1 else index
+    return moved[(slice(None), *[0] * (moved.dim() - 1))]
+
+
+def _in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments of a reduction by position, and the others by name."""
+    others = dict(kwargs)
+    given = [*args, *(others.pop(name) for name in _NAMES if name in others)]
+    return given, others
