@@ -279,9 +279,17 @@ def _part(x: Tensor, edge_index: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor,
     inside[chosen.flatten()] = True
     around = torch.unique(edge_index[1][inside[edge_index[0]] & ~inside[edge_index[1]]])
     inside[around[: TRIAL_NODES - int(inside.sum())]] = True
-    nodes = inside.nonzero().squeeze(1)
-    places = torch.cumsum(inside, 0) - 1
     edges = edge_index[:, inside[edge_index].all(dim=0)]
+    fixed = edges[0, _places(edges, chosen, num_nodes) < 0]
+    if fixed.numel():
+        # Some layers of PyG count nodes by the largest one that has an edge.
+        last = torch.bincount(fixed).argmax()
+        inside[last] = False
+        nodes = torch.cat([inside.nonzero().squeeze(1), last[None]])
+    else:
+        nodes = inside.nonzero().squeeze(1)
+    places = torch.zeros_like(inside, dtype=torch.int64)
+    places[nodes] = torch.arange(nodes.numel(), device=nodes.device)
     return nodes, places[edges], places[chosen]
 
 

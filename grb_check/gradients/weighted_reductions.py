@@ -99,7 +99,11 @@ def _aggregated(
         if weights is None:
             return type(part).forward(part, x, index, ptr, dim_size, dim, **others)
         size = int(index.max()) + 1 if dim_size is None else dim_size
-        return weighted(part, x, index, weights, size, dim % x.dim())
+        mode.active = False  # for the reductions of the weighted aggregation itself
+        try:
+            return weighted(part, x, index, weights, size, dim % x.dim())
+        finally:
+            mode.active = True
 
     return forward
 
@@ -111,6 +115,7 @@ class _WeightedReductions(TorchFunctionMode):
         super().__init__()
         self.edges = edges
         self.given = given
+        self.active = True
         self.draws = Draws(given)
         self.votes = Votes()
         self.detached = _Kept()
@@ -126,6 +131,8 @@ class _WeightedReductions(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if not self.active:
+            return func(*args, **kwargs)
         if func in _SUMS or func in _REDUCTIONS:
             given, others = _in_order(args, kwargs)
             return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
