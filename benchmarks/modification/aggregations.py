@@ -1,4 +1,4 @@
-"""Models whose layers aggregate neighbours in several ways, and the closest ones that sum or average.
+"""Models whose layers aggregate neighbours in several ways, and the closest that have one.
 
 Attacked through the gradient of edges by::
 

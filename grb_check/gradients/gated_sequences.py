@@ -1,9 +1,12 @@
 r"""PyG's aggregations that read the messages of a node as a sequence, over edges that have weights.
 
-Each step of the recurrent network is gated by the weight of its message, :math:`h_t = w_t h'_t +
-(1 - w_t) h_{t-1}`, so that a message of weight 0 leaves the state as it was. PyG pads all sequences with
-zeros to the longest and reads these, too: there are as many such steps after the messages of a node as it
-has fewer, by weight, than the node that has most.
+Each step of the recurrent network is gated by the weight of its message,
+
+.. math:: h_t = w_t h'_t + (1 - w_t) h_{t-1},
+
+so that a message of weight 0 leaves the state as it was. PyG pads all sequences with zeros to the
+longest and reads these, too: after the messages of a node there are as many such steps as it has
+fewer, by weight, than the node that has most.
 """
 
 from __future__ import annotations
@@ -42,7 +45,10 @@ def gated_sequence(
     missing = sums.max() - sums
     steps = [(values[:, t], gates[:, t]) for t in range(values.shape[1])]
     nothing = torch.zeros_like(values[:, 0])
-    steps += [(nothing, (missing - t).clamp(0, 1)) for t in range(math.ceil(float(missing.max())))]
+    steps += [
+        (nothing, (missing - t).clamp(0, 1))
+        for t in range(math.ceil(float(missing.detach().max())))
+    ]
     width = network.proj_size or network.hidden_size
     output = messages.new_zeros(num_nodes, width)
     state: State | None = None

@@ -1,13 +1,13 @@
 r"""PyG's aggregations that sort their messages, over edges that have weights.
 
-In ascending order, message k at a node has the rank :math:`c_k = \sum_{j < k} w_j`, the weight below
-it. The value at position p is that of a hat function around p,
+In ascending order, message k at a node has the rank :math:`c_k = \sum_{j < k} w_j`, the weight
+below it. The value at position p is that of a hat function around p,
 
 .. math:: \frac{\sum_k w_k h(p - c_k) m_k}{\sum_k w_k h(p - c_k)}, \qquad h(d) = \max(0, 1 - |d|).
 
 With weights of 0 and 1 it is the linear interpolation between the present messages of the two ranks
-next to p. A quantile q is at :math:`p = q (\sum_k w_k - 1)`, which is rounded for interpolations other
-than the linear one; its gradient is that of the unrounded position (straight-through).
+next to p. A quantile q is at :math:`p = q (\sum_k w_k - 1)`, which is rounded for interpolations
+other than the linear one; its gradient is that of the unrounded position (straight-through).
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ def for_maximum(
 ) -> Tensor:
     """Return messages whose maximum at each node is that of the messages of weight 1.
 
-    A message m_e moves with its weight from the lowest at its node to its own value, v_e = w_e m_e +
-    (1 - w_e) low_i, low_i being the lowest; sum_i w (1 - w) relu(m - max_i v) is added, without which
-    absent messages would have no gradient.
+    A message m_e moves with its weight from the lowest at its node, low_i, to its own value, v_e =
+    w_e m_e + (1 - w_e) low_i; sum_i w (1 - w) relu(m - max_i v) is added, without which absent
+    messages would have no gradient.
 
     Args:
         messages: float, f long along dimension `dim`.
@@ -26,7 +26,7 @@ def for_maximum(
     num_nodes = without.shape[dim]
 
     def reduced(values: Tensor, reduce: str) -> Tensor:
-        of_nodes = scatter(values, index, dim=dim, dim_size=num_nodes, reduce=reduce)
+        of_nodes: Tensor = scatter(values, index, dim=dim, dim_size=num_nodes, reduce=reduce)
         return of_nodes.index_select(dim, index)
 
     crowded = along(~lonely(weights, index, num_nodes), messages, dim)

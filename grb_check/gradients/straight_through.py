@@ -1,21 +1,21 @@
 r"""Random numbers of edges, and votes, in modules whose edges have weights.
 
 A module that drops edges at random draws a number for each edge. So that weights of 0 and 1 are the
-graph of the edges of weight 1, these edges get the numbers that the module would draw for them alone,
-in their order; all others get numbers from a copy of the generator. The gradient is that of one draw:
-the average over the copies that a module votes over estimates that of the expected answer.
+graph of the edges of weight 1, these edges get the numbers that the module would draw for them
+alone, in their order; all others get numbers from a copy of the generator. The gradient is that
+of one draw: the average over the copies of a vote estimates that of the expected answer.
 
-A vote has no gradient. Here a label :math:`\arg\max_c z_c` stands for its probabilities where it is made
-a vector of 0 and 1: the value is that vector, the gradient that of softmax(z) (straight-through,
-`Estimating or Propagating Gradients Through Stochastic Neurons <https://arxiv.org/abs/1308.3432>`_,
-Bengio et al. 2013, section 4).
+A vote has no gradient. Here a label :math:`\arg\max_c z_c` stands for its probabilities where it is
+made a vector of 0 and 1: the value is that vector, the gradient that of softmax(z)
+(straight-through, `Estimating or Propagating Gradients Through Stochastic Neurons
+<https://arxiv.org/abs/1308.3432>`_, Bengio et al. 2013, section 4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor
@@ -48,7 +48,8 @@ class Draws:
             size = args[0] if args and isinstance(args[0], (tuple, list)) else args
             return bool(size) and size[0] == self._present.numel()
         if func in _OF_TENSOR or func in _IN_PLACE:
-            return args[0].dim() > 0 and args[0].shape[0] == self._present.numel()
+            values: Tensor = args[0]
+            return values.dim() > 0 and values.shape[0] == self._present.numel()
         return False
 
     def __call__(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor:
@@ -59,15 +60,20 @@ class Draws:
             second = self._part(func, args, kwargs, ~present)
         output = first.new_empty((present.numel(), *first.shape[1:]))
         output = output.index_put((present,), first).index_put((~present,), second)
-        return args[0].copy_(output) if func in _IN_PLACE else output
+        if func in _IN_PLACE:
+            return cast(Tensor, args[0]).copy_(output)
+        return output
 
     def _part(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Tensor
     ) -> Tensor:
+        drawn: Tensor
         if func in _OF_SIZE:
             size = args[0] if isinstance(args[0], (tuple, list)) else args
-            return func((int(chosen.sum()), *size[1:]), **kwargs)
-        return func(args[0][chosen], *args[1:], **kwargs)
+            drawn = func((int(chosen.sum()), *size[1:]), **kwargs)
+        else:
+            drawn = func(args[0][chosen], *args[1:], **kwargs)
+        return drawn
 
 
 class Votes:
@@ -80,7 +86,7 @@ class Votes:
     def record(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], output: Any
     ) -> None:
-        """Remember the probabilities, float [..., c], of labels int64 [...] that a call returned."""
+        """Remember the probabilities, float [..., c], of labels int64 [...] that a call gave."""
         if func in (torch.argmax, Tensor.argmax):
             self._add(output, _softmax(args, kwargs))
         elif func in (torch.max, Tensor.max) and isinstance(output, tuple):

@@ -13,8 +13,10 @@ degrees, variances and other moments weighted moments, and so does all that is c
   `gated_sequences`;
 * random numbers and votes are those of `straight_through`.
 
-A reduction is recognised by its index: a row of a matrix [2, f] of edges of the graph, of which some
-may be missing and to which self-loops may have been added. Its weights are looked up there.
+A reduction is recognised by its index: a row of a matrix [2, f] of edges of the graph, of which
+some may be missing and to which self-loops may have been added; its weights are looked up there. An
+index computed from edges, such as a place in a matrix, is taken to be in the order of all edges if
+it has as many entries. The trial in `edge_weights` shows whether that is right.
 
 The sum of exponentials in a softmax is that of all edges where all weights are 0; their gradient is
 then the neighbour's contribution rather than infinite. Detached values, such as the maximum that a
@@ -97,7 +99,8 @@ def _aggregated(
     ) -> Tensor:
         weights = mode.weights_of(index, 0)
         if weights is None:
-            return type(part).forward(part, x, index, ptr, dim_size, dim, **others)
+            own: Tensor = type(part).forward(part, x, index, ptr, dim_size, dim, **others)
+            return own
         size = int(index.max()) + 1 if dim_size is None else dim_size
         mode.active = False  # for the reductions of the weighted aggregation itself
         try:
@@ -139,7 +142,9 @@ class _WeightedReductions(TorchFunctionMode):
         if func is torch.bincount and self.weights_of(args[0], 0) is not None:
             return self._count(*args, **kwargs)
         if func is torch.sparse_coo_tensor:
-            args = self._of_matrix(*args)
+            args = self._of_sparse(*args)
+        elif func is Tensor.__setitem__:
+            args = self._of_dense(*args)
         if self.draws.changes(func, args):
             return self.draws(func, args, kwargs)
         if self.votes.changes(func, args):
@@ -160,20 +165,20 @@ class _WeightedReductions(TorchFunctionMode):
             index: int64, f long along dimension `dim` and expanded along all others.
             dim: the dimension.
         """
-        base = index._base
-        if base is None or base.dim() != 2 or not base.is_contiguous() or not index.numel():
-            return None
         others = (d for d in range(index.dim()) if d != dim % index.dim() and index.shape[d] > 1)
-        if any(index.stride(d) for d in others):
+        if not index.numel() or any(index.stride(d) for d in others):
             return None
-        offset, step = index.storage_offset() - base.storage_offset(), index.stride(dim)
-        if base.shape[0] == 2 and (step == 1 or index.shape[dim] == 1):
-            weights, first = self._weights_of_edges(base), offset % base.shape[1]
-        elif base.shape[1] == 2 and step == 2:
-            weights, first = self._weights_of_edges(base, transposed=True), offset // 2
-        else:
-            return None
-        return None if weights is None else weights[first : first + index.shape[dim]]
+        length, weights = index.shape[dim], None
+        base = index if index._base is None else index._base
+        if base.dim() == 2 and base.is_contiguous():
+            offset, step = index.storage_offset() - base.storage_offset(), index.stride(dim)
+            if base.shape[0] == 2 and (step == 1 or length == 1):
+                weights, first = self._weights_of_edges(base), offset % base.shape[1]
+            elif base.shape[1] == 2 and step == 2:
+                weights, first = self._weights_of_edges(base, transposed=True), offset // 2
+            if weights is not None:
+                return weights[first : first + length]
+        return self.given if length == self.given.numel() else None
 
     def _weights_of_edges(self, edges: Tensor, transposed: bool = False) -> Tensor | None:
         """Return the weights of int64 [2, f], or None if these are no edges of the graph."""
@@ -229,7 +234,18 @@ class _WeightedReductions(TorchFunctionMode):
             raise GradientError(f"edges are reduced by {reduce!r}, which has no weights")
         return func(to, dim, index, values, reduce, include_self=include_self)
 
-    def _of_matrix(self, ends: Any, values: Any, *others: Any) -> tuple[Any, ...]:
+    def _of_dense(self, matrix: Tensor, places: Any, values: Any) -> tuple[Any, ...]:
+        """Return the arguments of an assignment with weights in the values of a dense matrix."""
+        pair = isinstance(places, tuple) and len(places) == 2
+        if not pair or not all(isinstance(each, Tensor) and each.dim() == 1 for each in places):
+            return matrix, places, values
+        weights = self.weights_of(places[1], 0) if matrix.is_floating_point() else None
+        if weights is None or places[0].shape != places[1].shape:
+            return matrix, places, values
+        old = matrix[places]
+        return matrix, places, old + weights.to(old.dtype) * (values - old)
+
+    def _of_sparse(self, ends: Any, values: Any, *others: Any) -> tuple[Any, ...]:
         """Return the arguments of a sparse matrix with weights in its values."""
         of_edges = isinstance(ends, Tensor) and isinstance(values, Tensor) and ends.shape[0] == 2
         weights = self._weights_of_edges(ends) if of_edges else None
@@ -265,8 +281,10 @@ class _Kept:
 
 def _flat(index: Tensor, dim: int) -> Tensor:
     """Return int64 [f] of an index that is expanded along all dimensions but one."""
-    moved = index.movedim(dim, 0) if index.dim() > 1 else index
-    return moved[(slice(None), *[0] * (moved.dim() - 1))]
+    flat = index.movedim(dim, 0)
+    while flat.dim() > 1:
+        flat = flat.select(1, 0)
+    return flat
 
 
 def _in_order(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -127,6 +127,50 @@ class TwoAdjacencies(Normalised):
         return self.rounds(x, lambda h: torch.sparse.mm(adj[0], h) + torch.sparse.mm(adj[1], h))
 
 
+class DeafToWeight(Summed):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return self.by_edges(x, edge_index)
+
+
+class CountsEdges(Summed):
+    """Its degrees count edges, whatever their weights."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        degrees = degree(edge_index[1], x.shape[0])[:, None] + 1
+        return self.by_edges(x, edge_index, edge_weight) / degrees
+
+
+class WithoutGradient(Summed):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return self.by_edges(x, edge_index, None if edge_weight is None else edge_weight.detach())
+
+
+class ThresholdOnWeight(Summed):
+    """The values are right, but the gradient is 0 everywhere."""
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        weight = edge_weight
+        if weight is not None:
+            weight = (weight > 0.5).to(x.dtype) + 0 * weight
+        return self.by_edges(x, edge_index, weight)
+
+
+class LooksAtEdges(nn.Module):
+    """A layer, and a statistic of the edges outside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = pyg.GINConv(nn.Linear(8, 3))
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.layer(x, edge_index) + degree(edge_index[0], x.shape[0])[:, None]
+
+
+class PlainEdges(Summed):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.by_edges(x, edge_index)
+
+
 def grb_gcn(adjacency: sp.csr_matrix, left: float = -0.5, right: float = -0.5) -> sp.csr_matrix:
     """The same as GRB's GCNAdjNorm."""
     adjacency = sp.eye(adjacency.shape[0]) + adjacency
@@ -180,6 +224,15 @@ WEIGHTINGS: dict[str, tuple[Make, str]] = {
         "_by_csr_matrix",
     ),
     "dense": (lambda: DenseNormalised(dense_gcn), "_by_own_matrix"),
+    "no weights": (PlainEdges, "_by_reductions"),
+    "deaf to weights": (DeafToWeight, "_by_reductions"),
+    "degrees that count edges": (CountsEdges, "_by_reductions"),
+    "detached weights": (WithoutGradient, "_by_reductions"),
+    "a threshold on weights": (ThresholdOnWeight, "_by_reductions"),
+    "degrees beside a layer": (LooksAtEdges, "_by_reductions"),
+    "std": (lambda: pyg.SAGEConv(8, 3, aggr="std"), "_by_reductions"),
+    "several": (lambda: pyg.SAGEConv(8, 3, aggr=["mean", "max"]), "_by_reductions"),
+    "ClusterGCN": (lambda: pyg.ClusterGCNConv(8, 3), "_by_reductions"),
     "encoder of layers": (lambda: probed(pyg.GINConv(nn.Linear(8, 3))), "weighting"),
     "encoder of adj": (lambda: probed(Adj()), "weighting"),
 }
@@ -231,45 +284,6 @@ def test_every_weighting(make: Make, expected: str) -> None:
     torch.testing.assert_close((gradient * direction).sum(), difference, rtol=0.01, atol=5e-3)
 
 
-class DeafToWeight(Summed):
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        return self.by_edges(x, edge_index)
-
-
-class CountsEdges(Summed):
-    """Its degrees count edges, whatever their weights."""
-
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        degrees = degree(edge_index[1], x.shape[0])[:, None] + 1
-        return self.by_edges(x, edge_index, edge_weight) / degrees
-
-
-class WithoutGradient(Summed):
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        return self.by_edges(x, edge_index, None if edge_weight is None else edge_weight.detach())
-
-
-class ThresholdOnWeight(Summed):
-    """The values are right, but the gradient is 0 everywhere."""
-
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        weight = edge_weight
-        if weight is not None:
-            weight = (weight > 0.5).to(x.dtype) + 0 * weight
-        return self.by_edges(x, edge_index, weight)
-
-
-class LooksAtEdges(nn.Module):
-    """A layer, and a statistic of the edges outside it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = pyg.GINConv(nn.Linear(8, 3))
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.layer(x, edge_index) + degree(edge_index[0], x.shape[0])[:, None]
-
-
 class AddsANode(nn.Module):
     """Adds a node that is linked to all others."""
 
@@ -284,28 +298,24 @@ class AddsANode(nn.Module):
         return self.layer(torch.cat([x, x[:1]]), edges)[:-1]
 
 
+class OfNumpy(Summed):
+    """Its matrix is made where no operation is seen."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        matrix = np.zeros((len(x), len(x)), dtype=np.float32)
+        matrix[tuple(edge_index.numpy())] = 1.0
+        return self.rounds(x, lambda h: torch.from_numpy(matrix) @ h)
+
+
 class Mlp(Summed):
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.first(x))
 
 
-class PlainEdges(Summed):
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.by_edges(x, edge_index)
-
-
 NONE: dict[str, Make] = {
-    "no weights": PlainEdges,
-    "deaf": DeafToWeight,
-    "counts edges": CountsEdges,
-    "detached": WithoutGradient,
-    "threshold": ThresholdOnWeight,
     "no graph": Mlp,
-    "degrees beside a layer": LooksAtEdges,
     "another node": AddsANode,
-    "std": lambda: pyg.SAGEConv(8, 3, aggr="std"),
-    "several": lambda: pyg.SAGEConv(8, 3, aggr=["mean", "max"]),
-    "ClusterGCN": lambda: pyg.ClusterGCNConv(8, 3),
+    "numbers of another library": OfNumpy,
     "squared": lambda: Normalised(lambda a: a @ a),
     "truncated": lambda: Normalised(lambda a: sp.tril(a)),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +14,15 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.utils import add_self_loops, sort_edge_index, to_dense_adj
 
-from grb_check.gradients.edge_weights import first_valid_weighting
+from grb_check.gradients.edge_weights import Weighting, first_valid_weighting
 from grb_check.victims.conventions import Adapter, detect_convention
 
 Make = Callable[[], nn.Module]
 GRAPH = community_dataset().graph
 CLASSES = 3
+# PyG compiles a class for the first of its layers, and if that sums or averages no messages, all
+# others take no sparse matrices.
+_FIRST = pyg.SAGEConv(1, 1), pyg.GINConv(nn.Identity())
 DEGREES = torch.tensor([1, 5, 20, 30, 20, 10, 5, 2])
 
 
@@ -109,7 +114,6 @@ LAYERS: dict[str, Make] = {
     "NNConv": lambda: Called(
         pyg.NNConv(8, 8, nn.Linear(8, 64)), lambda layer, x, e: layer(x, e, x[e[0]] - x[e[1]])
     ),
-    "PANConv": lambda: Called(pyg.PANConv(8, 8, 2), lambda layer, x, e: layer(x, e)[0]),
     "PDNConv": lambda: Called(
         pyg.PDNConv(8, 8, 8, 8), lambda layer, x, e: layer(x, e, x[e[0]] * x[e[1]])
     ),
@@ -186,11 +190,6 @@ AGGREGATIONS: dict[str, Make] = {
         pyg.SimpleConv(pyg.DegreeScalerAggregation(["mean", "std"], SCALERS, DEGREES)), 80
     ),
     "equilibrium": lambda: sage(pyg.EquilibriumAggregation(8, 8, [8], grad_iter=2)),
-    "MLP": lambda: sorted_edges(pyg.SimpleConv(pyg.MLPAggregation(8, 8, 60, hidden_channels=8, num_layers=2))),
-    "set transformer": lambda: sorted_edges(pyg.SimpleConv(pyg.SetTransformerAggregation(8, heads=2))),
-    "multiset transformer": lambda: sorted_edges(pyg.SimpleConv(pyg.GraphMultisetTransformer(8, 3, heads=2))),
-    "LCM": lambda: sorted_edges(pyg.SimpleConv(pyg.LCMAggregation(8, 8))),
-    "patch transformer": lambda: sorted_edges(pyg.SimpleConv(pyg.PatchTransformerAggregation(8, 8, 4, 8, 1, heads=2))),
 }
 
 
@@ -214,6 +213,19 @@ class Dense(nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         return self.layer(x, to_dense_adj(edge_index, max_num_nodes=len(x)))[0]
+
+
+class DenseByHand(nn.Module):
+    """Entries of a matrix that are set to 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, CLASSES)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        matrix = torch.eye(len(x))
+        matrix[edge_index[0], edge_index[1]] = 1.0
+        return self.layer(matrix @ x / matrix.sum(1, keepdim=True))
 
 
 class SparseProduct(nn.Module):
@@ -245,8 +257,60 @@ MODELS: dict[str, Make] = {
     "PMLP": lambda: pyg.PMLP(8, 8, CLASSES, 2),
     "LINKX": Linkx,
     "dense": Dense,
+    "dense by hand": DenseByHand,
     "sparse": SparseProduct,
     "DeepGCN": lambda: plain(
         pyg.DeepGCNLayer(pyg.GENConv(8, 8, "std"), nn.LayerNorm(8), nn.ReLU())
     ),
 }
+
+# They lay the messages of each node into a padded matrix and read all of it, so that a message of
+# weight 0 is still a row of it.
+WITHOUT: dict[str, Make] = {
+    "MLPAggregation": lambda: sorted_edges(
+        pyg.SimpleConv(pyg.MLPAggregation(8, 8, 60, hidden_channels=8, num_layers=2))
+    ),
+    "SetTransformerAggregation": lambda: sorted_edges(
+        pyg.SimpleConv(pyg.SetTransformerAggregation(8, heads=2))
+    ),
+    "GraphMultisetTransformer": lambda: sorted_edges(
+        pyg.SimpleConv(pyg.GraphMultisetTransformer(8, 3, heads=2))
+    ),
+    "LCMAggregation": lambda: sorted_edges(pyg.SimpleConv(pyg.LCMAggregation(8, 8))),
+    "PatchTransformerAggregation": lambda: sorted_edges(
+        pyg.SimpleConv(pyg.PatchTransformerAggregation(8, 8, 4, 8, 1, heads=2))
+    ),
+}
+WITH = {**LAYERS, **AGGREGATIONS, **MODELS}
+
+
+def weighting(make: Make) -> Weighting | None:
+    """Return the first weighting of a model's edges that passes the trial."""
+    torch.manual_seed(0)
+    module = make().eval().requires_grad_(False)
+    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
+    forth = GRAPH.edge_index[:, GRAPH.edge_index[0] < GRAPH.edge_index[1]][:, ::3]
+    # To the isolated node 0, and between nodes of 40 and more that are far apart.
+    new = torch.stack([torch.arange(0, 40), torch.arange(70, 110)])
+    codes = GRAPH.edge_index[0] * GRAPH.num_nodes + GRAPH.edge_index[1]
+    new = new[:, ~torch.isin(new[0] * GRAPH.num_nodes + new[1], codes)]
+    return first_valid_weighting(adapter, GRAPH.x, GRAPH.edge_index, torch.cat([forth, new], 1))
+
+
+@pytest.mark.parametrize("make", WITH.values(), ids=WITH)
+def test_layers_with_edge_gradients(make: Make) -> None:
+    """They reproduce the module on the real edges, and their weights have a gradient."""
+    assert weighting(make) is not None
+
+
+@pytest.mark.parametrize("make", WITHOUT.values(), ids=WITHOUT)
+def test_layers_without_edge_gradients(make: Make) -> None:
+    """The explanation of the diagnostic names each."""
+    assert weighting(make) is None
+
+
+def test_the_page_names_all_that_have_none() -> None:
+    """And no other aggregation of PyG."""
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "diagnostics.md").read_text()
+    listed = re.findall(r"`(\w+(?:Aggregation|Transformer))`", page)
+    assert set(listed) == set(WITHOUT)
