@@ -28,7 +28,6 @@ from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.propagations import (
     SAME,
     PropagateCall,
-    WeightedGraph,
     error,
     fitted_normalisations,
     fixed_noise,
@@ -99,13 +98,13 @@ class LayerFactors:
                 return None
             forward = partial(weighted, x, weights)
         module = adapter.module
-        output, calls = recorded(module, forward, x.shape[0])
         graph = weighted_graph(edge_index, weights, x.shape[0])
-        if not calls or not all(_fits(self._norms, each, graph) for each in calls):
+        output, calls = recorded(module, forward, graph)
+        if not calls or not all(_fits(self._norms, each) for each in calls):
             return None
         with torch.enable_grad():
             value = objective(output)
-        found = gradients_of(value, module, calls, self._norms, graph)
+        found = gradients_of(value, module, calls, self._norms)
         entries = found.inputs.numel() + found.outputs.numel()
         return found if entries <= MOST_ENTRIES else None
 
@@ -117,10 +116,10 @@ class LayerFactors:
         return None if self._weighting is None else self._weighting(adapter, edge_index, x.shape[0])
 
 
-def _fits(norms: Normalisations, call: PropagateCall, graph: WeightedGraph) -> bool:
+def _fits(norms: Normalisations, call: PropagateCall) -> bool:
     """Return whether the normalisation that the trial found fits this call."""
     norm = norms.get(call.layer)
-    return norm is not None and error(norm, call, graph) <= SAME
+    return norm is not None and error(norm, call) <= SAME
 
 
 def _trusted_normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> Normalisations:
@@ -147,18 +146,20 @@ def _verified_normalisations(
 ) -> Normalisations | None:
     """Return the same for one graph; None if all gradients are 0, which decides nothing."""
     num_nodes = x.shape[0]
+    pairs = _some_pairs(edge_index, num_nodes)
+    of_pairs = pair_graph(edge_index, pairs, num_nodes)
+    # In their order there, because modules that draw random numbers of edges depend on it.
+    edge_index = of_pairs.real_edges(of_pairs.present)
     graph = weighted_graph(edge_index, x.new_ones(edge_index.shape[1]), num_nodes)
     with isolated_randomness(0):
-        output, calls = recorded(adapter.module, partial(adapter, x, edge_index), num_nodes)
-    norms = fitted_normalisations(calls, graph)
-    pairs = _some_pairs(edge_index, num_nodes)
+        output, calls = recorded(adapter.module, partial(adapter, x, edge_index), graph)
+    norms = fitted_normalisations(calls)
     weighting = first_valid_weighting(adapter, x, edge_index, pairs) if norms else None
     if not norms or weighting is None:
         return {}
     with torch.enable_grad():
         value = _some_objective(output)
-    found = gradients_of(value, adapter.module, calls, norms, graph).at(pairs)
-    of_pairs = pair_graph(edge_index, pairs, num_nodes)
+    found = gradients_of(value, adapter.module, calls, norms).at(pairs)
     weights = of_pairs.present.to(x.dtype).requires_grad_()
     with torch.enable_grad(), isolated_randomness(0):
         weighted = weighting(adapter, of_pairs.edge_index, num_nodes)

@@ -16,8 +16,10 @@ row by row:
 
 .. math:: t = D^{-1} (a \, v \cdot (A + l I) u + b \, u \cdot (A + l I) v).
 
-z, the product and g are recorded by hooks in the module's own forward and backward pass. The
-normalisation of a layer is found from its inputs and outputs, not from its name.
+A layer may be given some of the edges, in one direction or both; A is then the matrix of these, and
+A^T stands at the second place in t. z, the product and g are recorded by hooks in the module's own
+forward and backward pass. The normalisation of a layer is found from its inputs and outputs, not
+from its name.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from torch import Tensor, nn
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.gradients.message_masks import layers_of
 from grb_check.gradients.normalisation import Normalisation
+from grb_check.gradients.straight_through import votes_with_gradients
 from grb_check.victims.sparse import csr_matrix
 
 SAME: Final = 1e-4  # relative error that rounding may cause in a product
@@ -59,16 +62,22 @@ class WeightedGraph:
     """A weighted graph.
 
     Attributes:
-        matrix: A, sparse CSR [N, N], symmetric.
+        matrix: A, sparse CSR [N, N].
+        transposed: the same matrix if it is symmetric.
         sums: its row sums, float [N].
     """
 
     matrix: Tensor
+    transposed: Tensor
     sums: Tensor
 
     def product(self, loop: float, dense: Tensor) -> Tensor:
         """Return (A + loop I) dense, float [N, r]."""
         return self.matrix @ dense + loop * dense
+
+    def transposed_product(self, loop: float, dense: Tensor) -> Tensor:
+        """Return (A^T + loop I) dense, float [N, r]."""
+        return self.transposed @ dense + loop * dense
 
     def degrees(self, loop: float) -> Tensor:
         """Return the degrees in A + loop I, float [N, 1], with 1 in place of 0.
@@ -83,7 +92,19 @@ class WeightedGraph:
 def weighted_graph(edge_index: Tensor, weights: Tensor, num_nodes: int) -> WeightedGraph:
     """Return the graph of edges int64 [2, e], in both directions, with weights float [e]."""
     matrix = csr_matrix(edge_index[0], edge_index[1], weights, num_nodes)
-    return WeightedGraph(matrix, weights.new_zeros(num_nodes).index_add(0, edge_index[0], weights))
+    sums = weights.new_zeros(num_nodes).index_add(0, edge_index[0], weights)
+    return WeightedGraph(matrix, matrix, sums)
+
+
+def _directed_graph(edge_index: Tensor, like: Tensor, num_nodes: int) -> WeightedGraph:
+    """Return the graph of edges int64 [2, e], from and to, each in its own direction."""
+    source, target = edge_index
+    ones = like.new_ones(source.numel())
+    return WeightedGraph(
+        csr_matrix(target, source, ones, num_nodes),
+        csr_matrix(source, target, ones, num_nodes),
+        ones.new_zeros(num_nodes).index_add(0, target, ones),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +115,17 @@ class PropagateCall:
         layer: of PyG.
         sent: z, float [N, r].
         received: the product, float [N, r]; requires a gradient.
+        graph: of the edges that the layer is given.
     """
 
     layer: nn.Module
     sent: Tensor
     received: Tensor
+    graph: WeightedGraph
 
 
 def recorded(
-    module: nn.Module, forward: Callable[[], Tensor], num_nodes: int
+    module: nn.Module, forward: Callable[[], Tensor], graph: WeightedGraph
 ) -> tuple[Tensor, list[PropagateCall]]:
     """Call a module and record the propagations of its layers.
 
@@ -110,15 +133,15 @@ def recorded(
 
     Args:
         module: whose layers are recorded.
-        forward: calls the module on a graph of `num_nodes` nodes.
-        num_nodes: N.
+        forward: calls the module on the graph.
+        graph: of N nodes; layers that are given some of its edges have a graph of these.
 
     Returns:
         The output, differentiable in every `received`, and the calls; no calls if one of them has
         another shape than [N, r].
     """
-    recorder = _Recorder(num_nodes)
-    with ExitStack() as stack, torch.enable_grad():
+    recorder = _Recorder(graph)
+    with ExitStack() as stack, torch.enable_grad(), votes_with_gradients():
         for layer in layers_of(module):
             stack.callback(layer.register_propagate_forward_hook(recorder).remove)
         output = forward()
@@ -126,12 +149,12 @@ def recorded(
 
 
 def fitted_normalisations(
-    calls: Sequence[PropagateCall], graph: WeightedGraph
+    calls: Sequence[PropagateCall],
 ) -> dict[nn.Module, Normalisation] | None:
     """Return the normalisation that fits each layer; None if a layer has none, or several."""
     found: dict[nn.Module, Normalisation] = {}
     for each in calls:
-        errors = [error(norm, each, graph) for norm in NORMALISATIONS]
+        errors = [error(norm, each) for norm in NORMALISATIONS]
         least = min(errors)
         if not least <= SAME:  # also for NaN
             return None
@@ -144,15 +167,15 @@ def fitted_normalisations(
     return found
 
 
-def error(norm: Normalisation, call: PropagateCall, graph: WeightedGraph) -> float:
+def error(norm: Normalisation, call: PropagateCall) -> float:
     """Return the largest error of a normalisation, relative to the largest entry received.
 
     Both are compared along a random direction of the rows, which is enough for linear maps.
     """
     direction = fixed_noise(call.sent.shape[1:], call.sent)[:, None]
     sent, received = call.sent @ direction, call.received.detach() @ direction
-    degrees = graph.degrees(norm.loop)
-    given = degrees**norm.left * graph.product(norm.loop, degrees**norm.right * sent)
+    degrees = call.graph.degrees(norm.loop)
+    given = degrees**norm.left * call.graph.product(norm.loop, degrees**norm.right * sent)
     distance = (norm.factor * given - received).abs().max()
     return float(distance / received.abs().max()) if distance != 0 else 0.0
 
@@ -162,13 +185,12 @@ def gradients_of(
     module: nn.Module,
     calls: Sequence[PropagateCall],
     norms: Mapping[nn.Module, Normalisation],
-    graph: WeightedGraph,
 ) -> PairGradients:
     """Return the gradient of an objective, a scalar computed from the output of `recorded`."""
     received = [each.received for each in calls]
     gradients = torch.autograd.grad(objective, received, materialize_grads=True)
     parts = [
-        _part_of(module, each, norms[each.layer], gradient, graph)
+        _part_of(module, each, norms[each.layer], gradient)
         for each, gradient in zip(calls, gradients, strict=True)
     ]
     return PairGradients(
@@ -187,8 +209,9 @@ def fixed_noise(shape: Sequence[int], like: Tensor) -> Tensor:
 class _Recorder:
     """A hook that records the propagations of a module's layers."""
 
-    def __init__(self, num_nodes: int) -> None:
-        self.num_nodes = num_nodes
+    def __init__(self, graph: WeightedGraph) -> None:
+        self.graph = graph
+        self.num_nodes = graph.sums.numel()
         self.calls: list[PropagateCall] = []
         self.all_recorded = True
 
@@ -199,9 +222,18 @@ class _Recorder:
             self.all_recorded = False
             return None
         received = output if output.requires_grad else output.detach().requires_grad_()
-        self.calls.append(PropagateCall(layer, sent.detach(), received))
+        self.calls.append(PropagateCall(layer, sent.detach(), received, self._graph(inputs[0])))
         # A copy, because the module may change it in place.
         return received.clone()
+
+    def _graph(self, edges: object) -> WeightedGraph:
+        """Return the graph of the edges that a layer is given, which may be some of all edges."""
+        if not isinstance(edges, Tensor) or edges.layout != torch.strided:
+            return self.graph
+        proper = edges[:, edges[0] != edges[1]]
+        if proper.shape[1] >= self.graph.matrix.values().numel():
+            return self.graph
+        return _directed_graph(proper, self.graph.sums, self.num_nodes)
 
     def _sent(self, arguments: dict[str, Any], output: object) -> Tensor | None:
         """Return the one argument that has the shape and dtype of the output, if there is one."""
@@ -223,9 +255,9 @@ def _part_of(
     call: PropagateCall,
     norm: Normalisation,
     gradient: Tensor,
-    graph: WeightedGraph,
 ) -> PairGradients:
     """Return the contribution of one propagation."""
+    graph = call.graph
     degrees = graph.degrees(norm.loop)
     sent, received = call.sent, call.received.detach()
     basis = _basis(gradient, _maps(call, module))
@@ -235,7 +267,7 @@ def _part_of(
     v = norm.factor * degrees**norm.left * gradient
     of_degrees = norm.left * (gradient * received).sum(1)  # equal to left * v . (A + loop I) u
     if norm.right:
-        of_degrees = of_degrees + norm.right * (u * graph.product(norm.loop, v)).sum(1)
+        of_degrees = of_degrees + norm.right * (u * graph.transposed_product(norm.loop, v)).sum(1)
     return PairGradients(u, v, of_degrees / degrees.squeeze(1))
 
 

@@ -2,13 +2,17 @@ r"""Random numbers of edges, and votes, in modules whose edges have weights.
 
 A module that drops edges at random draws a number for each edge. So that weights of 0 and 1 are the
 graph of the edges of weight 1, these edges get the numbers that the module would draw for them
-alone, in their order; all others get numbers from a copy of the generator. The gradient is that
-of one draw: the average over the copies of a vote estimates that of the expected answer.
+alone, in their order; all others get numbers from a copy of the generator. A dropped edge becomes
+one of weight 0, whose gradient is that of an edge that is not dropped: the gradient of a vote over
+many copies is that of an edge which is there in each.
 
 A vote has no gradient. Here a label :math:`\arg\max_c z_c` stands for its probabilities where it is
-made a vector of 0 and 1: the value is that vector, the gradient that of softmax(z)
-(straight-through, `Estimating or Propagating Gradients Through Stochastic Neurons
-<https://arxiv.org/abs/1308.3432>`_, Bengio et al. 2013, section 4).
+made a vector of 0 and 1: the value is that vector, the gradient that of softmax(z / T), T being the
+median difference between the two largest logits (our choice), so that it does not vanish for models
+that are sure of their answer.
+
+Both are straight-through estimates, see `Estimating or Propagating Gradients Through Stochastic
+Neurons <https://arxiv.org/abs/1308.3432>`_ (Bengio et al. 2013, section 4).
 """
 
 from __future__ import annotations
@@ -20,14 +24,28 @@ from typing import Any, Final, cast
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
+_LEAST: Final = 1e-6  # temperature
 _OF_SIZE: Final = (torch.rand, torch.randn)
 _OF_TENSOR: Final = (
     torch.rand_like,
     torch.randn_like,
     torch.bernoulli,
+    Tensor.bernoulli,
     functional.dropout,
     torch.dropout,
+)
+_COMPARISONS: Final = (
+    Tensor.ge,
+    Tensor.gt,
+    Tensor.le,
+    Tensor.lt,
+    torch.ge,
+    torch.gt,
+    torch.le,
+    torch.lt,
+    Tensor.bool,
 )
 _IN_PLACE: Final = (Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_)
 
@@ -41,6 +59,8 @@ class Draws:
 
     def __init__(self, weights: Tensor) -> None:
         self._present = weights.detach() > 0.5
+        self._drawn: list[Tensor] = []
+        self._masks: dict[int, tuple[Tensor, int]] = {}  # by id, with the version
 
     def changes(self, func: Any, args: Sequence[Any]) -> bool:
         """Return whether a call draws one row of random numbers for each edge."""
@@ -61,8 +81,21 @@ class Draws:
         output = first.new_empty((present.numel(), *first.shape[1:]))
         output = output.index_put((present,), first).index_put((~present,), second)
         if func in _IN_PLACE:
-            return cast(Tensor, args[0]).copy_(output)
+            output = cast(Tensor, args[0]).copy_(output)
+        self._drawn.append(output)
         return output
+
+    def record(self, func: Any, args: Sequence[Any], output: Any) -> None:
+        """Remember a mask bool [e] that a call made of random numbers."""
+        known = func in _COMPARISONS and any(each is args[0] for each in self._drawn)
+        if known and output.shape == self._present.shape:
+            self._masks[id(output)] = output, output._version
+
+    def drops(self, places: Any) -> bool:
+        """Return whether an index chooses a random part of the edges."""
+        mask = places[-1] if isinstance(places, tuple) and places else places
+        known = self._masks.get(id(mask))
+        return known is not None and known[0]._version == known[1]
 
     def _part(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Tensor
@@ -118,13 +151,41 @@ class Votes:
             self._found[id(labels)] = labels, soft
 
 
+@contextmanager
+def votes_with_gradients() -> Iterator[None]:
+    """Give votes a gradient inside."""
+    with _WithGradients():
+        yield
+
+
+class _WithGradients(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.votes = Votes()
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if self.votes.changes(func, args):
+            return self.votes(func, args, kwargs or {})
+        output = func(*args, **(kwargs or {}))
+        self.votes.record(func, args, kwargs or {}, output)
+        return output
+
+
 def _softmax(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
     """Return the probabilities of logits that are the first argument, classes last."""
     dim = args[1] if len(args) > 1 else kwargs.get("dim")
     logits: Tensor = args[0]
-    if not isinstance(dim, int) or not logits.requires_grad:
+    if not isinstance(dim, int) or not logits.requires_grad or logits.shape[dim] < 2:
         return None
-    return logits.movedim(dim, -1).softmax(-1)
+    classes = logits.movedim(dim, -1)
+    first, second = classes.detach().topk(2, dim=-1).values.unbind(-1)
+    return (classes / (first - second).median().clamp(min=_LEAST)).softmax(-1)
 
 
 def _with_gradient(hard: Tensor, soft: Tensor) -> Tensor:

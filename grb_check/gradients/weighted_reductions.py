@@ -122,6 +122,8 @@ class _WeightedReductions(TorchFunctionMode):
         self.draws = Draws(given)
         self.votes = Votes()
         self.detached = _Kept()
+        # By id, tensors computed from dropped edges, with the weights of all edges there.
+        self.origins: dict[int, tuple[Tensor, Tensor]] = {}
         self.exponentials = _Kept()
         # By id and version; edges are kept so that no other tensor gets their id.
         self.found: dict[tuple[int, int, bool], tuple[Tensor, Tensor | None]] = {}
@@ -147,6 +149,8 @@ class _WeightedReductions(TorchFunctionMode):
             args = self._of_dense(*args)
         if self.draws.changes(func, args):
             return self.draws(func, args, kwargs)
+        if func is Tensor.__getitem__ and self.draws.drops(args[1]):
+            return self._kept(*args)
         if self.votes.changes(func, args):
             return self.votes(func, args, kwargs)
         output = func(*args, **kwargs)
@@ -156,6 +160,8 @@ class _WeightedReductions(TorchFunctionMode):
             self.exponentials.add(output)
         else:
             self.votes.record(func, args, kwargs, output)
+            self.draws.record(func, args, output)
+            self._inherit(args, output)
         return output
 
     def weights_of(self, index: Tensor, dim: int) -> Tensor | None:
@@ -178,14 +184,43 @@ class _WeightedReductions(TorchFunctionMode):
                 weights, first = self._weights_of_edges(base, transposed=True), offset // 2
             if weights is not None:
                 return weights[first : first + length]
-        return self.given if length == self.given.numel() else None
+        return self._given_of(index) if length == self.given.numel() else None
+
+    def _kept(self, values: Tensor, places: Any) -> Tensor:
+        """Return all of what a module takes a random part of; edges outside it have a weight of 0.
+
+        The gradient of an edge that is dropped is that of one that is not (straight-through).
+        """
+        mask = places[-1] if isinstance(places, tuple) else places
+        copied = values.clone()
+        if not values.is_floating_point():
+            weights = self._given_of(values)
+            self.origins[id(copied)] = copied, weights - (weights * ~mask).detach()
+        return copied
+
+    def _inherit(self, args: tuple[Any, ...], output: Any) -> None:
+        """Let edges that are computed from dropped ones have the same weights."""
+        if not self.origins or not isinstance(output, Tensor) or output.is_floating_point():
+            return
+        for each in args[0] if args and isinstance(args[0], (list, tuple)) else args:
+            if isinstance(each, Tensor) and not each.is_floating_point():
+                known = self.origins.get(id(each if each._base is None else each._base))
+                if known is not None:
+                    self.origins[id(output)] = output, known[1]
+                    return
+
+    def _given_of(self, edges: Tensor) -> Tensor:
+        known = self.origins.get(id(edges if edges._base is None else edges._base))
+        return self.given if known is None else known[1]
 
     def _weights_of_edges(self, edges: Tensor, transposed: bool = False) -> Tensor | None:
         """Return the weights of int64 [2, f], or None if these are no edges of the graph."""
         key = id(edges), edges._version, transposed
         if key not in self.found:
             try:
-                weights = self.edges.weights(self.given, edges.T if transposed else edges)
+                weights = self.edges.weights(
+                    self._given_of(edges), edges.T if transposed else edges
+                )
             except GradientError:
                 weights = None
             self.found[key] = edges, weights

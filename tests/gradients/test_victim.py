@@ -359,6 +359,11 @@ def test_models_of_known_layers_relax_links_as_a_full_call(make: Callable[[], nn
     torch.testing.assert_close(logits_of(injected, weights), whole, rtol=1e-4, atol=1e-4)
 
 
+class DeafToWeight(Base):
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        return self.by_edges(x, edge_index)
+
+
 class OfNumpy(Base):
     """Its edges are counted where no operation is seen."""
 
