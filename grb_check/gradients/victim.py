@@ -15,6 +15,7 @@ from grb_check.gradients.alternating import Alternating, as_alternating
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
 from grb_check.gradients.injected_features import injected_logits
 from grb_check.gradients.injected_links import linked_logits
+from grb_check.gradients.injected_rows import injected_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.pair_weights import pair_gradients, pair_logits
 from grb_check.victims.checks import check_output
@@ -93,6 +94,9 @@ class Victim:
             return lambda injected: self._checked(
                 logits_of(injected), targets.numel(), features=injected
             )
+        on_rows = self._on_rows(x, edge_index, count, targets)
+        if on_rows is not None:
+            return on_rows
         part = self._on_part(x, edge_index, count, targets)
         if part is not None:
             return part
@@ -186,6 +190,17 @@ class Victim:
         """Return the module, if its layers are known and its output is one row a node."""
         of_nodes = self.adapter.method == "forward" and self.adapter.batch is None
         return as_alternating(self.module) if of_nodes else None
+
+    def _on_rows(
+        self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
+    ) -> Callable[[Tensor], Tensor] | None:
+        """Return `with_injected` on the rows that change, or None if that is not possible."""
+        if self.adapter.batch is not None:
+            return None
+        logits_of = injected_row_logits(self.adapter, x, edge_index, count, targets)
+        if logits_of is None:
+            return None
+        return lambda new: self._checked(logits_of(new), targets.numel(), features=new)
 
     def _on_part(
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
