@@ -120,6 +120,20 @@ OBJECTIVES: Final[Mapping[str, Objective]] = {
 }
 
 
+# Reached when every target is misclassified, by any margin or with all certainty.
+_HIGHEST: Final[Mapping[str, float]] = {
+    "tanh_margin": 1.0,
+    "held_margin": 0.0,
+    "probability_margin": 1.0,
+    "clipped_likelihood": 0.0,
+}
+
+
+def highest_of(name: str) -> float:
+    """Return the highest value that the objective of that name can reach, or infinity."""
+    return _HIGHEST.get(name, float("inf"))
+
+
 def objective_named(name: str) -> Objective:
     """Return the objective of that name.
 

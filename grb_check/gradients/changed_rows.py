@@ -87,7 +87,8 @@ def spread(constant: Tensor, changed: Tensor, asked: Tensor) -> OnRows:
     kept = (place >= 0).nonzero().squeeze(1)
     place, fixed = place[kept], constant[asked]
     every = kept.numel() == changed.numel()
-    return lambda h: fixed.to(h.dtype).index_copy(0, place, h if every else h[kept])
+    # Unlike h[kept], index_select has a backward pass that does not sort.
+    return lambda h: fixed.to(h.dtype).index_copy(0, place, h if every else h.index_select(0, kept))
 
 
 def restricted(call: LayerCall, rows: Rows) -> OnRows:
@@ -264,7 +265,8 @@ class _Attention:
 
     def __call__(self, z: Tensor, by_source: Tensor, by_target: Tensor) -> Tensor:
         """Return the sums float [m, heads, c], for z of C and its products."""
-        scores = self._by_source(by_source)[self._source] + self._by_target(by_target)[self._target]
+        scores = self._by_source(by_source).index_select(0, self._source)
+        scores = scores + self._by_target(by_target).index_select(0, self._target)
         scores = F.leaky_relu(scores, self._slope)
         # Any number may be subtracted from all scores of a target: no gradient flows through it.
         top = torch.maximum(self._top, _highest(scores.detach(), self._target, self._size))
@@ -272,7 +274,7 @@ class _Attention:
         weights = (scores - top[self._target]).exp()
         share = (self._top - top).exp()
         lower = (share * self._lower).index_add(0, self._target, weights)
-        messages = weights[..., None] * self._sent(z)[self._source]
+        messages = weights[..., None] * self._sent(z).index_select(0, self._source)
         upper = (share[..., None] * self._upper).index_add(0, self._target, messages)
         return upper / (lower + 1e-16)[..., None]
 
@@ -280,7 +282,7 @@ class _Attention:
 def _highest(scores: Tensor, target: Tensor, size: int) -> Tensor:
     """Return the highest score of each target, float [size, heads]; -inf for none."""
     lowest = scores.new_full((size, scores.shape[1]), -torch.inf)
-    return lowest.index_reduce(0, target, scores, "amax")
+    return lowest.scatter_reduce(0, target[:, None].expand_as(scores), scores, "amax")
 
 
 def _finite(top: Tensor) -> Tensor:

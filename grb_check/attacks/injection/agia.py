@@ -67,7 +67,7 @@ class InjectionAgia:
             `DifferentiableModel.with_links`. (our choice: 16 MB a matrix)
         step_size: of the sign steps (GRB, Table 12, for its attacks).
         iterations: maximum number of sign steps, before and after the exchange.
-        patience: stop after that many steps without a gain, the exchange after five times as many;
+        patience: stop after that many steps without a gain, the exchange after ten times as many;
             None takes all steps. (our choice)
         harmony: see `feature_search.FeatureSearchSettings`, as objective, surrogates and knowledge.
             (the paper attacks with and without)
@@ -79,7 +79,7 @@ class InjectionAgia:
     most_pairs: int = 4_000_000
     step_size: float = 0.01
     iterations: int = 1000
-    patience: int | None = 20
+    patience: int | None = 10
     objective: str = "probability_margin"
     harmony: float = 0.0
     surrogates: tuple[str, ...] = ("gcn",)
@@ -190,11 +190,11 @@ class InjectionAgia:
             if float(value.detach()) > best + MIN_GAIN:
                 best, reached = float(value.detach()), iteration
                 kept = (_as_links(chosen, threat), features.detach())
-            elif self.patience is not None and iteration - reached >= 5 * self.patience:
+            elif self.patience is not None and iteration - reached >= 10 * self.patience:
                 break
             by_feature, by_weight = gradients(value, features, weights)
             scores = move_scores(scores, by_weight)
-            features = move_features(features.detach(), by_feature)
+            features = move_features(features.detach(), by_feature, 1.0)
         return kept
 
 

@@ -42,7 +42,7 @@ class InjectionPgd:
 
     step_size: float = 0.01
     iterations: int = 1000
-    patience: int | None = 20
+    patience: int | None = 10
     objective: str = "tanh_margin"
     harmony: float = 0.0
     surrogates: tuple[str, ...] = ("gcn",)

@@ -47,7 +47,7 @@ class InjectionSpeit:
     inner_links: int = 2
     step_size: float = 0.01
     iterations: int = 1000
-    patience: int | None = 20
+    patience: int | None = 10
     objective: str = "cross_entropy"
     harmony: float = 0.0
     surrogates: tuple[str, ...] = ("gcn",)

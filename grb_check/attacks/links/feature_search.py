@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.links.harmony import homophily_of_features
 from grb_check.attacks.links.steps import Step
-from grb_check.attacks.objectives import objective_named
+from grb_check.attacks.objectives import highest_of, objective_named
 from grb_check.attacks.protocol import DifferentiableModel, members
 from grb_check.attacks.setting_checks import (
     GradientSettings,
@@ -26,17 +26,22 @@ from grb_check.errors import GradientError, ModelError, UsageError, one_line
 LogitsOfFeatures = Callable[[Tensor], Tensor]
 
 # Gains below this share of the objective's value (or of 1, if larger) count as none.
-MIN_GAIN = 1e-3
+MIN_GAIN: Final = 1e-3
+# A step that gains is followed by a larger one, any other by a smaller one (the bold driver of
+# Vogl et al. 1988, "Accelerating the convergence of the back-propagation method").
+GROWTH: Final = 1.5
+SHRINKAGE: Final = 0.7
+LARGEST: Final = 64.0
 
 
 class AscentSettings(GradientSettings, Protocol):
     """Settings of every gradient ascent on features.
 
     Attributes:
-        step_size: size of one step.
+        step_size: size of one step, of the first one if sizes adapt.
         iterations: maximum number of steps.
-        patience: stop after that many steps without a gain, see `maximise`; None takes all steps,
-            as the papers do. (our choice)
+        patience: sizes of steps adapt, and the search stops after that many steps without a gain,
+            see `maximise`; None takes all steps with one size, as the papers do. (our choice)
     """
 
     @property
@@ -121,6 +126,7 @@ def best_features(
         step=step,
         iterations=settings.iterations,
         patience=settings.patience,
+        highest=math.inf if settings.harmony else highest_of(settings.objective),
     )
 
 
@@ -167,16 +173,23 @@ def maximise(
     step: Step,
     iterations: int,
     patience: int | None,
+    highest: float = math.inf,
 ) -> Tensor:
     """Return the best features found by gradient ascent.
+
+    With patience, each step is `GROWTH` times as long as the one before if that led above all
+    values so far, and else `SHRINKAGE` times as long.
 
     Args:
         value_of: from features to a scalar.
         start: features [n, d] within their range.
-        step: from features and gradient to the next features, within their range.
+        step: from features, gradient and a scale, 1 at first, to the next features, within their
+            range.
         iterations: maximum number of steps.
         patience: stop when that many steps together gained no more than `MIN_GAIN`, relative to
-            the objective's value (or to 1, if larger); None: never.
+            the objective's value (or to 1, if larger), or can gain no more; None: never, and all
+            steps have the scale 1.
+        highest: that the objective can reach.
 
     Returns:
         float32 [n, d] on the device of `start`.
@@ -186,7 +199,7 @@ def maximise(
         ModelError: the objective is not finite.
     """
     features = best = start.detach()
-    best_value, milestone, reached = -math.inf, -math.inf, 0
+    best_value, milestone, reached, scale = -math.inf, -math.inf, 0, 1.0
     for iteration in range(iterations + 1):
         features.requires_grad_()
         with torch.enable_grad():
@@ -195,16 +208,24 @@ def maximise(
         if not math.isfinite(score):
             msg = f"the model's output gave an objective of {score} at attack step {iteration}"
             raise ModelError(f"{msg}; check the model for NaN and infinity on larger graphs")
+        if patience is not None and iteration:
+            scale = min(GROWTH * scale, LARGEST) if score > best_value else SHRINKAGE * scale
         if score > best_value:
             best, best_value = features.detach(), score
-        if iteration == 0 or score > milestone + MIN_GAIN * max(1.0, abs(milestone)):
+        if iteration == 0 or score > milestone + _least_gain(milestone):
             milestone, reached = score, iteration
-        elif patience is not None and iteration - reached >= patience:
+        if patience is not None and (
+            iteration - reached >= patience or score >= highest - _least_gain(highest)
+        ):
             break
         if iteration < iterations:
             (gradient,) = gradients(value, features)
-            features = step(features.detach(), gradient)
+            features = step(features.detach(), gradient, scale)
     return best.to(torch.float32)
+
+
+def _least_gain(value: float) -> float:
+    return MIN_GAIN * max(1.0, abs(value))
 
 
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:

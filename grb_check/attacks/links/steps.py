@@ -1,4 +1,7 @@
-"""Steps of gradient ascent: from features and gradient to the next features within their range."""
+"""Steps of gradient ascent: from features and gradient to the next features within their range.
+
+The last argument of a step scales its size, see `feature_search.maximise`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Step = Callable[[Tensor, Tensor], Tensor]
+Step = Callable[[Tensor, Tensor, float], Tensor]
 Range = tuple[float, float]
 
 
@@ -28,7 +31,11 @@ def uniform_start(like: Tensor, nodes: int, limits: Range, generator: torch.Gene
 def sign_step(step_size: float, limits: Range) -> Step:
     """Return a step that moves each feature by the step size along the sign of its gradient."""
     low, high = limits
-    return lambda x, gradient: (x + step_size * gradient.sign()).clamp_(low, high)
+
+    def step(x: Tensor, gradient: Tensor, scale: float) -> Tensor:
+        return (x + scale * step_size * gradient.sign()).clamp_(low, high)
+
+    return step
 
 
 def l2_step(step_size: float, limits: Range) -> Step:
@@ -36,9 +43,9 @@ def l2_step(step_size: float, limits: Range) -> Step:
     size per feature."""
     low, high = limits
 
-    def step(x: Tensor, gradient: Tensor) -> Tensor:
+    def step(x: Tensor, gradient: Tensor, scale: float) -> Tensor:
         direction = F.normalize(gradient, dim=1, eps=1e-30)
-        return (x + step_size * math.sqrt(x.shape[1]) * direction).clamp_(low, high)
+        return (x + scale * step_size * math.sqrt(x.shape[1]) * direction).clamp_(low, high)
 
     return step
 
@@ -52,32 +59,7 @@ def adam_step(step_size: float, limits: Range) -> Step:
     """Return an Adam step that clips to the range."""
     low, high = limits
     ascend = free_adam(step_size)
-    return lambda x, gradient: ascend(x, gradient).clamp_(low, high)
-
-
-def sine_step(step_size: float, limits: Range, start: Tensor) -> Step:
-    r"""Return an Adam step on t for features :math:`\frac{l+h}{2} + \frac{h-l}{2}\sin t`.
-
-    Smooth feature generation of TDGIA (Zou et al. 2021, section 4.4): a feature at a limit can turn
-    back smoothly, while clipping would stop it. The paper's map, high * sin t, leaves ranges that
-    are not symmetric about 0; this one covers [l, h] exactly.
-
-    Args:
-        step_size: step of a feature in the middle of the range; t moves by step_size * 2 / (h - l).
-        limits: l and h.
-        start: float [n, d], the features before the first step.
-    """
-    low, high = limits
-    middle, half = (low + high) / 2, max((high - low) / 2, 1e-30)
-    ascend = free_adam(step_size / half)
-    angle = ((start - middle) / half).clamp(-1, 1).asin()
-
-    def step(_: Tensor, gradient: Tensor) -> Tensor:
-        nonlocal angle
-        angle = ascend(angle, gradient * half * angle.cos())
-        return (middle + half * angle.sin()).clamp_(low, high)
-
-    return step
+    return lambda x, gradient, scale: ascend(x, gradient, scale).clamp_(low, high)
 
 
 class _Adam:
@@ -89,13 +71,13 @@ class _Adam:
         self.mean: Tensor | None = None
         self.square: Tensor | None = None
 
-    def __call__(self, x: Tensor, gradient: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, gradient: Tensor, scale: float = 1.0) -> Tensor:
         if self.mean is None or self.square is None:
             self.mean, self.square = torch.zeros_like(x), torch.zeros_like(x)
         self.count += 1
         self.mean.lerp_(gradient, 0.1)
         self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        rate = self.step_size / (1 - 0.9**self.count)
+        rate = scale * self.step_size / (1 - 0.9**self.count)
         # Gradients of a saturated objective are far below Adam's usual epsilon of 1e-8.
         spread = (self.square / (1 - 0.999**self.count)).sqrt_().add_(1e-12)
         return x + rate * self.mean / spread

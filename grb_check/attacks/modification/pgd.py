@@ -16,7 +16,7 @@ from grb_check.attacks.links.feature_search import check_ascent, maximise
 from grb_check.attacks.links.steps import sign_step
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
-from grb_check.attacks.objectives import objective_named
+from grb_check.attacks.objectives import highest_of, objective_named
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.setting_checks import check_positive
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, apply
@@ -132,4 +132,5 @@ class ModificationPgd:
             step=sign_step(self.step_size, threat.feature_range),
             iterations=self.iterations,
             patience=self.patience,
+            highest=highest_of(self.objective),
         )
