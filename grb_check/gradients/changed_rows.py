@@ -12,50 +12,26 @@ those of a known call, and only the rows in O are asked for, then
 
 * any other layer is called on the edges that lead into O.
 
-All of them are exact but for rounding. `layers_on_rows` puts them in the place of a module's own
-layers, so that whatever a module does between its layers is done on these rows, by its own code.
+All of them are exact but for rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch_geometric.nn import GATConv, GCNConv, GINConv, MessagePassing, SAGEConv
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_self_loops, remove_self_loops
 
+from grb_check.gradients.layer_calls import LayerCall, OnRows
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.sparse import csr_block, csr_matrix, product
-
-OnRows = Callable[[Tensor], Tensor]  # features of C, float [k, a] -> output of O, float [m, b]
-
-
-@dataclass(frozen=True, eq=False)
-class LayerCall:
-    """One call of a layer, on all N nodes of a graph.
-
-    Attributes:
-        layer: of PyG, in evaluation mode.
-        x: float [N, a], the features that it was called with.
-        edge_index: int64 [2, e].
-        others: its other arguments, by name.
-    """
-
-    layer: MessagePassing
-    x: Tensor
-    edge_index: Tensor
-    others: Mapping[str, object]
-
-    @property
-    def edge_weight(self) -> Tensor | None:
-        """The argument of that name."""
-        return cast("Tensor | None", self.others.get("edge_weight"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +59,7 @@ class Rows:
 
 def spread(constant: Tensor, changed: Tensor, asked: Tensor) -> OnRows:
     """Return the map from rows [k, a] to the asked rows [m, a], constant [N, a] if not changed."""
-    place = _places(asked, constant.shape[0])[changed]
+    place = places_of(asked, constant.shape[0])[changed]
     kept = (place >= 0).nonzero().squeeze(1)
     place, fixed = place[kept], constant[asked]
     every = kept.numel() == changed.numel()
@@ -94,14 +70,14 @@ def spread(constant: Tensor, changed: Tensor, asked: Tensor) -> OnRows:
 def restricted(call: LayerCall, rows: Rows) -> OnRows:
     """Return the layer as a map from rows that change to rows that are asked for."""
     plan = _PLANS.get(type(call.layer))
-    if plan is not None and _is_usual(call):
+    if plan is not None and is_usual(call):
         found = plan(call, rows)
         if found is not None:
             return found
     return _on_edges(call, rows)
 
 
-def _is_usual(call: LayerCall) -> bool:
+def is_usual(call: LayerCall) -> bool:
     """Return whether a layer does what its type says, from its sources to its targets."""
     given = {name for name, value in call.others.items() if value is not None}
     forward_only = call.layer.flow == "source_to_target" and not call.layer.training
@@ -120,7 +96,7 @@ def _gcn(call: LayerCall, rows: Rows) -> OnRows | None:
         )  # fmt: skip
     if weights is None:
         weights = call.x.new_ones(edges.shape[1])
-    summed = _sums(edges, weights, layer.lin(call.x), rows)
+    summed = weighted_sums(edges, weights, layer.lin(call.x), rows)
     bias = 0.0 if layer.bias is None else layer.bias
     return lambda h: summed(layer.lin(h)) + bias
 
@@ -133,12 +109,12 @@ def _gin(call: LayerCall, rows: Rows) -> OnRows | None:
     nodes = torch.arange(rows.num_nodes, device=edges.device)
     edges = torch.cat([edges, nodes.expand(2, -1)], dim=1)
     weights = torch.cat([ones, (1 + layer.eps).to(ones).expand(rows.num_nodes)])
-    first, others = _first_linear(layer.nn)
-    summed = _sums(edges, weights, first(call.x), rows)
+    first, others = first_linear(layer.nn)
+    summed = weighted_sums(edges, weights, first(call.x), rows)
     return lambda h: others(summed(first(h)))
 
 
-def _first_linear(module: torch.nn.Module) -> tuple[OnRows, OnRows]:
+def first_linear(module: torch.nn.Module) -> tuple[OnRows, OnRows]:
     """Return a linear map without bias and the rest of a module that begins with it, if it does.
 
     Such a map commutes with sums over neighbours, and makes rows shorter.
@@ -172,7 +148,7 @@ def _sage(call: LayerCall, rows: Rows) -> OnRows | None:
         h = layer.lin(h).relu() if layer.project else h
         return F.linear(h, layer.lin_l.weight)
 
-    summed = _sums(edges, weights, sent(call.x), rows)
+    summed = weighted_sums(edges, weights, sent(call.x), rows)
     bias = 0.0 if layer.lin_l.bias is None else layer.lin_l.bias
     root = rows.replaced(layer.lin_r(call.x)) if layer.root_weight else None
 
@@ -185,7 +161,7 @@ def _sage(call: LayerCall, rows: Rows) -> OnRows | None:
     return output
 
 
-def _sums(edges: Tensor, weights: Tensor, constant: Tensor, rows: Rows) -> OnRows:
+def weighted_sums(edges: Tensor, weights: Tensor, constant: Tensor, rows: Rows) -> OnRows:
     """Return the map from rows of C [k, r] to the weighted sums over the neighbours of O [m, r].
 
     Args:
@@ -220,7 +196,7 @@ def _gat(call: LayerCall, rows: Rows) -> OnRows | None:
         z = layer.lin(h).view(-1, heads, columns)
         return z, (z * layer.att_src).sum(-1), (z * layer.att_dst).sum(-1)
 
-    attention = _Attention(edges, rows, sent(call.x), layer.negative_slope)
+    attention = Attention(edges, rows, sent(call.x), layer.negative_slope)
 
     def output(h: Tensor) -> Tensor:
         out = attention(*sent(h))
@@ -230,7 +206,7 @@ def _gat(call: LayerCall, rows: Rows) -> OnRows | None:
     return output
 
 
-class _Attention:
+class Attention:
     """Attention over the neighbours of O, of which those outside C are merged once.
 
     Args:
@@ -246,9 +222,9 @@ class _Attention:
         z, by_source, by_target = constant
         self._slope = slope
         self._size = rows.asked.numel()
-        place = _places(rows.asked, rows.num_nodes)
+        place = places_of(rows.asked, rows.num_nodes)
         edges = edges[:, place[edges[1]] >= 0]
-        changes = _places(rows.changed, rows.num_nodes)[edges].ge(0).any(dim=0)
+        changes = places_of(rows.changed, rows.num_nodes)[edges].ge(0).any(dim=0)
         source, target = edges[:, ~changes]
         scores = F.leaky_relu(by_source[source] + by_target[target], slope)
         self._top = _highest(scores, place[target], self._size)
@@ -264,19 +240,40 @@ class _Attention:
         self._by_target = rows.replaced(by_target)
 
     def __call__(self, z: Tensor, by_source: Tensor, by_target: Tensor) -> Tensor:
-        """Return the sums float [m, heads, c], for z of C and its products."""
+        """Return the means float [m, heads, c], for z of C and its products."""
+        upper, lower, _ = self.sums(z, by_source, by_target)
+        return ratio(upper, lower)
+
+    def sums(
+        self, z: Tensor, by_source: Tensor, by_target: Tensor, other: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return numerators [m, heads, c] and denominators [m, heads], and what scales them.
+
+        Args:
+            z: float [k, heads, c], of C.
+            by_source, by_target: float [k, heads].
+            other: float [m, heads], the highest score of other senders; -inf for none.
+
+        Returns:
+            Both as sums of exp(score - top), and top, float [m, heads].
+        """
         scores = self._by_source(by_source).index_select(0, self._source)
         scores = scores + self._by_target(by_target).index_select(0, self._target)
         scores = F.leaky_relu(scores, self._slope)
         # Any number may be subtracted from all scores of a target: no gradient flows through it.
         top = torch.maximum(self._top, _highest(scores.detach(), self._target, self._size))
-        top = _finite(top)
+        top = _finite(top if other is None else torch.maximum(top, other))
         weights = (scores - top[self._target]).exp()
         share = (self._top - top).exp()
         lower = (share * self._lower).index_add(0, self._target, weights)
         messages = weights[..., None] * self._sent(z).index_select(0, self._source)
         upper = (share[..., None] * self._upper).index_add(0, self._target, messages)
-        return upper / (lower + 1e-16)[..., None]
+        return upper, lower, top
+
+
+def ratio(upper: Tensor, lower: Tensor) -> Tensor:
+    """Return float [m, heads, c]: 0 for a node without neighbours."""
+    return upper / (lower + 1e-16)[..., None]
 
 
 def _highest(scores: Tensor, target: Tensor, size: int) -> Tensor:
@@ -291,23 +288,21 @@ def _finite(top: Tensor) -> Tensor:
 
 def _on_edges(call: LayerCall, rows: Rows) -> OnRows:
     """Return any layer of one hop, called on the edges that lead into O."""
-    into = _places(rows.asked, rows.num_nodes)[call.edge_index[1]] >= 0
+    into = places_of(rows.asked, rows.num_nodes)[call.edge_index[1]] >= 0
     edges = call.edge_index[:, into]
     nodes = torch.cat([rows.asked, edges[0]]).unique()
-    place = _places(nodes, rows.num_nodes)
+    place = places_of(nodes, rows.num_nodes)
     wanted, edges = place[rows.asked], place[edges]
     features = spread(call.x, rows.changed, nodes)
     others = {
-        name: value[into]
-        if isinstance(value, Tensor) and value.shape[:1] == into.shape
-        else value
+        name: value[into] if isinstance(value, Tensor) and value.shape[:1] == into.shape else value
         for name, value in call.others.items()
     }
     forward = call.layer.forward
     return lambda h: cast(Tensor, forward(features(h), edges, **others))[wanted]
 
 
-def _places(ids: Tensor, size: int) -> Tensor:
+def places_of(ids: Tensor, size: int) -> Tensor:
     """Return int64 [size]: the position of each number in `ids`, -1 if it is not there."""
     places = torch.full((size,), -1, device=ids.device)
     places[ids] = torch.arange(ids.numel(), device=ids.device)

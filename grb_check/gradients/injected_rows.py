@@ -6,23 +6,27 @@ change and targets need (`changed_rows`), with all other rows taken from a recor
 of the module, such as norms, activations and skip connections, is called on fewer rows.
 
 That is right for modules whose other parts work row by row and whose layers reach one hop each. No
-type says that: a trial does, see `_Trial`, on the same graph and targets.
+type says that: a trial does, see `Trial`, on the same graph and targets.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
-from torch import Tensor, nn
-from torch_geometric.nn import MessagePassing
+from torch import Tensor
 
 from grb_check.errors import ModelError
-from grb_check.gradients.changed_rows import LayerCall, OnRows, Rows, restricted, spread
+from grb_check.gradients.changed_rows import Rows, restricted, spread
+from grb_check.gradients.layer_calls import (
+    LayerCall,
+    OnRows,
+    OtherCallError,
+    recorded_calls,
+    replayed,
+)
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
 
@@ -58,92 +62,28 @@ def injected_row_logits(
 
     try:
         with torch.no_grad(), isolated_randomness(0):
-            clean, calls = _recorded(adapter.module, lambda: forward(start))
+            clean, calls = recorded_calls(adapter.module, lambda: forward(start))
         if not calls or clean.shape[:1] != (num_nodes,):
             return None
-        trial = _trial(whole, x, count, clean[targets])
+        trial = trial_of(whole, x, count, clean[targets])
     except ModelError:
         return None
     injected = torch.arange(x.shape[0], num_nodes, device=x.device)
     for sets in _row_sets(calls, injected, targets, num_nodes):
-        logits_of = _on_rows(adapter.module, forward, calls, sets, start, clean, injected, targets)
+        logits_of = _on_rows(forward, calls, sets, start, clean, injected, targets)
         if trial.passed(logits_of):
-            return _or_whole(logits_of, whole)
+            return or_whole(logits_of, whole)
     return None
 
 
-class _OtherCallError(ModelError):
-    """A layer is called in another way than in the recorded call."""
-
-
-def _or_whole(logits_of: OnRows, whole: OnRows) -> OnRows:
+def or_whole(logits_of: OnRows, whole: OnRows) -> OnRows:
     def logits(features: Tensor) -> Tensor:
         try:
             return logits_of(features)
-        except _OtherCallError:  # such as edges that a module chooses by features
+        except OtherCallError:  # such as edges that a module chooses by features
             return whole(features)
 
     return logits
-
-
-def _recorded(
-    module: nn.Module, forward: Callable[[], Tensor]
-) -> tuple[Tensor, Sequence[LayerCall]]:
-    """Return the output of a module and the calls of its layers; none if one is not understood."""
-    calls: list[LayerCall | None] = []
-    inside: list[nn.Module] = []  # a layer may consist of layers
-
-    def recorder(layer: MessagePassing) -> Callable[..., Any]:
-        original = layer.forward
-
-        def recording(*args: object, **kwargs: object) -> object:
-            if not inside:
-                calls.append(_call(layer, *args, **kwargs))
-            inside.append(layer)
-            try:
-                return original(*args, **kwargs)
-            finally:
-                inside.pop()
-
-        return recording
-
-    layers = [part for part in module.modules() if isinstance(part, MessagePassing)]
-    with _forwards({layer: recorder(layer) for layer in layers}):
-        output = forward()
-    known = [call for call in calls if call is not None]
-    return output, known if len(known) == len(calls) else []
-
-
-def _call(layer: MessagePassing, *args: object, **kwargs: object) -> LayerCall | None:
-    """Return the call of a layer with these arguments, or None if it is of another kind."""
-    try:
-        given = inspect.signature(type(layer).forward).bind(layer, *args, **kwargs).arguments
-    except TypeError:
-        return None
-    names = list(given)
-    others = {name: given[name] for name in names[1:] if name not in ("x", "edge_index")}
-    x, edge_index = given.get("x"), given.get("edge_index")
-    usual = isinstance(x, Tensor) and x.dim() == 2 and isinstance(edge_index, Tensor)
-    if not usual or edge_index.layout is not torch.strided or edge_index.dim() != 2:
-        return None
-    return LayerCall(layer, x, edge_index, others)
-
-
-@contextmanager
-def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[None]:
-    """Call these functions instead of the layers' `forward` inside."""
-    with ExitStack() as stack:
-        for layer, forward in replaced.items():
-            own = vars(layer).get("forward")
-            layer.forward = forward  # type: ignore[method-assign]
-            stack.callback(_restore, layer, own)
-        yield
-
-
-def _restore(layer: MessagePassing, own: Callable[..., Any] | None) -> None:
-    del layer.forward
-    if own is not None:
-        layer.forward = own  # type: ignore[method-assign]
 
 
 def _row_sets(
@@ -153,33 +93,32 @@ def _row_sets(
 
     A module that adds up rows from before and after a layer needs the same ones on both sides.
     """
-    reached = [_mask(injected, num_nodes)]
+    reached = [mask_of(injected, num_nodes)]
     for call in calls:
-        reached.append(_grown(reached[-1], *call.edge_index))
-    needed = [_mask(targets, num_nodes)]
+        reached.append(grown(reached[-1], *call.edge_index))
+    needed = [mask_of(targets, num_nodes)]
     for call in reversed(calls):
-        needed.append(_grown(needed[-1], *call.edge_index.flip(0)))
+        needed.append(grown(needed[-1], *call.edge_index.flip(0)))
     each = [r & n for r, n in zip(reached, reversed(needed), strict=True)]
     any_time = torch.stack(each).any(dim=0)
     for masks in (each, [each[0], *[any_time] * len(calls)], [any_time] * (len(calls) + 1)):
         yield [mask.nonzero().squeeze(1) for mask in masks]
 
 
-def _mask(nodes: Tensor, num_nodes: int) -> Tensor:
+def mask_of(nodes: Tensor, num_nodes: int) -> Tensor:
     mask = torch.zeros(num_nodes, dtype=torch.bool, device=nodes.device)
     mask[nodes] = True
     return mask
 
 
-def _grown(mask: Tensor, source: Tensor, target: Tensor) -> Tensor:
+def grown(mask: Tensor, source: Tensor, target: Tensor) -> Tensor:
     """Return the mask with the targets of all edges whose sources are in it."""
-    grown = mask.clone()
-    grown[target[mask[source]]] = True
-    return grown
+    larger = mask.clone()
+    larger[target[mask[source]]] = True
+    return larger
 
 
 def _on_rows(
-    module: nn.Module,
     forward: OnRows,
     calls: Sequence[LayerCall],
     sets: Sequence[Tensor],
@@ -196,46 +135,11 @@ def _on_rows(
         restricted(call, Rows(before, after, num_nodes))
         for call, before, after in zip(calls, sets, sets[1:], strict=False)
     ]
-    layers = {call.layer for call in calls}
-
-    def logits(features: Tensor) -> Tensor:
-        remaining = iter(zip(calls, parts, strict=True))
-
-        def replacement(layer: MessagePassing) -> Callable[..., Tensor]:
-            def replaced(*args: object, **kwargs: object) -> Tensor:
-                call, part = next(remaining, (None, None))
-                given = _call(layer, *args, **kwargs)
-                if call is None or part is None or given is None or not _alike(call, given):
-                    raise _OtherCallError(f"{type(layer).__name__} is called in another way")
-                return part(given.x)
-
-            return replaced
-
-        with _forwards({layer: replacement(layer) for layer in layers}):
-            output = forward(first(features))
-        return last(output)
-
-    return logits
-
-
-def _alike(call: LayerCall, other: LayerCall) -> bool:
-    """Return whether two calls differ in features at most."""
-    return (
-        call.layer is other.layer
-        and _same(call.edge_index, other.edge_index)
-        and call.others.keys() == other.others.keys()
-        and all(_same(value, other.others[name]) for name, value in call.others.items())
-    )
-
-
-def _same(first: object, second: object) -> bool:
-    if isinstance(first, Tensor) and isinstance(second, Tensor):
-        return first is second or (not second.requires_grad and torch.equal(first, second))
-    return first is second or bool(first == second)
+    return lambda features: last(replayed(forward, calls, parts, first(features)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class Trial:
     """What a module's output is for some features of injected nodes.
 
     Attributes:
@@ -261,13 +165,16 @@ class _Trial:
         scale = max(float(each.abs().max()) for each in self.outputs) or 1.0
         allowed = scale * min(TOLERANCE, max(NOISE, 0.1 * self.change / scale))
         for found, expected in zip((first, second), self.outputs, strict=True):
-            if found.shape != expected.shape or not float((found - expected).abs().max()) <= allowed:
+            if (
+                found.shape != expected.shape
+                or not float((found - expected).abs().max()) <= allowed
+            ):
                 return False
         error = float((gradient - self.gradient).norm())
         return error <= KINKS * float(self.gradient.norm()) + NOISE * scale
 
 
-def _trial(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> _Trial:
+def trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> Trial:
     """Return the trial: features of random nodes, and random ones in the range of all."""
     generator = torch.Generator().manual_seed(0)
     chosen = torch.randint(x.shape[0], (count,), generator=generator)
@@ -276,7 +183,7 @@ def _trial(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> _Trial:
     features = x[chosen.to(x.device)], low + (high - low) * uniform
     first, second, gradient = _tried(whole, features)
     change = max(float((each - clean).abs().max()) for each in (first, second))
-    return _Trial(features, (first, second), gradient, change)
+    return Trial(features, (first, second), gradient, change)
 
 
 def _tried(

@@ -17,12 +17,14 @@ from grb_check.gradients.injected_features import injected_logits
 from grb_check.gradients.injected_links import linked_logits
 from grb_check.gradients.injected_rows import injected_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
+from grb_check.gradients.linked_layers import linked_layer_logits
 from grb_check.gradients.pair_weights import pair_gradients, pair_logits
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
 
 MOST_PAIRS: Final = 200_000  # of links, 0.8 GiB with PyG's GCN of two layers of 64
+MOST_DENSE_PAIRS: Final = 4_000_000  # 16 MB for each head of an attention
 MOST_VALUES: Final = 50_000_000  # features on links: 0.4 GB for each tensor of messages
 
 
@@ -116,6 +118,14 @@ class Victim:
         known = self._alternating()
         if known is not None:
             logits_of = linked_logits(known, x, edge_index, candidates, targets)
+            return lambda new, weights: self._checked(
+                logits_of(new, weights), targets.numel(), features=new, weights=weights
+            )
+        on_layers = None
+        if self.adapter.batch is None and count * candidates.numel() <= MOST_DENSE_PAIRS:
+            on_layers = linked_layer_logits(self.adapter, x, edge_index, count, candidates, targets)
+        if on_layers is not None:
+            logits_of = on_layers
             return lambda new, weights: self._checked(
                 logits_of(new, weights), targets.numel(), features=new, weights=weights
             )

@@ -87,7 +87,7 @@ class InjectionAgia:
 
     name: ClassVar[str] = "agia"
     scenario: ClassVar[Scenario] = "injection"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_feature_search(self)

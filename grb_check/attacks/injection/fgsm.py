@@ -46,7 +46,7 @@ class InjectionFgsm:
 
     name: ClassVar[str] = "fgsm"
     scenario: ClassVar[Scenario] = "injection"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         check_feature_search(self)

@@ -50,7 +50,7 @@ class InjectionPgd:
 
     name: ClassVar[str] = "pgd"
     scenario: ClassVar[Scenario] = "injection"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         check_feature_search(self)

@@ -55,7 +55,7 @@ class InjectionSpeit:
 
     name: ClassVar[str] = "speit"
     scenario: ClassVar[Scenario] = "injection"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_feature_search(self)

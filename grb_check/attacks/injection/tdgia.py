@@ -78,7 +78,7 @@ class InjectionTdgia:
 
     name: ClassVar[str] = "tdgia"
     scenario: ClassVar[Scenario] = "injection"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_feature_search(self)

@@ -78,7 +78,7 @@ class ModificationPgd:
     name: ClassVar[str] = "pgd"
     scenario: ClassVar[Scenario] = "modification"
     # Its output changes with theirs.
-    version: ClassVar[int] = 1 + ModificationDice.version + ModificationRnd.version
+    version: ClassVar[int] = 2 + ModificationDice.version + ModificationRnd.version
 
     def __post_init__(self) -> None:
         check_ascent(self)

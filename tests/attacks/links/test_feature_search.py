@@ -13,6 +13,7 @@ from strategies import LinearModel, graph_of
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.rnd import InjectionRnd
+from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.links.feature_search import gradients, maximise
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.threat import Perturbation, Threat, apply
@@ -68,7 +69,7 @@ def test_ascent_finds_the_top_of_a_parabola() -> None:
     best = maximise(
         lambda x: -((x - 0.3) ** 2).sum(),
         torch.zeros(1, 4),
-        step=lambda x, gradient: x + 0.1 * gradient,
+        step=lambda x, gradient, scale: x + 0.1 * gradient,
         iterations=200,
         patience=None,
     )
@@ -80,7 +81,7 @@ def test_best_iterate_is_returned_not_the_last() -> None:
     best = maximise(
         lambda x: -(x - 0.3).abs().sum(),
         torch.zeros(1, 1),
-        step=lambda x, gradient: x + 0.1,
+        step=lambda x, gradient, scale: x + 0.1,
         iterations=20,
         patience=None,
     )
@@ -94,7 +95,7 @@ def test_search_stops_when_nothing_is_gained(patience, evaluations) -> None:
     maximise(
         value_of,
         torch.zeros(1, 1),
-        step=lambda x, gradient: x + 1.0,
+        step=lambda x, gradient, scale: x + 1.0,
         iterations=30,
         patience=patience,
     )
@@ -111,7 +112,7 @@ def test_slow_but_steady_gain_does_not_stop_the_search(offset, gain, evaluations
     maximise(
         value_of,
         torch.zeros(1, 1, dtype=torch.float64),
-        step=lambda x, gradient: x + gain,
+        step=lambda x, gradient, scale: x + gain,
         iterations=100,
         patience=5,
     )
@@ -128,7 +129,7 @@ def test_search_ends_by_the_documented_rule_with_the_best_it_met(values, patienc
     best = maximise(
         value_of,
         torch.zeros(1, 1),
-        step=lambda x, gradient: x + 1,
+        step=lambda x, gradient, scale: x + 1,
         iterations=len(values) - 1,
         patience=patience,
     )
@@ -139,6 +140,58 @@ def test_search_ends_by_the_documented_rule_with_the_best_it_met(values, patienc
         stop = next(idle, len(values) - 1) + 1
     assert calls == values[:stop]
     assert best.item() == calls.index(max(calls))
+
+
+def test_steps_grow_while_they_gain_and_shrink_when_they_do_not() -> None:
+    """Each step follows what the one before led to; without patience all have one size."""
+    sizes: list[float] = []
+
+    def step(x, gradient, scale):
+        sizes.append(scale)
+        return x + scale
+
+    peak = [0.0, 1.0, 2.5, 0.0, 0.0]  # values at the start, and after each step
+    values = iter(peak)
+    maximise(
+        lambda x: next(values) + 0 * x.sum(),
+        torch.zeros(1, 1),
+        step=step,
+        iterations=4,
+        patience=9,
+    )
+    assert sizes == pytest.approx([1.0, 1.5, 1.5**2, 1.5**2 * 0.7])
+    values = iter(peak)
+    sizes.clear()
+    maximise(
+        lambda x: next(values) + 0 * x.sum(),
+        torch.zeros(1, 1),
+        step=step,
+        iterations=4,
+        patience=None,
+    )
+    assert sizes == [1.0] * 4
+
+
+@pytest.mark.parametrize("attack", [InjectionFgsm, InjectionPgd, InjectionTdgia])
+def test_the_search_stops_when_every_target_is_lost(attack) -> None:
+    """An objective that can rise no further ends it, long before the patience does."""
+    calls = []
+
+    class Lost:
+        def __call__(self, x, edge_index):
+            return MODEL(x, edge_index)
+
+        def with_injected(self, x, edge_index, count, targets):
+            def logits_of(injected):
+                calls.append(count)
+                others = torch.arange(3) != graph.y[targets][:, None]
+                return 50.0 * others + 0 * injected.sum()
+
+            return logits_of
+
+    graph = ring()
+    attack(patience=1000).perturb(graph, threat_of(), Lost(), generator())
+    assert len(calls) <= 2 * 3  # rounds of TDGIA, each with a last look at the certainty
 
 
 def test_the_graph_is_fixed_once_and_only_injected_features_are_differentiated() -> None:

@@ -1,0 +1,149 @@
+"""Calls of PyG's layers inside a module: recorded once, and replaced later."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from grb_check.errors import ModelError
+from grb_check.gradients.message_masks import layers_of
+
+OnRows = Callable[[Tensor], Tensor]  # features of some rows, float [k, a] -> [m, b] of others
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCall:
+    """One call of a layer, on all N nodes of a graph.
+
+    Attributes:
+        layer: of PyG, in evaluation mode.
+        x: float [N, a], the features that it was called with.
+        edge_index: int64 [2, e].
+        others: its other arguments, by name.
+    """
+
+    layer: MessagePassing
+    x: Tensor
+    edge_index: Tensor
+    others: Mapping[str, object]
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """The argument of that name."""
+        return cast("Tensor | None", self.others.get("edge_weight"))
+
+
+class OtherCallError(ModelError):
+    """A layer is called in another way than in the recorded call."""
+
+
+def recorded_calls(
+    module: nn.Module, forward: Callable[[], Tensor]
+) -> tuple[Tensor, Sequence[LayerCall]]:
+    """Return the output of a module and the calls of its layers; none if one is not understood."""
+    calls: list[LayerCall | None] = []
+    inside: list[nn.Module] = []  # a layer may consist of layers
+
+    def recorder(layer: MessagePassing) -> Callable[..., Any]:
+        original = layer.forward
+
+        def recording(*args: object, **kwargs: object) -> object:
+            if not inside:
+                calls.append(_call(layer, *args, **kwargs))
+            inside.append(layer)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                inside.pop()
+
+        return recording
+
+    with _forwards({layer: recorder(layer) for layer in layers_of(module)}):
+        output = forward()
+    known = [call for call in calls if call is not None]
+    return output, known if len(known) == len(calls) else []
+
+
+def replayed(
+    forward: OnRows, calls: Sequence[LayerCall], parts: Sequence[OnRows], features: Tensor
+) -> Tensor:
+    """Return the output of a module whose layers are replaced.
+
+    Args:
+        forward: calls the module.
+        calls: of its layers, as recorded.
+        parts: called in place of the layers, in the same order.
+        features: of the rows that the first part takes.
+
+    Raises:
+        OtherCallError: a layer is called in another way than it was.
+    """
+    remaining = iter(zip(calls, parts, strict=True))
+
+    def replacement(layer: MessagePassing) -> Callable[..., Tensor]:
+        def replaced(*args: object, **kwargs: object) -> Tensor:
+            call, part = next(remaining, (None, None))
+            given = _call(layer, *args, **kwargs)
+            if call is None or part is None or given is None or not _alike(call, given):
+                raise OtherCallError(f"{type(layer).__name__} is called in another way")
+            return part(given.x)
+
+        return replaced
+
+    with _forwards({layer: replacement(layer) for layer in {call.layer for call in calls}}):
+        return forward(features)
+
+
+def _call(layer: MessagePassing, *args: object, **kwargs: object) -> LayerCall | None:
+    """Return the call of a layer with these arguments, or None if it is of another kind."""
+    try:
+        given = inspect.signature(type(layer).forward).bind(layer, *args, **kwargs).arguments
+    except TypeError:
+        return None
+    names = list(given)
+    others = {name: given[name] for name in names[1:] if name not in ("x", "edge_index")}
+    x, edge_index = given.get("x"), given.get("edge_index")
+    usual = isinstance(x, Tensor) and x.dim() == 2 and isinstance(edge_index, Tensor)
+    if not usual or edge_index.layout is not torch.strided or edge_index.dim() != 2:
+        return None
+    return LayerCall(layer, x, edge_index, others)
+
+
+@contextmanager
+def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[None]:
+    """Call these functions instead of the layers' `forward` inside."""
+    with ExitStack() as stack:
+        for layer, forward in replaced.items():
+            own = vars(layer).get("forward")
+            layer.forward = forward  # type: ignore[method-assign]
+            stack.callback(_restore, layer, own)
+        yield
+
+
+def _restore(layer: MessagePassing, own: Callable[..., Any] | None) -> None:
+    del layer.forward
+    if own is not None:
+        layer.forward = own  # type: ignore[method-assign]
+
+
+def _alike(call: LayerCall, other: LayerCall) -> bool:
+    """Return whether two calls differ in features at most."""
+    return (
+        call.layer is other.layer
+        and _same(call.edge_index, other.edge_index)
+        and call.others.keys() == other.others.keys()
+        and all(_same(value, other.others[name]) for name, value in call.others.items())
+    )
+
+
+def _same(first: object, second: object) -> bool:
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        return first is second or (not second.requires_grad and torch.equal(first, second))
+    return first is second or bool(first == second)
