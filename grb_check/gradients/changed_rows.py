@@ -290,7 +290,7 @@ def _on_edges(call: LayerCall, rows: Rows) -> OnRows:
     """Return any layer of one hop, called on the edges that lead into O."""
     into = places_of(rows.asked, rows.num_nodes)[call.edge_index[1]] >= 0
     edges = call.edge_index[:, into]
-    nodes = torch.cat([rows.asked, edges[0]]).unique()
+    nodes = torch.unique(torch.cat([rows.asked, edges[0]]))
     place = places_of(nodes, rows.num_nodes)
     wanted, edges = place[rows.asked], place[edges]
     features = spread(call.x, rows.changed, nodes)

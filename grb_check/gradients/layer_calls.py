@@ -47,8 +47,12 @@ class OtherCallError(ModelError):
 def recorded_calls(
     module: nn.Module, forward: Callable[[], Tensor]
 ) -> tuple[Tensor, Sequence[LayerCall]]:
-    """Return the output of a module and the calls of its layers; none if one is not understood."""
+    """Return the output of a module and the calls of its layers.
+
+    There are no calls if one is not understood, or if a layer propagates more or less than once.
+    """
     calls: list[LayerCall | None] = []
+    propagated: list[int] = []
     inside: list[nn.Module] = []  # a layer may consist of layers
 
     def recorder(layer: MessagePassing) -> Callable[..., Any]:
@@ -65,10 +69,14 @@ def recorded_calls(
 
         return recording
 
-    with _forwards({layer: recorder(layer) for layer in layers_of(module)}):
+    with ExitStack() as stack:
+        for layer in layers_of(module):
+            hook = layer.register_propagate_forward_pre_hook(lambda *given: propagated.append(0))
+            stack.callback(hook.remove)
+        stack.enter_context(_forwards({each: recorder(each) for each in layers_of(module)}))
         output = forward()
     known = [call for call in calls if call is not None]
-    return output, known if len(known) == len(calls) else []
+    return output, known if len(known) == len(calls) == len(propagated) else []
 
 
 def replayed(
@@ -110,8 +118,9 @@ def _call(layer: MessagePassing, *args: object, **kwargs: object) -> LayerCall |
     names = list(given)
     others = {name: given[name] for name in names[1:] if name not in ("x", "edge_index")}
     x, edge_index = given.get("x"), given.get("edge_index")
-    usual = isinstance(x, Tensor) and x.dim() == 2 and isinstance(edge_index, Tensor)
-    if not usual or edge_index.layout is not torch.strided or edge_index.dim() != 2:
+    if not isinstance(x, Tensor) or not isinstance(edge_index, Tensor):
+        return None
+    if x.dim() != 2 or edge_index.layout is not torch.strided or edge_index.dim() != 2:
         return None
     return LayerCall(layer, x, edge_index, others)
 
@@ -122,7 +131,7 @@ def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[No
     with ExitStack() as stack:
         for layer, forward in replaced.items():
             own = vars(layer).get("forward")
-            layer.forward = forward  # type: ignore[method-assign]
+            layer.forward = forward
             stack.callback(_restore, layer, own)
         yield
 
@@ -130,7 +139,7 @@ def _forwards(replaced: dict[MessagePassing, Callable[..., Any]]) -> Iterator[No
 def _restore(layer: MessagePassing, own: Callable[..., Any] | None) -> None:
     del layer.forward
     if own is not None:
-        layer.forward = own  # type: ignore[method-assign]
+        layer.forward = own
 
 
 def _alike(call: LayerCall, other: LayerCall) -> bool:

@@ -238,12 +238,14 @@ def _gcn(call: LayerCall, at: _LinkedRows) -> _Linked | None:
     if layer.cached or not layer.normalize or not isinstance(layer.aggr_module, SumAggregation):
         return None
     edges, weights, nodes = _with_loops(call, at.rows.num_nodes)
-    loop = (2.0 if layer.improved else 1.0) if layer.add_self_loops else 0.0
+    # Without weights PyG gives self-loops the weight 1, improved or not.
+    own = 2.0 if layer.improved and call.edge_weight is not None else 1.0
+    loop = own if layer.add_self_loops else 0.0
     weights = torch.cat([weights, weights.new_full((nodes,), loop)])
     degrees = weights.new_zeros(nodes).index_add(0, edges[1], weights)
     z = layer.lin(call.x)
     # Links change the scales of candidates, too.
-    changed = torch.cat([at.rows.changed, at.links.candidates]).unique()
+    changed = torch.unique(torch.cat([at.rows.changed, at.links.candidates]))
     wider = _LinkedRows(Rows(changed, at.rows.asked, nodes), at.links)
     known = spread(z, at.rows.changed, changed)
     summed = wider.summed(edges, weights, _scale(degrees)[:, None] * z)

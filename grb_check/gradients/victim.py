@@ -40,12 +40,15 @@ class Victim:
         adapter: the module behind the harness's interface.
         num_classes: columns of the logits.
         probabilities: whether the module returns probabilities, whose logarithm is used.
+        on_rows: whether `with_injected` may spend about eight calls of the model on restricting its
+            layers to the rows that change, which a few steps would not pay back.
         layer_factors: filled by the first call of `pair_gradients`.
     """
 
     adapter: Adapter
     num_classes: int
     probabilities: bool = False
+    on_rows: bool = True
     layer_factors: LayerFactors = field(default_factory=LayerFactors, repr=False)
 
     @property
@@ -87,8 +90,9 @@ class Victim:
     ) -> Callable[[Tensor], Tensor]:
         """Return the map from features of injected nodes to logits of targets.
 
-        For `Alternating` models only the rows that injected nodes change are computed; models with
-        a known receptive field run on that part of the graph; all others on the whole graph.
+        For `Alternating` models only the rows that injected nodes change are computed; so they are
+        for modules around layers of PyG, if a trial agrees (`injected_rows`). Models with a known
+        receptive field run on that part of the graph; all others on the whole graph.
         """
         known = self._alternating()
         if known is not None:
@@ -112,8 +116,9 @@ class Victim:
 
         Returns:
             None if no weighting of the model's edges is valid, see `with_pairs`. For models that
-            are not `Alternating` also None for more than `MOST_PAIRS` pairs, which all become
-            edges, or more than `MOST_VALUES` features on them in layers that take no weights.
+            are neither `Alternating` nor made of the layers in `linked_layers`, also None for more
+            than `MOST_PAIRS` pairs, which all become edges, or more than `MOST_VALUES` features on
+            them in layers that take no weights.
         """
         known = self._alternating()
         if known is not None:
@@ -121,15 +126,13 @@ class Victim:
             return lambda new, weights: self._checked(
                 logits_of(new, weights), targets.numel(), features=new, weights=weights
             )
-        on_layers = None
-        if self.adapter.batch is None and count * candidates.numel() <= MOST_DENSE_PAIRS:
-            on_layers = linked_layer_logits(self.adapter, x, edge_index, count, candidates, targets)
-        if on_layers is not None:
-            logits_of = on_layers
-            return lambda new, weights: self._checked(
-                logits_of(new, weights), targets.numel(), features=new, weights=weights
-            )
         links = count * candidates.numel()
+        if self.adapter.batch is None and links <= MOST_DENSE_PAIRS:
+            on_layers = linked_layer_logits(self.adapter, x, edge_index, count, candidates, targets)
+            if on_layers is not None:
+                return lambda new, weights: self._checked(
+                    on_layers(new, weights), targets.numel(), features=new, weights=weights
+                )
         wide = not self.takes_edge_weight and links * x.shape[1] > MOST_VALUES
         if links > MOST_PAIRS or wide:
             return None
@@ -205,7 +208,7 @@ class Victim:
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
         """Return `with_injected` on the rows that change, or None if that is not possible."""
-        if self.adapter.batch is not None:
+        if self.adapter.batch is not None or not self.on_rows:
             return None
         logits_of = injected_row_logits(self.adapter, x, edge_index, count, targets)
         if logits_of is None:

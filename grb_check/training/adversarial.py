@@ -230,7 +230,7 @@ class _AttackedNodes:
     ) -> Callable[[], Tensor]:
         """Attack the current model; return a function of its differentiable logits [t, columns]."""
         with frozen(self.adapter.module):
-            victim = Victim(self.adapter, self.columns)
+            victim = Victim(self.adapter, self.columns, on_rows=False)
             perturbation = attack.perturb(self.view, threat, victim, generator)
         logits = logits_on(
             self.adapter, apply(self.view, perturbation), self.columns, "on an injected graph"

@@ -367,11 +367,11 @@ def test_attack_has_the_name_of_its_row(scenario, name) -> None:
 
 def test_description_names_attack_version_and_what_is_not_the_default() -> None:
     """The store's key changes with every setting, and not with the location of the code."""
-    assert describe(InjectionFgsm()) == "injection/fgsm v2"
-    expected = "injection/fgsm v2 (iterations=7, patience=None)"
+    assert describe(InjectionFgsm()) == "injection/fgsm v3"
+    expected = "injection/fgsm v3 (iterations=7, patience=None)"
     assert expected == describe(InjectionFgsm(iterations=7, patience=None))
     assert describe(load_attack("injection", "fgsm", {"iterations": 7})) == (
-        "injection/fgsm v2 (iterations=7)"
+        "injection/fgsm v3 (iterations=7)"
     )
     assert describe(ModificationDice()) != describe(ModificationDice(removal_share=0.4))
 
@@ -383,7 +383,7 @@ def test_a_built_in_attack_that_a_user_names_keeps_its_name() -> None:
     class Mine(InjectionFgsm):
         version: ClassVar[int] = 9
 
-    assert describe(OwnAttack(InjectionFgsm(iterations=7))) == "injection/fgsm v2 (iterations=7)"
+    assert describe(OwnAttack(InjectionFgsm(iterations=7))) == "injection/fgsm v3 (iterations=7)"
     described = describe(OwnAttack(Mine()))
     assert described is not None
     assert described.startswith(f"{__name__}:")

@@ -52,7 +52,7 @@ def test_versions_of_models_stand_for_their_hyper_parameters(name: str) -> None:
 def test_adversarially_trained_models_are_of_this_version_of_the_attack() -> None:
     """If FGSM gets another version, the versions of these models must be raised."""
     attack = fgsm_of(AdversarialSettings(step_size=0.1), (0.0, 1.0))
-    assert (describe(attack) or "").startswith("injection/fgsm v2 ("), (
+    assert (describe(attack) or "").startswith("injection/fgsm v3 ("), (
         "raise the `version` of every model that is trained under attack in zoo.py"
     )
 

@@ -193,7 +193,7 @@ class InjectionAgia:
             elif self.patience is not None and iteration - reached >= 10 * self.patience:
                 break
             by_feature, by_weight = gradients(value, features, weights)
-            scores = move_scores(scores, by_weight)
+            scores = move_scores(scores, by_weight, 1.0)
             features = move_features(features.detach(), by_feature, 1.0)
         return kept
 

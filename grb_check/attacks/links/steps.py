@@ -71,7 +71,7 @@ class _Adam:
         self.mean: Tensor | None = None
         self.square: Tensor | None = None
 
-    def __call__(self, x: Tensor, gradient: Tensor, scale: float = 1.0) -> Tensor:
+    def __call__(self, x: Tensor, gradient: Tensor, scale: float) -> Tensor:
         if self.mean is None or self.square is None:
             self.mean, self.square = torch.zeros_like(x), torch.zeros_like(x)
         self.count += 1

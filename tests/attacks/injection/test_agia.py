@@ -190,7 +190,8 @@ def test_links_stay_if_the_model_takes_no_weights(
     """Weights are ignored, wrong at 0, or for too many edges: a note, not an error."""
     torch.manual_seed(0)
     if make not in (Deaf, Mean):
-        monkeypatch.setattr("grb_check.gradients.victim.MOST_PAIRS", 3 * TARGETS.numel() - 1)
+        for limit in ("MOST_PAIRS", "MOST_DENSE_PAIRS"):
+            monkeypatch.setattr(f"grb_check.gradients.victim.{limit}", 3 * TARGETS.numel() - 1)
     model = victim_of(make())
     found = run(InjectionAgia(exchanges=5, iterations=2), random_graph(0, model), model)
     assert found.notes == (

@@ -1,0 +1,358 @@
+"""Modules around PyG's layers: logits from the rows that change are those of the whole module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric.nn import (
+    APPNP,
+    GATConv,
+    GATv2Conv,
+    GCNConv,
+    GINConv,
+    GraphConv,
+    JumpingKnowledge,
+    PairNorm,
+    SAGEConv,
+    TransformerConv,
+)
+from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
+from torch_geometric.utils import coalesce, to_undirected
+
+from grb_check.gradients.injected_rows import injected_row_logits
+from grb_check.gradients.linked_layers import linked_layer_logits
+from grb_check.victims.conventions import Adapter, detect_convention
+
+Attacked = tuple[int, int, Tensor, Tensor]
+WIDTH = 5
+
+
+def gin_conv(a: int, b: int) -> nn.Module:
+    return GINConv(nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Linear(b, b)), train_eps=True)
+
+
+# Each makes rows of width b; the first four have a plan of their own in both directions.
+LAYERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "gcn": GCNConv,
+    "gcn improved": lambda a, b: GCNConv(a, b, improved=True),
+    "gin": gin_conv,
+    "gin linear": lambda a, b: GINConv(nn.Linear(a, b)),
+    "sage": SAGEConv,
+    "sage sum": lambda a, b: SAGEConv(a, b, aggr="sum", normalize=True),
+    "sage projected": lambda a, b: SAGEConv(a, b, project=True, root_weight=False),
+    "gat": lambda a, b: GATConv(a, b, heads=3, concat=False),
+    "gat heads": lambda a, b: GATConv(a, b // 2, heads=2),
+    "gat no loops": lambda a, b: GATConv(a, b, add_self_loops=False),
+}
+OTHERS: dict[str, Callable[[int, int], nn.Module]] = {
+    "gcn unnormalised": lambda a, b: GCNConv(a, b, normalize=False),
+    "sage max": lambda a, b: SAGEConv(a, b, aggr="max"),
+    "gat residual": lambda a, b: GATConv(a, b, residual=True),
+    "gatv2": GATv2Conv,
+    "graph": GraphConv,
+    "transformer": TransformerConv,
+}
+
+
+class Around(nn.Module):
+    """What users write around two or three layers."""
+
+    def __init__(self, make: Callable[[int, int], nn.Module], style: str) -> None:
+        super().__init__()
+        self.style = style
+        depth = 3 if style == "norms" else 2
+        self.layers = nn.ModuleList(make(WIDTH if i == 0 else 8, 8) for i in range(depth))
+        self.norm, self.batch_norm = nn.LayerNorm(8), nn.BatchNorm1d(8)
+        self.batch_norm.running_mean = torch.randn(8) / 2
+        self.jump = JumpingKnowledge("cat")
+        self.first = nn.Linear(WIDTH, 8)
+        self.last = nn.Linear(8 * depth if style == "jump" else 8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return logits float [num_nodes, 3]."""
+        states = []
+        h = x
+        for layer in self.layers:
+            before = self.first(x) if h is x else h
+            h = F.dropout(layer(h, edge_index), 0.5, self.training)
+            if self.style == "norms":
+                h = self.batch_norm(self.norm(h).relu())
+            h = h + before if self.style == "skip" else F.elu(h)
+            states.append(h)
+        return self.last(self.jump(states) if self.style == "jump" else h)
+
+
+class Weighted(nn.Module):
+    """Gives its layers weights of edges, made from the degrees."""
+
+    def __init__(self, make: Callable[[int, int], nn.Module]) -> None:
+        super().__init__()
+        self.one, self.two = make(WIDTH, 8), make(8, 3)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Return logits float [num_nodes, 3]."""
+        degrees = torch.bincount(edge_index[1], minlength=int(edge_index.max()) + 1)
+        weights = 1 / (1 + degrees[edge_index[0]].to(x.dtype))
+        h = self.one(x, edge_index, edge_weight=weights)
+        return self.two(h.relu(), edge_index, weights)
+
+
+@st.composite
+def attacked_graphs(draw: st.DrawFn) -> Attacked:
+    """Existing nodes, injected nodes, their edges, and targets: none linked, some, or all."""
+    num_nodes, count = draw(st.integers(2, 14)), draw(st.integers(1, 4))
+    old, any_node = st.integers(0, num_nodes - 1), st.integers(0, num_nodes + count - 1)
+    new = st.integers(num_nodes, num_nodes + count - 1)
+    ends = [(0, 1), *draw(st.lists(st.tuples(old, old), max_size=20))]
+    ends += [(num_nodes, 0), *draw(st.lists(st.tuples(new, any_node), max_size=8))]
+    edge_index = torch.tensor([pair for pair in ends if pair[0] != pair[1]]).reshape(-1, 2).T
+    edge_index = coalesce(to_undirected(edge_index, num_nodes=num_nodes + count))
+    targets = draw(st.lists(old, unique=True, min_size=1))
+    return num_nodes, count, edge_index, torch.tensor(targets)
+
+
+def adapter_of(module: nn.Module) -> Adapter:
+    module = module.double().eval().requires_grad_(False)
+    return Adapter(module, "mine", detect_convention(module, "forward", "mine"))
+
+
+def check_against_whole(module: nn.Module, graph: Attacked, seed: int) -> None:
+    """Compare logits and gradients, in float64."""
+    num_nodes, count, edge_index, targets = graph
+    adapter, generator = adapter_of(module), torch.Generator().manual_seed(seed)
+    x, injected = (
+        torch.randn(n, WIDTH, dtype=torch.float64, generator=generator) for n in (num_nodes, count)
+    )
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    assert logits_of is not None
+    injected.requires_grad_()
+    expected = adapter(torch.cat([x, injected]), edge_index)[targets]
+    compare(logits_of(injected), expected, injected)
+
+
+def compare(found: Tensor, expected: Tensor, *inputs: Tensor) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+    direction = torch.randn(expected.shape, dtype=expected.dtype)
+    for each in inputs:
+        found_gradient, gradient = (
+            torch.autograd.grad((logits * direction).sum(), each, retain_graph=True)[0]
+            for logits in (found, expected)
+        )
+        torch.testing.assert_close(found_gradient, gradient, rtol=1e-6, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    graph=attacked_graphs(),
+    layer=st.sampled_from([*LAYERS, *OTHERS]),
+    style=st.sampled_from(["plain", "norms", "skip", "jump"]),
+    seed=st.integers(0, 99),
+)
+def test_rows_that_change_are_enough(graph: Attacked, layer: str, style: str, seed: int) -> None:
+    """For every kind of layer, and what users put around layers."""
+    torch.manual_seed(seed)
+    check_against_whole(Around((LAYERS | OTHERS)[layer], style), graph, seed)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    graph=attacked_graphs(),
+    kind=st.sampled_from([GCN, GAT, GIN, GraphSAGE]),
+    norm=st.sampled_from([None, "BatchNorm", "LayerNorm"]),
+    jump=st.sampled_from([None, "cat", "max"]),
+    seed=st.integers(0, 99),
+)
+def test_models_of_pyg(
+    graph: Attacked, kind: type[nn.Module], norm: str | None, jump: str | None, seed: int
+) -> None:
+    """Of two layers, with any norm of rows and jumping knowledge."""
+    torch.manual_seed(seed)
+    arguments = {"norm": norm, "jk": jump}
+    if norm == "LayerNorm":
+        arguments["norm_kwargs"] = {"mode": "node"}
+    check_against_whole(kind(WIDTH, 8, 2, 3, **arguments), graph, seed)
+
+
+@settings(deadline=None, max_examples=20)
+@given(graph=attacked_graphs(), layer=st.sampled_from([GCNConv, GraphConv]), seed=st.integers(0, 9))
+def test_weights_of_edges_are_kept(
+    graph: Attacked, layer: Callable[[int, int], nn.Module], seed: int
+) -> None:
+    """Those that a module gives its layers, by name or by position."""
+    torch.manual_seed(seed)
+    check_against_whole(Weighted(layer), graph, seed)
+
+
+class _Centred(Around):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h: Tensor = super().forward(x, edge_index)
+        return h - h.mean(0)
+
+
+class _Propagating(Around):
+    def __init__(self) -> None:
+        super().__init__(GCNConv, "plain")
+        self.more = APPNP(3, 0.1)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.more(super().forward(x, edge_index), edge_index)
+
+
+class _Pruned(Around):
+    """Drops edges between rows that are not alike."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        alike = (x[edge_index[0]] * x[edge_index[1]]).sum(1) > 0
+        return super().forward(x, edge_index[:, alike])
+
+
+class _Random(Around):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(F.dropout(x, 0.5), edge_index)
+
+
+class _Normed(Around):
+    def __init__(self) -> None:
+        super().__init__(GCNConv, "plain")
+        self.pair = PairNorm()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(self.pair(x), edge_index)
+
+
+def community(num_nodes: int = 30, count: int = 3) -> Attacked:
+    generator = torch.Generator().manual_seed(0)
+    forth = torch.randint(num_nodes, (2, 60), generator=generator)
+    links = torch.stack([torch.arange(num_nodes, num_nodes + count), torch.arange(count)])
+    edges = torch.cat([forth[:, forth[0] != forth[1]], links], dim=1)
+    return num_nodes, count, coalesce(to_undirected(edges)), torch.arange(0, num_nodes, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: _Centred(GCNConv, "plain"),
+        _Propagating,
+        lambda: _Pruned(GCNConv, "plain"),
+        lambda: _Random(GCNConv, "plain"),
+        _Normed,
+        lambda: nn.Sequential(nn.Linear(WIDTH, 3)),
+    ],
+    ids=["mean over nodes", "many hops", "pruned", "random", "pair norm", "no layer"],
+)
+def test_modules_whose_rows_depend_on_others_run_on_the_whole_graph(
+    make: Callable[[], nn.Module],
+) -> None:
+    """Means over all nodes, layers of several hops, edges chosen by features, and chance."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    module = make()
+    adapter = adapter_of(module)
+    if isinstance(module, nn.Sequential):
+        adapter = Adapter(nn.Sequential(module), "mine", adapter.convention)
+        module.forward = lambda x, edge_index: module[0](x)
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    assert injected_row_logits(adapter, x, edge_index, count, targets) is None
+
+
+class _Switching(Around):
+    """Another graph for large features, which no trial has met."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        edges = edge_index.flip(1) if float(x.detach().abs().max()) > 1e3 else edge_index
+        return super().forward(x, edges)
+
+
+def test_a_call_unlike_the_recorded_one_runs_on_the_whole_graph() -> None:
+    """Whatever the module then does, its output counts."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    adapter = adapter_of(_Switching(SAGEConv, "plain"))
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    assert logits_of is not None
+    large = torch.full((count, WIDTH), 2e3, dtype=torch.float64)
+    whole = adapter(torch.cat([x, large]), edge_index)[targets]
+    torch.testing.assert_close(logits_of(large), whole)
+
+
+def test_layers_are_as_they_were() -> None:
+    """No layer keeps a replaced `forward` or a hook, even if the module raises."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    adapter = adapter_of(Around(GCNConv, "plain"))
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    assert logits_of is not None
+    before = [sorted(vars(part)) for part in adapter.module.modules()]
+    logits_of(x[:count])
+    with pytest.raises(Exception, match="shape"):
+        logits_of(x[:count, :2])
+    assert all("forward" not in vars(part) for part in adapter.module.modules())
+    assert before == [sorted(vars(part)) for part in adapter.module.modules()]
+    first, second = (logits_of(x[:count]) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+# Weights of links
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    data=st.data(),
+    layer=st.sampled_from([*LAYERS]),
+    style=st.sampled_from(["plain", "norms", "skip", "jump"]),
+    seed=st.integers(0, 99),
+)
+def test_links_of_weight_one_are_edges(
+    data: st.DataObject, layer: str, style: str, seed: int
+) -> None:
+    """With weights of 0 and 1 logits and gradients are those of the module on that graph."""
+    torch.manual_seed(seed)
+    num_nodes, count, edge_index, targets = data.draw(attacked_graphs())
+    edge_index = edge_index[:, (edge_index < num_nodes).all(dim=0)]
+    node = st.integers(0, num_nodes - 1)
+    candidates = torch.tensor(data.draw(st.lists(node, unique=True, min_size=1)))
+    adapter = adapter_of(Around(LAYERS[layer], style))
+    x, injected = (torch.randn(n, WIDTH, dtype=torch.float64) for n in (num_nodes, count))
+    logits_of = linked_layer_logits(adapter, x, edge_index, count, candidates, targets)
+    assert logits_of is not None
+    weights = (torch.rand(count, candidates.numel()) < 0.5).double()
+    new, place = weights.nonzero().T
+    links = torch.stack([new + num_nodes, candidates[place]])
+    edges = torch.cat([edge_index, links, links.flip(0)], dim=1)
+    injected.requires_grad_()
+    expected = adapter(torch.cat([x, injected]), edges)[targets]
+    compare(logits_of(injected, weights), expected, injected)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_gradients_in_weights_are_differences(layer: str) -> None:
+    """At weights between 0 and 1, against central differences."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community(12, 2)
+    edge_index = edge_index[:, (edge_index < num_nodes).all(dim=0)]
+    adapter = adapter_of(Around(LAYERS[layer], "plain"))
+    x, injected = (torch.randn(n, WIDTH, dtype=torch.float64) for n in (num_nodes, count))
+    candidates = torch.tensor([7, 2, 4])
+    logits_of = linked_layer_logits(adapter, x, edge_index, count, candidates, targets)
+    assert logits_of is not None
+    weights = (torch.rand(count, 3, dtype=torch.float64) / 2 + 0.25).requires_grad_()
+    assert torch.autograd.gradcheck(lambda given: logits_of(injected, given), (weights,))
+
+
+@pytest.mark.parametrize("layer", OTHERS)
+def test_other_layers_have_no_weights_of_links_here(layer: str) -> None:
+    """They are left to weights of edges."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community(12, 2)
+    edge_index = edge_index[:, (edge_index < num_nodes).all(dim=0)]
+    adapter = adapter_of(Around(OTHERS[layer], "plain"))
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    assert linked_layer_logits(adapter, x, edge_index, count, targets, targets) is None
