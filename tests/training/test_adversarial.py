@@ -100,7 +100,7 @@ def test_it_withstands_what_a_plainly_trained_model_does_not() -> None:
             built = grb_check.SelfTrained(module, _fit(module, chosen))
         device = torch.device("cpu")
         victim = build_victim(built, DATASET, name=name, seed=0, device=device)
-        attack = InjectionFgsm(step_size=0.2, iterations=40)
+        attack = InjectionFgsm(step_size=0.2, iterations=40, patience=None)
         generator = torch.Generator().manual_seed(0)
         attacked = apply(graph, attack.perturb(graph, threat, victim, generator))
         left[name] = [
