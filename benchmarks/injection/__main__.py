@@ -5,6 +5,7 @@
     python -m benchmarks.injection scale [--out FOLDER]
     python -m benchmarks.injection curves --data FOLDER --out FOLDER
     python -m benchmarks.injection repeats --data FOLDER
+    python -m benchmarks.injection adaptive [--cases]
 
 Each command writes one JSON object a line as figures come in, then a table in Markdown.
 """
@@ -12,7 +13,7 @@ Each command writes one JSON object a line as figures come in, then a table in M
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.injection import curves, peer, repeats, scale, strength
+from benchmarks.injection import adaptive, curves, peer, repeats, scale, strength
 
 COMMANDS = {
     "strength": strength,
@@ -20,6 +21,7 @@ COMMANDS = {
     "scale": scale,
     "curves": curves,
     "repeats": repeats,
+    "adaptive": adaptive,
 }
 
 if __name__ == "__main__":
