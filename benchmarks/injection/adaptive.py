@@ -28,7 +28,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.gradients.victim import Victim
 from grb_check.models import gat_at
 from grb_check.training.building import build_victim
-from grb_check.user_code.randomness import derive_seed
+from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 DATA: Final = "synthetic-cora"
 
@@ -61,7 +61,8 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
     torch.set_num_threads(1)
     dataset = load_dataset(DATA, [])
     for name in options.models:
-        built = MODELS[name](num_features=dataset.num_features, num_classes=dataset.num_classes)
+        with isolated_randomness(0):
+            built = MODELS[name](num_features=dataset.num_features, num_classes=dataset.num_classes)
         victim = build_victim(built, dataset, name=name, seed=0, device=torch.device("cpu"))
         for attack in options.attacks:
             yield {"model": name, "attack": attack, **_measured(dataset, victim, attack, options)}
