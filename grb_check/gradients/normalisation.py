@@ -36,6 +36,10 @@ class Normalisation:
         """Return the diagonal of D^left, float [n], for degrees [n] in A; differentiable."""
         return _power(degrees + self.loop, self.left)
 
+    def scales(self, degrees: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the diagonals of D^left and D^right, float [n], for degrees [n] in A."""
+        return self.scale(degrees), _power(degrees + self.loop, self.right)
+
     def places(self, edge_index: Tensor, num_nodes: int) -> Tensor:
         """Return the places of P's entries, int64 [2, e + N]; [2, e] if `loop` is 0."""
         if not self.loop:

@@ -217,7 +217,7 @@ class _Recorder:
 
     def __call__(self, layer: nn.Module, inputs: tuple[Any, ...], output: object) -> Tensor | None:
         """Record a call of `propagate`, given (edge_index, size, arguments) and its output."""
-        sent = self._sent(inputs[2], output)
+        sent = sent_to(inputs[2], output, self.num_nodes)
         if sent is None or not isinstance(output, Tensor):
             self.all_recorded = False
             return None
@@ -235,19 +235,24 @@ class _Recorder:
             return self.graph
         return _directed_graph(proper, self.graph.sums, self.num_nodes)
 
-    def _sent(self, arguments: dict[str, Any], output: object) -> Tensor | None:
-        """Return the one argument that has the shape and dtype of the output, if there is one."""
-        if not isinstance(output, Tensor) or not output.is_floating_point():
-            return None
-        if output.dim() != 2 or output.shape[0] != self.num_nodes:
-            return None
-        firsts = (each[0] if isinstance(each, tuple) else each for each in arguments.values())
-        fitting = [
-            each
-            for each in firsts
-            if isinstance(each, Tensor) and (each.shape, each.dtype) == (output.shape, output.dtype)
-        ]
-        return fitting[0] if len(fitting) == 1 else None
+
+def sent_to(arguments: Mapping[str, Any], output: object, num_nodes: int) -> Tensor | None:
+    """Return the one argument of a `propagate` that has the shape and dtype of its output [N, r].
+
+    Returns:
+        None if there is none or several, or the output has another shape.
+    """
+    if not isinstance(output, Tensor) or not output.is_floating_point():
+        return None
+    if output.dim() != 2 or output.shape[0] != num_nodes:
+        return None
+    firsts = (each[0] if isinstance(each, tuple) else each for each in arguments.values())
+    fitting = [
+        each
+        for each in firsts
+        if isinstance(each, Tensor) and (each.shape, each.dtype) == (output.shape, output.dtype)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def _part_of(

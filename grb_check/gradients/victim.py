@@ -9,16 +9,20 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
+from grb_check.attacks.edges.forward_trials import ForwardTrials
+from grb_check.attacks.flip_trials import FlipTrials
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.errors import GradientError
 from grb_check.gradients.alternating import Alternating, as_alternating
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
+from grb_check.gradients.flip_deltas import DeltaTrials, alternating_layers
 from grb_check.gradients.injected_features import injected_logits
 from grb_check.gradients.injected_links import linked_logits
 from grb_check.gradients.injected_rows import injected_row_logits
 from grb_check.gradients.layer_factors import LayerFactors
 from grb_check.gradients.linked_layers import linked_layer_logits
 from grb_check.gradients.pair_weights import pair_gradients, pair_logits
+from grb_check.gradients.recorded_layers import recorded_trials
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
 from grb_check.victims.receptive_field import receptive_hops, receptive_part
@@ -198,6 +202,33 @@ class Victim:
             return objective(self._checked(output, self.adapter.rows(x.shape[0]))[targets])
 
         return self.layer_factors.gradients(self.adapter, x, edge_index, of_output, edge_weight)
+
+    def with_flips(
+        self, x: Tensor, edge_index: Tensor, targets: Tensor, seed: int = 0
+    ) -> FlipTrials:
+        """Return the targets' logits under many candidate sets of flips.
+
+        For `Alternating` models, and modules of PyG's layers that propagate linearly, only the rows
+        that flips reach are computed; for all others each candidate takes a forward pass.
+
+        Args:
+            seed: of the module's own randomness, the same in every call.
+        """
+        known = self._alternating()
+        if known is not None:
+            return DeltaTrials(alternating_layers(known, x), edge_index, x.shape[0], targets)
+        found = None
+        if self.adapter.batch is None:
+            found = recorded_trials(self.adapter, x, edge_index, targets, self._checked)
+        if found is not None:
+            return found
+        return ForwardTrials(
+            lambda nodes, edges: self(x.index_select(0, nodes), edges),
+            edge_index,
+            x.shape[0],
+            targets,
+            seed,
+        )
 
     def _alternating(self) -> Alternating | None:
         """Return the module, if its layers are known and its output is one row a node."""
