@@ -69,6 +69,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "grbcd"): Row(
         f"{_MODIFICATION}.grbcd:ModificationGrbcd", ("standard", "contrastive", "graphs")
     ),
+    ("modification", "eva"): Row(f"{_MODIFICATION}.eva:ModificationEva", ("standard",)),
 }
 
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})

@@ -15,26 +15,39 @@ from grb_check.errors import UsageError, choose
 RESTRICTIONS: Final = ("none", "deletions")
 
 
-class GradientSettings(Protocol):
-    """Settings that every attack by gradients has.
+class ModelSettings(Protocol):
+    """Settings that every attack on a model has.
 
     Attributes:
-        objective: what the attack maximises, a name from `objectives.OBJECTIVES`.
         surrogates: models that a black-box attack attacks together, see `names.SURROGATES`.
         knowledge: `black-box` or `white-box`.
     """
 
-    @property
-    def objective(self) -> str: ...
     @property
     def surrogates(self) -> tuple[str, ...]: ...
     @property
     def knowledge(self) -> Knowledge: ...
 
 
+class GradientSettings(ModelSettings, Protocol):
+    """Settings that every attack by gradients has.
+
+    Attributes:
+        objective: what the attack maximises, a name from `objectives.OBJECTIVES`.
+    """
+
+    @property
+    def objective(self) -> str: ...
+
+
 def check_gradient_settings(attack: GradientSettings) -> None:
     """Refuse an unknown objective, knowledge or surrogate, and surrogates with white-box."""
     objective_named(attack.objective)
+    check_knowledge(attack)
+
+
+def check_knowledge(attack: ModelSettings) -> None:
+    """Refuse an unknown knowledge or surrogate, and surrogates with white-box."""
     choose("knowledge", attack.knowledge, get_args(Knowledge))
     check_surrogates(attack.surrogates)
     if attack.knowledge == "white-box" and attack.surrogates != ("gcn",):

@@ -8,6 +8,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
+from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.removable import shortfall
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -25,6 +28,7 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
+FORWARDS = 1000  # of a search for edges, see `answer_search.forwards_on`
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
 
@@ -115,6 +119,8 @@ def searched(
             generator=generator,
         )
         found = search(graph_flips)
+    elif _any_edge_may_change(trial, [*starts, *random]):
+        found = _best_flips(trial, model, [*starts, *random, Perturbation()], generator)
     else:
         parts = ExchangedParts(
             starts or random or [Perturbation()],
@@ -128,6 +134,41 @@ def searched(
         found = search(parts)
     verify(found, clean, trial.threat)
     return found
+
+
+def _any_edge_may_change(trial: Trial, made: list[Perturbation]) -> bool:
+    """Whether the attack flips edges of any kind, and changes nothing else."""
+    restrictions = {getattr(trial.attack, each, "none") for each in ("restrict", "structure")}
+    features = any(each.modified_nodes.numel() for each in made)
+    return trial.threat.scenario == "modification" and restrictions == {"none"} and not features
+
+
+def _best_flips(
+    trial: Trial, model: TrainedModel, starts: list[Perturbation], generator: torch.Generator
+) -> Perturbation:
+    """Search from the strongest of these on for any flips within the budget."""
+    graph = trial.own.dataset.graph
+    clean, targets = edge_set(graph), trial.threat.targets.to(graph.x.device)
+    allowed = [each for each in starts if _keeps_last_edges(trial, each)]
+    start = min(allowed, key=lambda each: _score(trial, model, each))
+    flips = clean.encode(
+        torch.cat([start.added_edges, start.removed_edges], dim=1).to(graph.x.device)
+    )
+    if not targets.numel() or not trial.threat.edge_budget:
+        return start
+    question = Question(
+        model=model.victim,
+        x=graph.x,
+        clean=clean,
+        targets=targets,
+        labels=graph.y[targets],
+        budget=trial.threat.edge_budget,
+        isolate=getattr(trial.attack, "isolate", True),
+        seed=trial.seed,
+    )
+    found = search_by_answers(question, flips, forwards_on(clean, FORWARDS), generator)
+    reason = "no other flip that was tried helps"
+    return clean.perturbation(found, shortfall(found.numel(), question.budget, reason))
 
 
 def _plain(attack: Attack) -> Attack:

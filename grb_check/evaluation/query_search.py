@@ -4,7 +4,8 @@ As the square attack on images (Andriushchenko et al. 2020, section 3), with par
 in place of squares (our choice): half of the parts are exchanged at first, a single one in the end,
 and a candidate is kept if it is not weaker. The parts are of two kinds: `ExchangedParts` of several
 perturbations of one graph, and `GraphFlips`, edge flips of a set of graphs, which are searched all
-at once because no graph affects another.
+at once because no graph affects another. Attacks that may flip any edge of one graph, and change
+nothing else, have a stronger search: `attacks.edges.answer_search`.
 """
 
 from __future__ import annotations

@@ -101,6 +101,7 @@ class DeltaTrials:
         self._place[targets] = torch.arange(targets.numel(), device=targets.device)
         self._row_set = _RowSet(targets.device)
         self._codes = (edge_index[0] * num_nodes + edge_index[1]).sort().values
+        self._logits: Tensor
         self._moves = 0
         self._visited = 0
         self._of_a_pass = len(self._norms) * (num_nodes + self._codes.numel())
@@ -193,7 +194,8 @@ class DeltaTrials:
         num_nodes = self._num_nodes
         ends = moves.owner * num_nodes + moves.pairs
         touched = self._row_set.distinct([ends.flatten()], moves.count * num_nodes)
-        levels, spreads = [touched], []
+        levels = [touched]
+        spreads: list[tuple[Tensor, Tensor, Tensor]] = []
         for norm, sent in zip(self._norms, self._sent, strict=True):
             changed = levels[-1] if spreads or norm.right else touched[:0]
             entries = int(self._degrees[changed % num_nodes].sum())

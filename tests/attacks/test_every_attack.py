@@ -48,6 +48,7 @@ FEW = {
     "exchange_share": 0.3,
     "block_size": 40,
     "samples": 2,
+    "forwards": 20,
 }
 INJECTION = [name for scenario, name in attack_names() if scenario == "injection"]
 MODIFICATION = [name for scenario, name in attack_names() if scenario == "modification"]

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.edges.edge_set import EdgeSet
-from grb_check.attacks.flip_trials import Changed, Moves, joined, parts_of
+from grb_check.attacks.flip_trials import Changed, FlipTrials, Moves, joined, parts_of
+from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.errors import ModelError
 from grb_check.user_code.randomness import isolated_randomness
 
@@ -83,7 +84,7 @@ class ForwardTrials:
         self._passes += len(graphs)
         with torch.no_grad(), isolated_randomness(self._seed):
             logits = self._forward(nodes, torch.cat(edges, dim=1))
-        return logits.unflatten(0, (len(graphs), num_nodes))[:, self._targets]
+        return logits.reshape(len(graphs), num_nodes, -1)[:, self._targets]
 
     def _most_copies(self) -> int:
         """Return the number of graphs in a union; 1 if the model mixes them."""
@@ -100,3 +101,25 @@ class ForwardTrials:
         allowed = SAME * float(single.abs().max()) if single.numel() else 0.0
         same = not single.numel() or float((together - single).abs().max()) <= allowed
         return most if same else 1
+
+
+def flip_trials(
+    model: DifferentiableModel, x: Tensor, edge_index: Tensor, targets: Tensor, seed: int = 0
+) -> FlipTrials:
+    """Return the targets' logits under candidates for flips, in the fastest way a model has.
+
+    Args:
+        model: its `with_flips` is used if it has one, such as a victim's.
+        x: float [N, d].
+        edge_index: int64 [2, 2E], both directions of each edge.
+        targets: int64 [t], distinct.
+        seed: of the model's own randomness.
+    """
+    own: Callable[..., FlipTrials] | None = getattr(model, "with_flips", None)
+    if own is not None:
+        return own(x, edge_index, targets, seed)
+
+    def forward(nodes: Tensor, edges: Tensor) -> Tensor:
+        return model(x.index_select(0, nodes), edges)
+
+    return ForwardTrials(forward, edge_index, x.shape[0], targets, seed)

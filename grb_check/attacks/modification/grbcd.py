@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.answer_search import polished
 from grb_check.attacks.edges.edge_search import search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, flip_source
@@ -47,6 +48,8 @@ class ModificationGrbcd:
         steps: number of steps in which the budget is spent.
         exchanges: rounds of exchange afterwards.
         exchange_share: share of the flips that a round replaces.
+        polish: work of a search by answers from the flips found (`answer_search`), in forward
+            passes; `+polish` sets 3000. A set of graphs has none.
         block_size, objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 
@@ -56,17 +59,18 @@ class ModificationGrbcd:
     block_size: int = 20_000
     objective: str = "held_margin"
     isolate: bool = True
+    polish: int = 0
     surrogates: tuple[str, ...] = ("gcn",)
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "grbcd"
     scenario: ClassVar[Scenario] = "modification"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)
         check_at_least(1, self, "steps", "block_size")
-        check_at_least(0, self, "exchanges")
+        check_at_least(0, self, "exchanges", "polish")
         if not 0 < self.exchange_share <= 1:
             raise UsageError(
                 f"exchange_share is {self.exchange_share}; it must be above 0 and at most 1"
@@ -89,9 +93,11 @@ class ModificationGrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
             source = flip_source(aim, clean, self.block_size, generator)
-            plan = Plan(clean, source, self.isolate)
-            made = greedy_flips(plan, clean.codes.new_empty(0), threat.edge_budget, self.steps)
-            return exchange_flips(plan, aim, made, self.exchanges, self.exchange_share, generator)
+            plan, budget = Plan(clean, source, self.isolate), threat.edge_budget
+            made = greedy_flips(plan, clean.codes.new_empty(0), budget, self.steps)
+            share = self.exchange_share
+            flips = exchange_flips(plan, aim, made, self.exchanges, share, generator)
+            return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 

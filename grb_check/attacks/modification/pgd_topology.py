@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.answer_search import polished
 from grb_check.attacks.edges.best_flips import best_flips
 from grb_check.attacks.edges.edge_search import search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
@@ -71,6 +72,8 @@ class ModificationPgdTopology:
         iterations: number of steps.
         step_size: see `relaxation.ascend`.
         samples: random roundings (the paper's K).
+        polish: work of a search by answers from the flips found (`answer_search`), in forward
+            passes; `+polish` sets 3000. A set of graphs has none.
         block_size, objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 
@@ -80,16 +83,18 @@ class ModificationPgdTopology:
     samples: int = 20
     objective: str = "held_margin"
     isolate: bool = True
+    polish: int = 0
     surrogates: tuple[str, ...] = ("gcn",)
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "pgd-topology"
     scenario: ClassVar[Scenario] = "modification"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)
         check_at_least(1, self, "iterations", "block_size")
+        check_at_least(0, self, "polish")
         check_positive(self, "step_size")
 
     def perturb(
@@ -111,7 +116,8 @@ class ModificationPgdTopology:
             source, budget = flip_source(aim, clean, self.block_size, generator), threat.edge_budget
             relaxed = self._search(self._gains_at(clean, aim, source, budget), aim, budget)
             plan = Plan(clean, source, self.isolate)
-            return rounded(relaxed, plan, aim, budget, self.samples, generator)
+            flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
+            return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 

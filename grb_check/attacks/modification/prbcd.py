@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.edges.answer_search import polished
 from grb_check.attacks.edges.edge_search import search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
@@ -63,6 +64,8 @@ class ModificationPrbcd:
         block_size: pairs in a block; always at least twice the budget.
         renew_every: iterations with the same block.
         samples: random roundings.
+        polish: work of a search by answers from the flips found (`answer_search`), in forward
+            passes; `+polish` sets 3000. A set of graphs has none.
         objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 
@@ -73,16 +76,18 @@ class ModificationPrbcd:
     samples: int = 10
     objective: str = "held_margin"
     isolate: bool = True
+    polish: int = 0
     surrogates: tuple[str, ...] = ("gcn",)
     knowledge: Knowledge = "white-box"
 
     name: ClassVar[str] = "prbcd"
     scenario: ClassVar[Scenario] = "modification"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)
         check_at_least(1, self, "iterations", "block_size", "renew_every")
+        check_at_least(0, self, "polish")
         check_positive(self, "step_size")
 
     def perturb(
@@ -104,7 +109,8 @@ class ModificationPrbcd:
             source = flip_source(aim, clean, CHOSEN * self.block_size, generator)
             plan, budget = Plan(clean, source, self.isolate), threat.edge_budget
             relaxed = self._search(plan, aim, budget, generator)
-            return rounded(relaxed, plan, aim, budget, self.samples, generator)
+            flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
+            return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 

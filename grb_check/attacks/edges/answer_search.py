@@ -1,0 +1,316 @@
+r"""Search for flips by a model's answers alone: what each flip does to accuracy, exactly.
+
+The state is a set of flips. Each round asks for the effect of single changes on the current graph:
+flips that could be added, most of them at targets that are still right and close to the decision
+boundary; flips that could be taken back; and flips of which one end is replaced. The best ones, an
+addition with the cheapest flip to take back once the budget is spent, are then tried together: all
+of them, half, a quarter, ...; the strongest of these is made if it is an improvement. A round with
+n candidates of each kind thus weighs n^2 exchanges besides. Replacing an end finds what they
+cannot: an addition that only helps if a flip at the same target is taken back.
+
+The objective is a smooth count of right targets over their margins m (above 0: lost),
+
+.. math:: E = \sum_t \sigma(-m_t / \tau),
+
+with :math:`\tau` falling to a tenth during the search: at first flips that bring many targets
+closer to the boundary count, in the end only whether targets are right. The flips with the fewest
+right targets met on the way are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.flip_sources import Aim
+from grb_check.attacks.edges.forward_trials import flip_trials
+from grb_check.attacks.edges.greedy import Plan
+from grb_check.attacks.flip_trials import FlipTrials, Moves
+from grb_check.attacks.objectives import margins_of
+from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.user_code.randomness import isolated_randomness
+
+LARGE: Final = 50_000  # nodes and directed edges from which on there is less work ...
+LEAST: Final = 500  # ... but that many forward passes
+# All our choices, on Cora and CiteSeer:
+SMOOTH: Final = 0.5  # tau at first, as a part of the median margin of the targets that are right
+SHARP: Final = 0.05  # ... and in the end
+IDLE: Final = 20  # rounds without any candidate after which the search ends
+ROUNDS: Final = 400  # that the work is meant for
+CANDIDATES: Final = (8, 256)  # least and most of one kind in a round
+OF_BUDGET: Final = 50  # but at least one for that many flips of the budget
+AT_TARGETS: Final = 0.5  # share of additions whose other end is such a target as well
+OF_CLASS: Final = 0.25  # share whose other end is a node of the target's second class
+REMOVALS: Final = 0.1  # share of candidates that are edges
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a search is asked for.
+
+    Attributes:
+        model: the model under attack.
+        x: float [N, d].
+        clean: the edges before any flip.
+        targets: int64 [t], distinct, at least one.
+        labels: int64 [t], to move away from.
+        budget: most flips.
+        isolate: whether a node may lose its last edge.
+        seed: of the model's own randomness.
+    """
+
+    model: DifferentiableModel
+    x: Tensor
+    clean: EdgeSet
+    targets: Tensor
+    labels: Tensor
+    budget: int
+    isolate: bool = True
+    seed: int = 0
+
+
+def search_by_answers(
+    question: Question, flips: Tensor, forwards: float, generator: torch.Generator
+) -> Tensor:
+    """Return the strongest flips found from given ones on: codes int64 [m], m at most the budget.
+
+    Args:
+        flips: distinct codes to begin with, at most the budget; the result is no weaker.
+        forwards: work, in forward passes on the whole graph, see `FlipTrials.work`.
+        generator: the source of randomness.
+    """
+    search = _Search(question, flips, generator)
+    end = search.trials.work + forwards
+    idle = 0
+    while search.trials.work < end and search.right and idle < IDLE:
+        tried = search.improve(search.trials.work / end, forwards)
+        idle = 0 if tried else idle + 1
+    return min((search.best, flips), key=lambda each: _right_after(question, each))
+
+
+def polished(
+    flips: Tensor,
+    aim: Aim,
+    plan: Plan,
+    budget: int,
+    forwards: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """Return the flips of an attack by gradients after a search from them on, if it has work."""
+    if not forwards:
+        return flips
+    question = Question(aim.model, aim.x, plan.clean, aim.targets, aim.labels, budget, plan.isolate)
+    return search_by_answers(question, flips, forwards_on(plan.clean, forwards), generator)
+
+
+def forwards_on(edges: EdgeSet, forwards: int) -> float:
+    """Return the work on a graph: that many forward passes, and fewer if it is large."""
+    size = edges.num_nodes + 2 * edges.codes.numel()
+    return max(forwards * min(1.0, LARGE / size), min(forwards, LEAST))
+
+
+def _right_after(question: Question, flips: Tensor) -> int:
+    """Return the number of targets that are right, by a forward pass of the model itself."""
+    logits = _answers(question, question.clean.flipped(flips))[question.targets]
+    return int((logits.argmax(1) == question.labels).sum())
+
+
+def _answers(question: Question, edges: EdgeSet) -> Tensor:
+    with torch.no_grad(), isolated_randomness(question.seed):
+        return question.model(question.x, edges.edge_index())
+
+
+class _Search:
+    """The current flips, and the best so far."""
+
+    def __init__(self, question: Question, flips: Tensor, generator: torch.Generator) -> None:
+        self._question, self._clean, self._generator = question, question.clean, generator
+        edges = self._clean.flipped(flips)
+        self.trials: FlipTrials = flip_trials(
+            question.model, question.x, edges.edge_index(), question.targets, question.seed
+        )
+        self._flips = flips
+        self._margins = self._now()
+        self.right = self._count()
+        self.best = flips
+        clean = _answers(question, self._clean)
+        self._classes = clean.argmax(1)
+        margins = margins_of(clean[question.targets], question.labels)
+        held = -margins[margins < 0]
+        self._scale = float(held.median()) if held.numel() else 1.0
+        self._weights = (self._clean.degrees() + 1.0).rsqrt()  # one edge more moves these more
+        self._cost = 0.0  # of a candidate, in forward passes
+
+    def improve(self, share: float, forwards: float) -> int:
+        """Make one round, with `share` of the work done, and return the number of candidates."""
+        tau = self._scale * SMOOTH * (SHARP / SMOOTH) ** share
+        room = self._question.budget - self._flips.numel()
+        count = self._candidates(forwards)
+        additions = self._additions(count, tau)
+        some = torch.randperm(self._flips.numel(), generator=self._generator)[:count]
+        returns = self._flips[some.to(self._flips.device)] if room < count else self._flips[:0]
+        single = [codes[[each]] for codes in (additions, returns) for each in range(codes.numel())]
+        candidates = single + self._rewired(count, tau)
+        before = self.trials.work
+        changes = self._changes(candidates, tau)
+        self._cost = (self.trials.work - before) / max(1, len(candidates))
+        steps = self._steps(candidates, changes, additions.numel(), returns.numel(), room)
+        sizes = sorted({-(-len(steps) // 2**power) for power in range(10)})
+        together = [torch.cat(steps[:size]) for size in sizes if size]
+        if together:
+            values = self._changes(together, tau)
+            strongest = int(values.argmin())
+            if values[strongest] < 0:
+                self._make(together[strongest])
+        return len(candidates)
+
+    def _rewired(self, count: int, tau: float) -> list[Tensor]:
+        """Return exchanges of a flip for another one at one of its ends."""
+        if not self._flips.numel():
+            return []
+        place = torch.randint(self._flips.numel(), (count,), generator=self._generator)
+        old = self._flips[place.to(self._flips.device)]
+        end = torch.randint(2, (count,), generator=self._generator).to(old.device)
+        first = self._clean.ends(old).gather(0, end[None])[0]
+        second = self._drawn(self._weights, count)
+        inner = int(AT_TARGETS * count)
+        second[:inner] = self._question.targets[self._drawn(self._held(tau), inner)]
+        new = self._clean.encode(torch.stack([first, second]))
+        allowed = (first != second) & ~torch.isin(new, self._flips)
+        if not self._question.isolate:
+            allowed &= ~torch.isin(new, self._last_edges())
+        return list(torch.stack([new, old], dim=1)[allowed])
+
+    def _held(self, tau: float) -> Tensor:
+        """Return weights [t] of targets: those that are still right, close to the boundary."""
+        margins = self._margins
+        return (margins / max(tau, 0.15 * self._scale)).exp() * (margins < 0) + 1e-9
+
+    def _candidates(self, forwards: float) -> int:
+        """Return how many candidates of a kind there are in a round."""
+        least, most = CANDIDATES
+        meant = forwards / (2 * ROUNDS * self._cost) if self._cost else least
+        return int(max(least, min(meant, most), self._question.budget // OF_BUDGET))
+
+    def _additions(self, count: int, tau: float) -> Tensor:
+        """Return codes of about `count` flips that could be added."""
+        held = self._held(tau)
+        targets = self._question.targets
+        place = self._drawn(held, count)
+        first = targets[place]
+        second = self._drawn(self._weights, count)
+        inner, by_class = int(AT_TARGETS * count), int((AT_TARGETS + OF_CLASS) * count)
+        second[:inner] = targets[self._drawn(held, inner)]
+        other = self._second_classes(place[inner:by_class])
+        for each in torch.unique(other).tolist():
+            members = self._weights * (self._classes == each)
+            if members.any():
+                rows = inner + (other == each).nonzero().squeeze(1)
+                second[rows] = self._drawn(members, rows.numel())
+        apart = first != second
+        drawn = self._clean.encode(torch.stack([first, second])[:, apart])
+        removals = self._edges_at(first[: int(REMOVALS * count) + 1])
+        codes: Tensor = torch.unique(torch.cat([drawn, removals]))
+        codes = codes[~torch.isin(codes, self._flips)]
+        if self._question.isolate:
+            return codes
+        return codes[~torch.isin(codes, self._last_edges())]
+
+    def _second_classes(self, places: Tensor) -> Tensor:
+        """Return the class of largest logit beside the label, of targets at these places."""
+        logits = self.trials.logits()[places]
+        own = self._question.labels[places][:, None]
+        return logits.scatter(1, own, float("-inf")).argmax(1)
+
+    def _edges_at(self, nodes: Tensor) -> Tensor:
+        """Return codes of clean edges at nodes, one at random for each node that has any."""
+        ends = self._clean.ends(self._clean.codes)
+        at = torch.isin(ends, nodes).any(0).nonzero().squeeze(1)
+        some = torch.randperm(at.numel(), generator=self._generator)[: nodes.numel()]
+        return self._clean.codes[at[some.to(at.device)]]
+
+    def _last_edges(self) -> Tensor:
+        """Return codes of the clean edges that are the only ones left at some node."""
+        kept = self._clean.codes[~torch.isin(self._clean.codes, self._flips)]
+        left = EdgeSet(kept, self._clean.num_nodes)
+        return kept[(left.degrees() < 2)[left.ends(kept)].any(0)]
+
+    def _drawn(self, weights: Tensor, count: int) -> Tensor:
+        """Return positions int64 [count], drawn with replacement."""
+        if not count:
+            return torch.empty(0, dtype=torch.int64, device=weights.device)
+        sums = weights.double().cumsum(0)
+        drawn = torch.rand(count, generator=self._generator, dtype=torch.float64).to(sums.device)
+        return torch.searchsorted(sums, drawn * sums[-1], right=True).clamp(max=sums.numel() - 1)
+
+    def _changes(self, candidates: Sequence[Tensor], tau: float) -> Tensor:
+        """Return the change of the objective by each candidate, codes [m], float [k]."""
+        if not candidates:
+            return self._margins.new_empty(0)
+        sizes = torch.tensor([each.numel() for each in candidates])
+        owner = torch.repeat_interleave(sizes).to(self._flips.device)
+        pairs = self._clean.ends(torch.cat(list(candidates)))
+        changed = self.trials.tried(Moves(pairs, owner, len(candidates)))
+        new = margins_of(changed.logits, self._question.labels[changed.place])
+        old = self._margins[changed.place]
+        gains = torch.sigmoid(-new / tau) - torch.sigmoid(-old / tau)
+        return gains.new_zeros(len(candidates)).index_add_(0, changed.owner, gains)
+
+    def _steps(
+        self,
+        candidates: Sequence[Tensor],
+        changes: Tensor,
+        additions: int,
+        returns: int,
+        room: int,
+    ) -> list[Tensor]:
+        """Return improvements, the largest first: codes [1] of a flip to add, or [2] to exchange.
+
+        No two share a node: their effects would not add up.
+        """
+        values = changes.tolist()
+        nodes = [{*self._clean.ends(codes).flatten().tolist()} for codes in candidates]
+        returning = sorted(range(additions, additions + returns), key=values.__getitem__)
+        steps: list[Tensor] = []
+        used: set[int] = set()
+        for each in sorted(range(len(candidates)), key=values.__getitem__):
+            if values[each] >= 0:
+                break
+            if used & nodes[each] or additions <= each < additions + returns:
+                continue
+            step = candidates[each]
+            if each < additions and room > 0:
+                room -= 1
+            elif each < additions:
+                while returning and used & nodes[returning[0]]:
+                    returning.pop(0)
+                if not returning or values[each] + values[returning[0]] >= 0:
+                    continue
+                other = returning.pop(0)
+                used |= nodes[other]
+                step = torch.cat([step, candidates[other]])
+            used |= nodes[each]
+            steps.append(step)
+        return steps
+
+    def _make(self, codes: Tensor) -> None:
+        """Flip these, and keep the result if it is the best so far."""
+        self.trials.move(self._clean.ends(codes))
+        back = torch.isin(codes, self._flips)
+        self._flips = torch.cat([self._flips[~torch.isin(self._flips, codes)], codes[~back]])
+        self._margins = self._now()
+        right = self._count()
+        if right <= self.right:
+            self.right, self.best = right, self._flips
+
+    def _now(self) -> Tensor:
+        return margins_of(self.trials.logits(), self._question.labels)
+
+    def _count(self) -> int:
+        """Return the number of targets that are right, those on the boundary among them."""
+        return int((self._margins <= 0).sum())
