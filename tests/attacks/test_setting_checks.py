@@ -51,10 +51,12 @@ def test_settings_of_gradient_attacks_are_checked(changed: dict[str, object], me
 
 @pytest.mark.parametrize("pair", attack_names(), ids="/".join)
 def test_every_attack_with_an_objective_checks_it(pair: tuple[str, str]) -> None:
-    """An attack by gradients cannot be constructed with an unknown objective."""
+    """An attack on a model cannot be constructed with an unknown objective or knowledge."""
     attack = load_attack(*pair)
+    if hasattr(attack, "surrogates"):
+        with pytest.raises(UsageError, match="knowledge"):
+            type(attack)(knowledge="none of ours")  # type: ignore[call-arg]
     if not hasattr(attack, "objective"):
-        assert not hasattr(attack, "surrogates")
         return
     with pytest.raises(UsageError, match="objective"):
         type(attack)(objective="none of ours")  # type: ignore[call-arg]

@@ -4,7 +4,7 @@
   pairs, removals), `best_flips` (the best of all pairs), `greedy` (steps, exchanges), `relaxation`
   (projection, rounding), `edge_search` (settings, start and end).
 - Attacks without gradients: `flips_at_targets`, `removable`, `pair_ranges`, `lowest_pairs`,
-  `ranked_flips`, `centrality`, `spectra`.
+  `ranked_flips`, `centrality`, `spectra`. By a model's answers: `answer_search`, `forward_trials`.
 - Attacks on features: `feature_nodes`.
 
 May import what `attacks/__init__.py` lists below it.

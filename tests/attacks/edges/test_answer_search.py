@@ -1,0 +1,146 @@
+"""Facts about the search by answers: never weaker than its start, exact, within its limits."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+import torch
+from alternating import gcn_of, victim_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import LinearModel, UnweightedModel, graph_of, graphs
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check.attacks.edges.answer_search import (
+    LARGE,
+    LEAST,
+    Question,
+    forwards_on,
+    search_by_answers,
+)
+from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
+from grb_check.attacks.registry import load_attack
+from grb_check.attacks.threat import Threat, apply, verify
+from grb_check.gradients.victim import Victim
+
+NONE = torch.empty(0, dtype=torch.int64)
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def gcn(num_features: int, num_classes: int) -> Victim:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return victim_of(gcn_of(num_features, (4,), num_classes=num_classes), num_classes)
+
+
+def question_of(graph: Data, targets: Tensor, budget: int, model, *, isolate=True) -> Question:
+    labels = right_classes(model, graph, targets)
+    return Question(model, graph.x, edge_set(graph), targets, labels, budget, isolate)
+
+
+def right_classes(model, graph: Data, targets: Tensor) -> Tensor:
+    """The model's own classes: all targets are right at first."""
+    with torch.no_grad():
+        return model(graph.x, graph.edge_index).argmax(1)[targets]
+
+
+def right(question: Question, flips: Tensor) -> int:
+    with torch.no_grad():
+        logits = question.model(question.x, question.clean.flipped(flips).edge_index())
+    return int((logits[question.targets].argmax(1) == question.labels).sum())
+
+
+def random_graph(num_nodes: int = 40, edges: int = 80) -> Data:
+    ends = torch.randint(num_nodes, (edges, 2), generator=seeded()).tolist()
+    chosen = sorted({(min(pair), max(pair)) for pair in ends if pair[0] != pair[1]})
+    return graph_of(num_nodes, chosen, x=torch.randn((num_nodes, 3), generator=seeded(1)))
+
+
+@given(graphs(), st.integers(1, 5), st.integers(0, 2**16), st.booleans(), st.data())
+@settings(deadline=None, max_examples=40)
+def test_flips_are_distinct_within_the_budget_and_no_weaker(graph, budget, seed, isolate, data):
+    """From any start, whatever the model; last edges stay if they must."""
+    if graph.num_nodes < 2:
+        return
+    kind = data.draw(st.sampled_from([LinearModel, UnweightedModel, gcn]))
+    question = question_of(
+        graph,
+        torch.arange(graph.num_nodes),
+        budget,
+        kind(graph.x.shape[1], int(graph.y.max()) + 1),
+        isolate=isolate,
+    )
+    pairs = torch.tensor(list(combinations(range(graph.num_nodes), 2))).T
+    additions = question.clean.encode(pairs)
+    additions = additions[~question.clean.has(additions)]
+    start = additions[torch.randperm(additions.numel(), generator=seeded(seed))[:budget]]
+    found = search_by_answers(question, start, 30, seeded(seed))
+    assert found.unique().numel() == found.numel() <= budget
+    assert right(question, found) <= right(question, start)
+    kept = EdgeSet(question.clean.codes[~torch.isin(question.clean.codes, found)], graph.num_nodes)
+    if not isolate:
+        assert (kept.degrees() > 0)[question.clean.degrees() > 0].all()
+
+
+def test_the_best_pair_of_flips_is_found() -> None:
+    """Beside all pairs of flips, tried one by one."""
+    graph = random_graph(8, 10)
+    question = question_of(graph, torch.arange(8), 2, gcn(3, 3))
+    every = question.clean.encode(torch.tensor(list(combinations(range(8), 2))).T)
+    best = min(right(question, torch.stack(pair)) for pair in combinations(every, 2))
+    found = search_by_answers(question, NONE, 400, seeded())
+    assert right(question, found) == best < 8
+
+
+def test_more_work_finds_stronger_flips() -> None:
+    """The work is kept to, but for the round in which it ends."""
+    graph = random_graph()
+    question = question_of(graph, torch.arange(40), 8, gcn(3, 3))
+    counts = [right(question, search_by_answers(question, NONE, n, seeded())) for n in (2, 300)]
+    assert counts[1] < counts[0]
+
+
+@pytest.mark.parametrize("kind", [gcn, LinearModel])
+def test_fast_and_slow_models_are_searched_alike(kind) -> None:
+    """A model whose rows are computed and one that takes forward passes both lose targets."""
+    graph = random_graph()
+    question = question_of(graph, torch.arange(40), 8, kind(3, 3))
+    assert right(question, search_by_answers(question, NONE, 200, seeded())) < 32
+
+
+def test_large_graphs_have_fewer_forward_passes() -> None:
+    """In proportion to nodes and edges, with a least number."""
+    small, large = EdgeSet(torch.arange(10), LARGE // 10), EdgeSet(NONE, 4 * LARGE)
+    assert forwards_on(small, 4000) == 4000
+    assert forwards_on(large, 4000) == 1000
+    assert forwards_on(EdgeSet(NONE, 1000 * LARGE), 4000) == LEAST
+    assert forwards_on(EdgeSet(NONE, 1000 * LARGE), 20) == 20
+
+
+@pytest.mark.parametrize("name", ["prbcd", "grbcd", "pgd-topology"])
+def test_polish_is_no_weaker_than_the_attack_that_it_follows(name) -> None:
+    """With the same seed, within the same threat."""
+    graph, model = random_graph(), gcn(3, 3)
+    targets = torch.arange(40)
+    graph.y = right_classes(model, graph, targets)
+    threat = Threat(scenario="modification", targets=targets, edge_budget=4)
+    left = []
+    for polish in ("", "+polish=300"):
+        attack = load_attack("modification", f"{name}{polish}")
+        made = attack.perturb(graph, threat, model, seeded())
+        verify(made, graph, threat)
+        attacked = apply(graph, made)
+        with torch.no_grad():
+            left.append(int((model(attacked.x, attacked.edge_index).argmax(1) == graph.y).sum()))
+    assert left[1] <= left[0] < 40
+
+
+def test_the_preset_sets_the_work_of_the_polish() -> None:
+    """A name with `+polish` is one with that many forward passes."""
+    assert load_attack("modification", "grbcd+polish").polish == 3000
+    assert load_attack("modification", "grbcd").polish == 0
