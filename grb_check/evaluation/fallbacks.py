@@ -10,7 +10,6 @@ from torch import Tensor
 
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set
-from grb_check.attacks.edges.removable import shortfall
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -28,7 +27,7 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-FORWARDS = 1000  # of a search for edges, see `answer_search.forwards_on`
+FORWARDS = 500  # of a search for edges, see `answer_search.forwards_on`
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
 
@@ -167,8 +166,7 @@ def _best_flips(
         seed=trial.seed,
     )
     found = search_by_answers(question, flips, forwards_on(clean, FORWARDS), generator)
-    reason = "no other flip that was tried helps"
-    return clean.perturbation(found, shortfall(found.numel(), question.budget, reason))
+    return clean.perturbation(found)
 
 
 def _plain(attack: Attack) -> Attack:

@@ -40,7 +40,7 @@ LEAST: Final = 500  # ... but that many forward passes
 # All our choices, on Cora and CiteSeer:
 SMOOTH: Final = 0.5  # tau at first, as a part of the median margin of the targets that are right
 SHARP: Final = 0.05  # ... and in the end
-IDLE: Final = 20  # rounds without any candidate after which the search ends
+IDLE: Final = 20  # rounds in which no candidate has an effect, after which the search ends
 ROUNDS: Final = 400  # that the work is meant for
 CANDIDATES: Final = (8, 256)  # least and most of one kind in a round
 OF_BUDGET: Final = 50  # but at least one for that many flips of the budget
@@ -88,8 +88,8 @@ def search_by_answers(
     end = search.trials.work + forwards
     idle = 0
     while search.trials.work < end and search.right and idle < IDLE:
-        tried = search.improve(search.trials.work / end, forwards)
-        idle = 0 if tried else idle + 1
+        matters = search.improve(search.trials.work / end, forwards)
+        idle = 0 if matters else idle + 1
     return min((search.best, flips), key=lambda each: _right_after(question, each))
 
 
@@ -146,8 +146,8 @@ class _Search:
         self._weights = (self._clean.degrees() + 1.0).rsqrt()  # one edge more moves these more
         self._cost = 0.0  # of a candidate, in forward passes
 
-    def improve(self, share: float, forwards: float) -> int:
-        """Make one round, with `share` of the work done, and return the number of candidates."""
+    def improve(self, share: float, forwards: float) -> bool:
+        """Make one round, with `share` of the work done; return if any candidate had an effect."""
         tau = self._scale * SMOOTH * (SHARP / SMOOTH) ** share
         room = self._question.budget - self._flips.numel()
         count = self._candidates(forwards)
@@ -167,7 +167,7 @@ class _Search:
             strongest = int(values.argmin())
             if values[strongest] < 0:
                 self._make(together[strongest])
-        return len(candidates)
+        return bool(changes.any())
 
     def _rewired(self, count: int, tau: float) -> list[Tensor]:
         """Return exchanges of a flip for another one at one of its ends."""
