@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 from torch import Tensor
@@ -27,7 +27,8 @@ from grb_check.user_code.randomness import isolated_randomness
 # Random attacks of both scenarios; restrictions of the attack under test are passed on to them.
 _RANDOM = (("injection", "rnd"), ("modification", "rnd"), ("modification", "random-flips"))
 _RESTRICTIONS = ("restrict", "isolate")
-FORWARDS = 500  # of a search for edges, see `answer_search.forwards_on`
+SEARCH: Final = 2  # raised whenever a search by queries may find something else
+FORWARDS: Final = 500  # of a search for edges, see `answer_search.forwards_on`
 
 Stored: TypeAlias = tuple[Perturbation, bool]  # and whether it came from the store
 

@@ -20,7 +20,13 @@ from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Method, Scores
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
-from grb_check.evaluation.fallbacks import Stored, random_ones, searched, transferred_variant
+from grb_check.evaluation.fallbacks import (
+    SEARCH,
+    Stored,
+    random_ones,
+    searched,
+    transferred_variant,
+)
 from grb_check.evaluation.gradient_sample import Kind, missing_gradients
 from grb_check.evaluation.own_models import TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.trials import (
@@ -256,7 +262,9 @@ def _reference_scores(
     key = own.store.key(
         kind="white-box reference, or transferred",
         protocol=PROTOCOL,
-        methods=" and ".join(methods),
+        methods=" and ".join(
+            f"{each} v{SEARCH}" if each == "score-based" else each for each in methods
+        ),
         dataset=own.fingerprint,
         recipe=own.recipe(kind),
         surrogate=made_on(trial),
