@@ -27,7 +27,7 @@ PRESETS: Final[Mapping[str, tuple[str, object]]] = {
     "black-box": ("knowledge", "black-box"),
     "hao": ("harmony", 1.0),
     "ensemble": ("surrogates", SURROGATES),
-    "polish": ("polish", 3000),
+    "polish": ("polish", 1000),
 }
 # Datasets may have their own defaults for these (GRB, Table 12), so that a name which sets them to
 # the attack's default differs from one which does not set them.

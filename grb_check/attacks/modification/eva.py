@@ -43,7 +43,7 @@ class ModificationEva:
         knowledge: `black-box` or `white-box`.
     """
 
-    forwards: int = 3000
+    forwards: int = 1000
     isolate: bool = True
     surrogates: tuple[str, ...] = ("gcn",)
     knowledge: Knowledge = "white-box"

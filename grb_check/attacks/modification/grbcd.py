@@ -49,7 +49,7 @@ class ModificationGrbcd:
         exchanges: rounds of exchange afterwards.
         exchange_share: share of the flips that a round replaces.
         polish: work of a search by answers from the flips found (`answer_search`), in forward
-            passes; `+polish` sets 3000. A set of graphs has none.
+            passes; `+polish` sets 1000. A set of graphs has none.
         block_size, objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 

@@ -73,7 +73,7 @@ class ModificationPgdTopology:
         step_size: see `relaxation.ascend`.
         samples: random roundings (the paper's K).
         polish: work of a search by answers from the flips found (`answer_search`), in forward
-            passes; `+polish` sets 3000. A set of graphs has none.
+            passes; `+polish` sets 1000. A set of graphs has none.
         block_size, objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 

@@ -65,7 +65,7 @@ class ModificationPrbcd:
         renew_every: iterations with the same block.
         samples: random roundings.
         polish: work of a search by answers from the flips found (`answer_search`), in forward
-            passes; `+polish` sets 3000. A set of graphs has none.
+            passes; `+polish` sets 1000. A set of graphs has none.
         objective, isolate, surrogates, knowledge: see `edge_search.EdgeSearchSettings`.
     """
 

@@ -142,5 +142,5 @@ def test_polish_is_no_weaker_than_the_attack_that_it_follows(name) -> None:
 
 def test_the_preset_sets_the_work_of_the_polish() -> None:
     """A name with `+polish` is one with that many forward passes."""
-    assert load_attack("modification", "grbcd+polish").polish == 3000
+    assert load_attack("modification", "grbcd+polish").polish == 1000
     assert load_attack("modification", "grbcd").polish == 0
