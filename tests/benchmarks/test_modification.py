@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from benchmarks import memory
 from benchmarks.command import Command, run
-from benchmarks.modification import adaptive, peer, physics, scale, victims
+from benchmarks.modification import adaptive, curves, peer, physics, scale, victims
 from benchmarks.modification import arena as bench
 from benchmarks.modification.__main__ import COMMANDS
 from benchmarks.victims import load_dataset
@@ -97,6 +97,26 @@ def test_both_sides_attack_each_model_within_the_budget(dataset: Dataset) -> Non
         assert row["drop"] == pytest.approx(100 * (1 - row["attacked"] / row["clean"]), abs=0.01)
         assert row["threads"] == 1
     assert len(adaptive.table(rows).splitlines()) == 2 + len(rows)
+
+
+def test_curves_have_a_line_for_each_attack_and_more_and_more_work(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our lines and PyG's, each point a run of its own on the same model."""
+    monkeypatch.setattr(curves, "LINES", {"eva": ("eva+forwards=1", "eva+forwards=40")})
+    monkeypatch.setattr(curves, "PEER_EPOCHS", (2,))
+    line = "--data nowhere --lines eva --seeds 0 --epochs 20 --peers --block 3000"
+    rows = list(curves.of_dataset(dataset, options_of(curves, line)))
+    ours = [row for row in rows if row["line"] == "eva"]
+    assert [row["attack"] for row in ours] == ["eva+forwards=1", "eva+forwards=40"]
+    assert {row["line"] for row in rows} == {"eva", *(f"PyG {name}" for name in peer.PEERS)}
+    for row in rows:
+        assert 0 <= row["used"] <= row["budget"] == dataset.num_edges // 20
+        assert row["cpu_seconds"] > 0
+    assert ours[1]["attacked"] <= ours[0]["attacked"]
+    (panel,) = curves.panels(rows)
+    assert len(panel.lines["eva"]) == 2
+    assert len(curves.table(rows).splitlines()) == 2 + len(rows)
 
 
 @given(case=strategies.attacked("modification"))
