@@ -27,6 +27,7 @@ from grb_check.victims.sparse import csr_matrix
 
 MOST_ROWS: Final = 2**22  # candidates times nodes at a time; 9 bytes each
 MOST_VALUES: Final = 2**24  # that a layer sends over edges at a time, 64 MiB of float32
+MOST_MOVED: Final = 100  # flips; more reach most of the graph
 REFRESHED: Final = 200  # moves after which all sums are computed anew, against rounding
 
 # The number of a propagation and its input [r, a] -> its output [s, a].
@@ -135,7 +136,7 @@ class DeltaTrials:
         self._moves += 1
         moves = one_move(pairs)
         reach = None
-        if self._moves % REFRESHED:
+        if self._moves % REFRESHED and pairs.shape[1] <= MOST_MOVED:
             reach = self._reach(moves, torch.ones_like(self._place, dtype=torch.bool))
         if reach is not None:
             logits, sent, sums = self._computed(moves, reach)

@@ -90,8 +90,8 @@ def test_an_attack_under_another_module_writes_the_same_bytes(
     assert [name for name in before if before[name] != after[name]] == []
     described = {row["outcome"]["attack"] for row in json.loads(before["run.json"])["cases"]}
     assert described == {
-        "modification/prbcd v1 (iterations=3)",
-        "modification/prbcd v1 (iterations=3, knowledge='black-box')",
+        "modification/prbcd v2 (iterations=3)",
+        "modification/prbcd v2 (iterations=3, knowledge='black-box')",
     }
     kinds = [unseal(each)[0]["kind"] for name, each in before.items() if name.endswith(".npz")]
     assert set(kinds) == {"evidence", "perturbation", "arrays", "text"}

@@ -30,13 +30,15 @@ from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim
 from grb_check.attacks.edges.forward_trials import flip_trials
 from grb_check.attacks.edges.greedy import Plan
-from grb_check.attacks.flip_trials import FlipTrials, Moves
+from grb_check.attacks.flip_trials import FlipTrials, Moves, parts_of
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.user_code.randomness import isolated_randomness
 
 LARGE: Final = 50_000  # nodes and directed edges from which on there is less work ...
 LEAST: Final = 500  # ... but that many forward passes
+MOST_LOGITS: Final = 2**21  # targets times candidates at a time
+FILLED: Final = 20  # steps that spend the budget at first
 # All our choices, on Cora and CiteSeer:
 SMOOTH: Final = 0.5  # tau at first, as a part of the median margin of the targets that are right
 SHARP: Final = 0.05  # ... and in the end
@@ -86,6 +88,7 @@ def search_by_answers(
     """
     search = _Search(question, flips, generator)
     end = search.trials.work + forwards
+    search.fill(end)
     idle = 0
     while search.trials.work < end and search.right and idle < IDLE:
         matters = search.improve(search.trials.work / end, forwards)
@@ -145,6 +148,27 @@ class _Search:
         self._scale = float(held.median()) if held.numel() else 1.0
         self._weights = (self._clean.degrees() + 1.0).rsqrt()  # one edge more moves these more
         self._cost = 0.0  # of a candidate, in forward passes
+
+    def fill(self, end: float) -> None:
+        """Spend what is left of the budget in a few steps, unless that takes too much work.
+
+        Each step adds flips at the targets closest to the boundary, to nodes of their second class:
+        a start for the price of some forward passes, also where each flip alone is worth a large
+        part of one.
+        """
+        for step in range(FILLED):
+            room = self._question.budget - self._flips.numel()
+            held = (self._margins < 0).nonzero().squeeze(1)
+            if self.trials.work >= end or not room or not held.numel():
+                break
+            order = self._margins[held].argsort(descending=True, stable=True)
+            place = held[order[: -(-room // (FILLED - step))]]
+            second = self._drawn(self._weights, place.numel())
+            self._set_members(second, self._second_classes(place))
+            codes = self._new(torch.stack([self._question.targets[place], second]))
+            codes = codes[~self._clean.has(codes)]
+            if codes.numel() and self._changes([codes], SMOOTH * self._scale)[0] < 0:
+                self._make(codes)
 
     def improve(self, share: float, forwards: float) -> bool:
         """Make one round, with `share` of the work done; return if any candidate had an effect."""
@@ -206,20 +230,25 @@ class _Search:
         second = self._drawn(self._weights, count)
         inner, by_class = int(AT_TARGETS * count), int((AT_TARGETS + OF_CLASS) * count)
         second[:inner] = targets[self._drawn(held, inner)]
-        other = self._second_classes(place[inner:by_class])
-        for each in torch.unique(other).tolist():
-            members = self._weights * (self._classes == each)
-            if members.any():
-                rows = inner + (other == each).nonzero().squeeze(1)
-                second[rows] = self._drawn(members, rows.numel())
-        apart = first != second
-        drawn = self._clean.encode(torch.stack([first, second])[:, apart])
-        removals = self._edges_at(first[: int(REMOVALS * count) + 1])
-        codes: Tensor = torch.unique(torch.cat([drawn, removals]))
+        self._set_members(second[inner:by_class], self._second_classes(place[inner:by_class]))
+        removals = self._clean.ends(self._edges_at(first[: int(REMOVALS * count) + 1]))
+        return self._new(torch.cat([torch.stack([first, second]), removals], dim=1))
+
+    def _new(self, pairs: Tensor) -> Tensor:
+        """Return the distinct codes of those pairs [2, m] that may be flipped and are not."""
+        codes: Tensor = torch.unique(self._clean.encode(pairs[:, pairs[0] != pairs[1]]))
         codes = codes[~torch.isin(codes, self._flips)]
         if self._question.isolate:
             return codes
         return codes[~torch.isin(codes, self._last_edges())]
+
+    def _set_members(self, nodes: Tensor, classes: Tensor) -> None:
+        """Replace nodes [m] by random ones of these classes [m], if there are any, in place."""
+        for each in torch.unique(classes).tolist():
+            members = self._weights * (self._classes == each)
+            if members.any():
+                rows = (classes == each).nonzero().squeeze(1)
+                nodes[rows] = self._drawn(members, rows.numel())
 
     def _second_classes(self, places: Tensor) -> Tensor:
         """Return the class of largest logit beside the label, of targets at these places."""
@@ -254,12 +283,17 @@ class _Search:
             return self._margins.new_empty(0)
         sizes = torch.tensor([each.numel() for each in candidates])
         owner = torch.repeat_interleave(sizes).to(self._flips.device)
-        pairs = self._clean.ends(torch.cat(list(candidates)))
-        changed = self.trials.tried(Moves(pairs, owner, len(candidates)))
+        moves = Moves(self._clean.ends(torch.cat(list(candidates))), owner, len(candidates))
+        at_once = max(1, MOST_LOGITS // self._margins.numel())
+        return torch.cat([self._gains(part, tau) for part in parts_of(moves, at_once)])
+
+    def _gains(self, moves: Moves, tau: float) -> Tensor:
+        """Return the change of the objective by each candidate, float [k]."""
+        changed = self.trials.tried(moves)
         new = margins_of(changed.logits, self._question.labels[changed.place])
         old = self._margins[changed.place]
         gains = torch.sigmoid(-new / tau) - torch.sigmoid(-old / tau)
-        return gains.new_zeros(len(candidates)).index_add_(0, changed.owner, gains)
+        return gains.new_zeros(moves.count).index_add_(0, changed.owner, gains)
 
     def _steps(
         self,
