@@ -194,9 +194,11 @@ def _tree(device: torch.device) -> Tensor:
 
 def _normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> list[Normalisation]:
     """Return the normalisation of each propagation; none if one of them has none."""
-    _, calls = recorded(adapter.module, partial(adapter, x, edge_index), x.shape[0])
     graph = weighted_graph(edge_index, x.new_ones(edge_index.shape[1]), x.shape[0])
-    found = fitted_normalisations(calls, graph)
+    _, calls = recorded(adapter.module, partial(adapter, x, edge_index), graph)
+    if any(each.graph is not graph for each in calls):
+        return []
+    found = fitted_normalisations(calls)
     return [found[each.layer] for each in calls] if found else []
 
 
