@@ -178,8 +178,11 @@ def graphs(draw: Draw, max_nodes: int = 8) -> Data:
 
 
 @st.composite
-def threats(draw: Draw, graph: Data, scenario: Scenario) -> Threat:
-    """Threats to any targets of the graph, none included, with budgets from 0 to beyond use."""
+def threats(draw: Draw, graph: Data, scenario: Scenario, *, local: bool = False) -> Threat:
+    """Threats to any targets of the graph, none included, with budgets from 0 to beyond use.
+
+    With `local`, modifications also have local budgets.
+    """
     targets = torch.tensor(sorted(_subset(draw, list(range(graph.num_nodes)))), dtype=torch.int64)
     low = draw(st.floats(-2, 2))
     limits = (low, low + draw(st.floats(0, 3)))
@@ -191,10 +194,12 @@ def threats(draw: Draw, graph: Data, scenario: Scenario) -> Threat:
             edges_per_injected_node=draw(st.integers(0, 10)),
             feature_range=limits,
         )
+    at_nodes = st.lists(st.integers(0, 3), min_size=graph.num_nodes, max_size=graph.num_nodes)
     return Threat(
         scenario=scenario,
         targets=targets,
         edge_budget=draw(st.integers(0, 40)),
+        local_budgets=torch.tensor(draw(at_nodes)) if local else None,
         modified_nodes=draw(st.integers(0, 4)),
         feature_range=limits,
     )

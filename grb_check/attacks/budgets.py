@@ -11,6 +11,9 @@ from typing import Any
 
 import torch
 
+from grb_check.attacks.edges.removable import local_budgets
+from grb_check.attacks.names import split_budget
+from grb_check.attacks.registry import local_budget_of
 from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
@@ -20,8 +23,23 @@ from grb_check.errors import UsageError
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 
 
+def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
+    """Return the threat of a case, with the budgets that the name of its attack gives.
+
+    Raises:
+        UsageError: as `threat_for`.
+    """
+    budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
+    kind: Scenario = "injection" if scenario == "injection" else "modification"
+    return threat_for(dataset, difficulty, kind, budget, local_budget)
+
+
 def threat_for(
-    dataset: AnyDataset, difficulty: str, scenario: Scenario, budget: float | None = None
+    dataset: AnyDataset,
+    difficulty: str,
+    scenario: Scenario,
+    budget: float | None = None,
+    local_budget: float | None = None,
 ) -> Threat:
     r"""Return the threat to the test nodes of one difficulty.
 
@@ -55,14 +73,22 @@ def threat_for(
         budget: another share, above 0 and at most 1, rounded likewise. Modification: of the edges
             and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets;
             the edges of each node stay the same.
+        local_budget: modification: most changed edges at each node as a share of its degree, see
+            `local_budgets`; None for no such bound.
 
     Raises:
-        UsageError: the difficulty or scenario is unknown, or not available for a set of graphs.
+        UsageError: the difficulty or scenario is unknown, or one of the two or a local budget is
+            not available for a set of graphs.
     """
     if difficulty not in dataset.test:
         known = ", ".join(dataset.test)
         raise UsageError(f"difficulty is {difficulty!r}; dataset {dataset.name} has {known}")
     if isinstance(dataset, GraphDataset):
+        if local_budget is not None:
+            raise UsageError(
+                f"local_budget is {local_budget:g}, but dataset {dataset.name} is a set of graphs, "
+                f"whose graphs have budgets but whose nodes have none; leave it out"
+            )
         return _threat_to_graphs(dataset, scenario, MODIFIED_SHARE if budget is None else budget)
     if scenario == "modification":
         share = MODIFIED_SHARE if budget is None else budget
@@ -71,6 +97,9 @@ def threat_for(
             scenario=scenario,
             targets=targets,
             edge_budget=_part(share, dataset.num_edges),
+            local_budgets=None
+            if local_budget is None
+            else local_budgets(dataset.graph, local_budget),
             modified_nodes=_part(share, targets.numel()),
             feature_range=dataset.feature_range,
         )

@@ -1,8 +1,9 @@
 """Names of attacks with modifiers, such as `tdgia+hao+iterations=200`, and their canonical form.
 
 A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, where a setting is a field
-of the attack's frozen dataclass. The modifier `budget=SHARE` belongs to the harness: every attack
-takes it, and it comes last. This module does not import torch.
+of the attack's frozen dataclass. The modifiers `local_budget=SHARE` and `budget=SHARE` belong to
+the harness and come last: every attack takes the second, every modification the first. This module
+does not import torch.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ PRESETS: Final[Mapping[str, tuple[str, object]]] = {
 PER_DATASET: Final = ("iterations", "step_size")
 IDENTITY: Final = ("name", "scenario", "version")
 WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its other attacks
-BUDGET: Final = "budget"  # belongs to the harness: a field of that name is not a setting
+# These belong to the harness: a field of that name is not a setting.
+BUDGET: Final = "budget"
+LOCAL_BUDGET: Final = "local_budget"
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
 # Part of a value, or the last part of a threshold's pattern.
@@ -55,20 +58,37 @@ def split_budget(name: str) -> tuple[str, float | None]:
     Raises:
         UsageError: the name has two budgets, or one that is not a share above 0 and at most 1.
     """
-    base, *modifiers = name.split("+")
-    texts = [each for each in modifiers if each.partition("=")[0].strip() == BUDGET]
-    if not texts:
-        return name, None
-    if len(texts) > 1:
-        raise UsageError(f"attack {base}: {BUDGET} is given twice in {name!r}; give it once")
-    rest = [each for each in modifiers if each is not texts[0]]
-    text = texts[0].partition("=")[2]
-    return "+".join([base, *rest]), read_budget(text, f"attack {base}: {BUDGET}")
+    return _split_share(name, BUDGET)
+
+
+def split_local_budget(name: str) -> tuple[str, float | None]:
+    """Return a name without its local budget, and the local budget, as `split_budget`."""
+    return _split_share(name, LOCAL_BUDGET)
+
+
+def without_budgets(name: str) -> str:
+    """Return a name without its budget and its local budget."""
+    return split_local_budget(split_budget(name)[0])[0]
 
 
 def with_budget(name: str, budget: float | None) -> str:
     """Append that budget to a name; None leaves the name as it is."""
     return name if budget is None else f"{name}+{BUDGET}={_write_value(budget)}"
+
+
+def with_local_budget(name: str, local_budget: float | None) -> str:
+    """Append that local budget to a name, before its budget; None leaves the name as it is."""
+    if local_budget is None:
+        return name
+    plain, budget = split_budget(name)
+    return with_budget(f"{plain}+{LOCAL_BUDGET}={_write_value(local_budget)}", budget)
+
+
+def with_budgets_of(name: str, other: str) -> str:
+    """Return a name with the budgets of another name in place of its own."""
+    plain, budget = split_budget(other)
+    local_budget = split_local_budget(plain)[1]
+    return with_budget(with_local_budget(without_budgets(name), local_budget), budget)
 
 
 def read_budget(text: str, where: str) -> float:
@@ -189,6 +209,18 @@ def has_setting(attack: object, setting: str) -> bool:
     return setting in _types(attack)
 
 
+def _split_share(name: str, word: str) -> tuple[str, float | None]:
+    base, *modifiers = name.split("+")
+    texts = [each for each in modifiers if each.partition("=")[0].strip() == word]
+    if not texts:
+        return name, None
+    if len(texts) > 1:
+        raise UsageError(f"attack {base}: {word} is given twice in {name!r}; give it once")
+    rest = [each for each in modifiers if each is not texts[0]]
+    text = texts[0].partition("=")[2]
+    return "+".join([base, *rest]), read_budget(text, f"attack {base}: {word}")
+
+
 def _in_a_value(text: str) -> bool:
     """Whether text ends inside `+SETTING=VALUE`; the second `=` of a threshold ends the value."""
     setting, _, _ = text.rpartition("+")[2].partition("=")
@@ -213,7 +245,7 @@ def _types(attack: object) -> dict[str, Any]:
     return {
         each.name: hints.get(each.name, type(getattr(attack, each.name)))
         for each in fields(kind)
-        if each.init and each.name not in (*IDENTITY, BUDGET)
+        if each.init and each.name not in (*IDENTITY, BUDGET, LOCAL_BUDGET)
     }
 
 
@@ -223,7 +255,7 @@ def _read_modifier(modifier: str, types: Mapping[str, Any], label: str) -> tuple
         return PRESETS[modifier]
     setting, equals, text = (part.strip() for part in modifier.partition("="))
     if not equals or setting not in types:
-        known = [*presets, *(f"{each}=VALUE" for each in (*types, BUDGET))]
+        known = [*presets, *(f"{each}=VALUE" for each in (*types, LOCAL_BUDGET, BUDGET))]
         raise unknown(f"modifier of attack {label}", modifier, known)
     return setting, _read_value(text, types[setting], f"attack {label}: {setting}={text}")
 

@@ -30,14 +30,17 @@ class Row:
 
     Attributes:
         path: `module:class`. The class is a frozen dataclass that needs no arguments.
-        tags: `smoke`, `standard`, `paper`, `contrastive` and `contrastive-smoke`: the suites that
-            run the attack, see `cases.suites`; every attack has `standard`, whose strongest is
-            `worst`. `graphs`: it can change the edges of each graph of
-            a set within that graph's own budget, and the suites for sets of graphs run it.
+        tags: `smoke`, `standard`, `paper`, `local`, `contrastive` and `contrastive-smoke`: the
+            suites that run the attack, see `cases.suites`. Every attack has `standard`, whose
+            strongest is `worst`, or `local`, if its threat bounds the changes for single nodes.
+            `graphs`: it can change the edges of each graph of a set within that graph's own budget,
+            and the suites for sets of graphs run it.
+        local_budget: of its threat if its name gives none.
     """
 
     path: str
     tags: tuple[str, ...]
+    local_budget: float | None = None
 
 
 _INJECTION: Final = "grb_check.attacks.injection"
@@ -70,6 +73,9 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
         f"{_MODIFICATION}.grbcd:ModificationGrbcd", ("standard", "contrastive", "graphs")
     ),
     ("modification", "eva"): Row(f"{_MODIFICATION}.eva:ModificationEva", ("standard",)),
+    ("modification", "lrbcd"): Row(
+        f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=0.5
+    ),
 }
 
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
@@ -86,6 +92,13 @@ def tagged(tag: str) -> tuple[Pair, ...]:
     return tuple(pair for pair, row in BUILT_IN.items() if tag in row.tags)
 
 
+def local_budget_of(scenario: str, name: str) -> float | None:
+    """Return the local budget of the threat to which an attack belongs; None if it has none."""
+    given = names.split_local_budget(names.split_budget(name)[0])[1]
+    row = BUILT_IN.get((scenario, names.base_name(name)))
+    return row.local_budget if given is None and row is not None else given
+
+
 def load_attack(
     scenario: str,
     name: str,
@@ -96,15 +109,15 @@ def load_attack(
 
     Args:
         scenario: `injection` or `modification`.
-        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; a budget in it is ignored,
-            because it belongs to the threat.
+        name: as in case ids: `pgd`, `pgd+iterations=200+step_size=0.05`; budgets in it are ignored,
+            because they belong to the threat.
         defaults: a dataset's settings for built-in attacks that have them; the name overrides them.
         own: users' attacks by (scenario, name without modifiers).
 
     Raises:
         UsageError: the attack is unknown, or does not take a modifier.
     """
-    name, _ = names.split_budget(name)
+    name = names.without_budgets(name)
     pair = (scenario, names.base_name(name))
     label = "/".join(pair)
     if pair in own:
@@ -122,25 +135,31 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     >>> canonical_name("injection", "pgd+budget=.1+iterations=0200+objective=tanh_margin")
     'pgd+iterations=200+budget=0.1'
 
-    The attack is imported only if the name has modifiers other than a budget.
+    The attack is imported only if the name has modifiers other than budgets.
 
     Raises:
-        UsageError: as `load_attack`, or `worst` is given a modifier.
+        UsageError: as `load_attack`, `worst` is given a modifier, or an injection a local budget.
     """
-    plain, budget = names.split_budget(name)
+    plain = names.without_budgets(name)
     base = names.base_name(plain)
+    if scenario != "modification" and names.split_local_budget(name)[1] is not None:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}, which bounds the edges that "
+            f"change at each existing node; give it to attacks of scenario modification"
+        )
     if base == plain:
-        return names.with_budget(plain, budget)
+        return names.with_budgets_of(plain, name)
     if base == names.WORST:
         raise UsageError(
-            f"attack {scenario}/{base} only takes the modifier {names.BUDGET}=SHARE, because it is "
+            f"attack {scenario}/{base} only takes the modifiers {names.BUDGET}=SHARE and "
+            f"{names.LOCAL_BUDGET}=SHARE, because it is "
             f"the strongest of the other attacks; got {plain[len(base) + 1 :]!r}; give it to those "
             f"attacks: --grb-attack=NAME+MODIFIER,{base}"
         )
     load_attack(scenario, plain, own=own)  # raises if the attack rejects a value
     attack = own.get((scenario, base)) or _built_in(scenario, base)
     settings = names.read_modifiers(attack, plain, f"{scenario}/{base}")
-    return names.with_budget(f"{base}{names.write_modifiers(attack, settings)}", budget)
+    return names.with_budgets_of(f"{base}{names.write_modifiers(attack, settings)}", name)
 
 
 def describe(attack: Attack) -> str | None:

@@ -39,6 +39,8 @@ class Threat:
         edges_per_injected_node: injection: most edges at each of them; an edge between two injected
             nodes counts for both.
         feature_range: lowest and highest value allowed for a changed or injected feature.
+        local_budgets: int64 [N], modification: most changed edges at each node, besides the edge
+            budget; a flip counts at both its ends. None for no such bound.
         modified_nodes: modification: number of target nodes whose features may change.
         batch: int64 [N], ascending, the graph of each node if the targets are graphs; else None.
             No edge may connect two graphs.
@@ -56,6 +58,7 @@ class Threat:
     edges_per_injected_node: int = 0
     feature_range: tuple[float, float] = (0.0, 0.0)
     modified_nodes: int = 0
+    local_budgets: Tensor | None = None
     batch: Tensor | None = None
     edge_budgets: Tensor | None = None
 
@@ -229,8 +232,24 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
         if wrong:
             fact = "are not edges of the graph" if expected else "are edges of the graph already"
             raise BudgetError(f"{name}: {count(wrong, 'pair')} {fact}, allowed 0")
+    if threat.local_budgets is not None:
+        _verify_each_node(torch.cat([added, removed], dim=1), threat.local_budgets)
     if threat.batch is not None and threat.edge_budgets is not None:
         _verify_each_graph(torch.cat([added, removed], dim=1), threat.batch, threat.edge_budgets)
+
+
+def _verify_each_node(pairs: Tensor, budgets: Tensor) -> None:
+    """Check that changes [2, m] are within the local budget [N] of each node."""
+    allowed = budgets.cpu()
+    changes = torch.bincount(pairs.flatten(), minlength=allowed.numel())
+    over = (changes > allowed).nonzero().flatten()
+    if over.numel():
+        node = int(over[0])
+        raise BudgetError(
+            f"added_edges and removed_edges: {count(int(changes[node]), 'edge')} changed at node "
+            f"{node}, its local budget is {int(allowed[node])} (over the budget: "
+            f"{count(over.numel(), 'node')})"
+        )
 
 
 def _verify_each_graph(pairs: Tensor, batch: Tensor, budgets: Tensor) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
+from grb_check.attacks.names import (
+    WORST,
+    base_name,
+    split_budget,
+    split_local_budget,
+    with_budget,
+    with_local_budget,
+)
 from grb_check.attacks.registry import Pair, attack_names, tagged
 
 SCENARIOS: Final = ("injection", "modification")
@@ -42,13 +49,26 @@ def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair,
     return tuple(sorted(every, key=attack_order))
 
 
+def at_local_budget(attacks: Sequence[Pair], local_budget: float | None) -> tuple[Pair, ...]:
+    """Return the attacks, each modification at that local budget unless it names its own."""
+    return tuple(
+        (scenario, with_local_budget(name, local_budget))
+        if scenario == "modification" and split_local_budget(name)[1] is None
+        else (scenario, name)
+        for scenario, name in attacks
+    )
+
+
 def on_graphs(pair: Pair) -> bool:
     """Whether an attack can change each graph of a set within its own budget.
 
     Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's modification
-    attack receives the budgets of the graphs, and is verified against them.
+    attack receives the budgets of the graphs, and is verified against them. Local budgets are for
+    nodes of a single graph.
     """
     scenario, name = pair
+    if split_local_budget(name)[1] is not None:
+        return False
     plain = (scenario, base_name(name))
     if plain in attack_names():
         return plain in tagged("graphs")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from grb_check.attacks.names import WORST, split_budget
+from grb_check.attacks.names import WORST, without_budgets
 from grb_check.attacks.registry import Pair, tagged
 from grb_check.cases.attack_pairs import attack_order, on_graphs
 from grb_check.cases.whole_numbers import whole_number
@@ -59,8 +59,8 @@ class Case:
         return fnmatchcase(self.id, pattern) or fnmatchcase(f"{self.dataset}/{self.cell}", pattern)
 
     def fits(self, pattern: str) -> bool:
-        """Whether a pattern matches the case, or the case without its budget."""
-        plain = replace(self, attack=split_budget(self.attack)[0])
+        """Whether a pattern matches the case, or the case without its budgets."""
+        plain = replace(self, attack=without_budgets(self.attack))
         return self.matches(pattern) or plain.matches(pattern)
 
 

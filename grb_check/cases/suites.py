@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name, split_budget, with_budget
+from grb_check.attacks.names import WORST, base_name, with_budgets_of, without_budgets
 from grb_check.attacks.registry import Pair, tagged
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
 from grb_check.cases.case import DIFFICULTIES, WHOLE, Case, check_on_graphs
@@ -55,6 +55,14 @@ _SUITES: Final = (
         attacks=tagged("paper"),
         repeats=10,
     ),
+    # Attacks whose threat bounds the changes for single nodes; `worst` has none of them.
+    Suite(
+        name="local",
+        datasets=("synthetic-cora",),
+        difficulties=DIFFICULTIES,
+        attacks=tagged("local"),
+        repeats=3,
+    ),
     # Guerranti et al. 2023: Table 6, nodes, and Table 5, graphs; 15 initialisations each.
     Suite(
         name="contrastive",
@@ -96,25 +104,24 @@ FOR_GRAPHS: Final = "contrastive-graphs-smoke"  # the default if only sets of gr
 
 
 def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
-    """Return the names of the attacks of which `worst` is the strongest, all with its budget.
+    """Return the names of the attacks of which `worst` is the strongest, all with its budgets.
 
     Args:
-        worst: scenario and name, with or without a budget.
+        worst: scenario and name, with or without budgets.
         selected: attacks of the run, as the user selected them. If they have no `worst` of the
             scenario, or nothing else of it, the members are those of the suite `standard`.
     """
     scenario, name = worst
-    budget = split_budget(name)[1]
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
     for attacks in (selected if chosen else (), SUITES["standard"].attacks):
         others = {
-            (scenario, split_budget(other)[0])
+            (scenario, without_budgets(other))
             for kind, other in attacks
             if kind == scenario and base_name(other) != WORST
         }
         if others:
             break
-    return tuple(with_budget(other, budget) for _, other in sorted(others, key=attack_order))
+    return tuple(with_budgets_of(other, name) for _, other in sorted(others, key=attack_order))
 
 
 def members_of(case: Case, selected: Sequence[Pair], *, of_graphs: bool) -> tuple[Case, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grb_check import datasets
-from grb_check.attacks.names import split_budget
+from grb_check.attacks.names import without_budgets
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.attack_registry import AttackRegistry
@@ -203,7 +203,7 @@ def _as_recorded(
     """
     if repeat.method not in ("black-box", "transferred"):
         return True
-    names = [split_budget(trial.case.attack)[0] for trial in trials]
+    names = [without_budgets(trial.case.attack) for trial in trials]
     trial = trials[names.index(repeat.member) if repeat.member in names else 0]
     wanted = wanted_of(replace(black_box_trials(trial)[0], seed=repeat.seed))
     return digests[wanted] == repeat.perturbation

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set
+from grb_check.attacks.edges.removable import room_beside
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -128,7 +129,7 @@ def searched(
             clean,
             trial.threat.scenario,
             score=lambda perturbation: _score(trial, model, perturbation),
-            allowed=lambda perturbation: _keeps_last_edges(trial, perturbation),
+            allowed=lambda perturbation: _is_allowed(trial, perturbation),
             generator=generator,
         )
         found = search(parts)
@@ -149,7 +150,7 @@ def _best_flips(
     """Search from the strongest of these on for any flips within the budget."""
     graph = trial.own.dataset.graph
     clean, targets = edge_set(graph), trial.threat.targets.to(graph.x.device)
-    allowed = [each for each in starts if _keeps_last_edges(trial, each)]
+    allowed = [each for each in starts if _is_allowed(trial, each)]
     start = min(allowed, key=lambda each: _score(trial, model, each))
     flips = clean.encode(
         torch.cat([start.added_edges, start.removed_edges], dim=1).to(graph.x.device)
@@ -164,6 +165,7 @@ def _best_flips(
         labels=graph.y[targets],
         budget=trial.threat.edge_budget,
         isolate=getattr(trial.attack, "isolate", True),
+        room=trial.threat.local_budgets,
         seed=trial.seed,
     )
     found = search_by_answers(question, flips, forwards_on(clean, FORWARDS), generator)
@@ -194,8 +196,12 @@ def _answers(
     return logits, clean.y[targets]
 
 
-def _keeps_last_edges(trial: Trial, perturbation: Perturbation) -> bool:
-    """Whether no node loses its last edge, or the attack allows that."""
+def _is_allowed(trial: Trial, perturbation: Perturbation) -> bool:
+    """Whether local budgets are kept, and last edges unless the attack may take them."""
+    flips = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
+    room = room_beside(trial.threat, flips)
+    if room is not None and bool((room < 0).any()):
+        return False
     if getattr(trial.attack, "isolate", True):
         return True
     count = trial.own.dataset.num_nodes

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TypeAlias
 
-from grb_check.attacks.budgets import settings_for, threat_for
-from grb_check.attacks.names import WORST, base_name, split_budget
+from grb_check.attacks.budgets import settings_for, threat_of
+from grb_check.attacks.names import WORST, base_name
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.cases.case import Case, check_on_graphs
@@ -61,8 +61,7 @@ def plan(
         usual = settings_for(own.dataset, case.scenario)
         attack = load_attack(case.scenario, each.attack, usual, attacks)
         check_kinds(attack, own.dataset)
-        budget = split_budget(each.attack)[1]
-        threat = threat_for(own.dataset, case.difficulty, attack.scenario, budget)
+        threat = threat_of(own.dataset, case.difficulty, case.scenario, each.attack)
         trials.append(Trial(own, attack, threat, each, seed=0))
     return tuple(trials)
 

@@ -284,6 +284,7 @@ def _copied(threat: Threat, device: torch.device) -> Threat:
     return replace(
         threat,
         targets=threat.targets.to(device, copy=True),
+        local_budgets=moved(threat.local_budgets),
         batch=moved(threat.batch),
         edge_budgets=moved(threat.edge_budgets),
     )
@@ -370,7 +371,7 @@ def spent(perturbation: Perturbation) -> dict[str, int]:
 
 def describe_threat(threat: Threat) -> str:
     """Text of a threat without its targets, which follow from dataset and difficulty."""
-    return repr(
+    sizes = repr(
         (
             threat.scenario,
             threat.edge_budget,
@@ -379,7 +380,12 @@ def describe_threat(threat: Threat) -> str:
             threat.feature_range,
             threat.modified_nodes,
         )
-    ) + ("" if threat.edge_budgets is None else f" {digest([threat.edge_budgets])}")
+    )
+    if threat.edge_budgets is not None:
+        sizes += f" {digest([threat.edge_budgets])}"
+    if threat.local_budgets is not None:
+        sizes += f" local {digest([threat.local_budgets])}"
+    return sizes
 
 
 def _right(trial: Trial, predicted: Tensor) -> Right:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from torch_geometric.data import Data
 
-from grb_check.attacks.names import split_budget
+from grb_check.attacks.names import without_budgets
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Method, Scores
@@ -145,7 +145,7 @@ def _strongest(attempts: _Attempts) -> Method:
 
 
 def _notes(trial: Trial, attempts: _Attempts, method: Method, reason: str) -> tuple[str, ...]:
-    name = split_budget(trial.case.attack)[0]
+    name = without_budgets(trial.case.attack)
     notes = []
     if reason:
         notes.append(f"{name}: {reason.partition(';')[0]}: score-based search instead")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from grb_check.attacks.names import split_budget
+from grb_check.attacks.names import without_budgets
 from grb_check.cases.outcomes import Finding, Measurement
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.diagnostics import about_model
@@ -26,7 +26,7 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
         members: one or more attacks by name, measured in the same repeat.
         targets: number of targets.
     """
-    names = [split_budget(name)[0] for name, _ in members]
+    names = [without_budgets(name) for name, _ in members]
     measurements = [each for _, each in members]
     place = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
     strongest = measurements[place]

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.budgets import threat_for
-from grb_check.attacks.names import split_budget
-from grb_check.attacks.threat import Perturbation, Scenario, Threat, apply
+from grb_check.attacks.budgets import threat_of
+from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
 from grb_check.datasets.graph_dataset import GraphDataset
@@ -75,9 +74,7 @@ def replaying(
         UsageError: the dataset does not have the difficulty of the case.
     """
     dataset = evaluator.dataset(source)
-    budget = split_budget(case.attack)[1]
-    scenario: Scenario = "injection" if case.scenario == "injection" else "modification"
-    threat = threat_for(dataset, case.difficulty, scenario, budget)
+    threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
     with threads_for(dataset.num_nodes):
         yield Replay(evaluator.victim(subject, source, seed), dataset.graph, threat, seed)
 

@@ -115,6 +115,15 @@ OPTIONS: Final = _options(
         " GRB's)",
     ),
     (
+        "--grb-local-budget",
+        "grb_local_budget",
+        "SHARE",
+        "string",
+        False,
+        "bound the edges that a modification changes at each node by this share of its degree, "
+        "rounded down, besides the budget of the whole graph (default: no such bound)",
+    ),
+    (
         "--grb-case",
         "grb_cases",
         "PATTERN",

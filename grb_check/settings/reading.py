@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
-from grb_check.cases.attack_pairs import at_budgets
+from grb_check.cases.attack_pairs import at_budgets, at_local_budget
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
 from grb_check.cases.ci_shards import read_shard
@@ -32,7 +32,13 @@ from grb_check.settings.option_table import DEFAULT, Option
 from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.report_paths import read_outputs
-from grb_check.settings.selecting import read_attacks, read_places, read_sources, read_suite
+from grb_check.settings.selecting import (
+    read_attacks,
+    read_local_budget,
+    read_places,
+    read_sources,
+    read_suite,
+)
 from grb_check.settings.settings import Settings, in_order
 from grb_check.settings.table_layout import read_layout
 from grb_check.store.packs import open_pack
@@ -97,7 +103,7 @@ def read(
         suite=suite.name,
         datasets=sources,
         difficulties=in_order(levels) or suite.difficulties,
-        attacks=at_budgets(attacks, budgets),
+        attacks=at_budgets(at_local_budget(attacks, read_local_budget(raw, attacks)), budgets),
         patterns=tuple(map(registry.canonical_pattern, patterns)),
         repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
         gate=read_gate(raw, registry),

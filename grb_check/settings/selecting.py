@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from grb_check import datasets
+from grb_check.attacks.names import read_budget
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
@@ -105,3 +106,21 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
             f"with --grb-attack"
         )
     return kept
+
+
+def read_local_budget(raw: RawValues, attacks: Sequence[Pair]) -> float | None:
+    """Return the local budget that is given; None for no such bound.
+
+    Raises:
+        UsageError: it is not a share, or no attack is a modification.
+    """
+    given = raw.one("grb_local_budget")
+    if given is None:
+        return None
+    name = raw.name("grb_local_budget")
+    if all(scenario != "modification" for scenario, _ in attacks):
+        raise UsageError(
+            f"{name} {given} bounds the edges that modifications change at each node, but no "
+            f"selected attack is one; select some with --grb-scenario=modification, or leave it out"
+        )
+    return read_budget(str(given), name)

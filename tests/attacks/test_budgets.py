@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import graph_of
 
-from grb_check.attacks.budgets import settings_for, threat_for
+from grb_check.attacks.budgets import settings_for, threat_for, threat_of
+from grb_check.attacks.edges.removable import local_budgets
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
 
@@ -173,3 +174,25 @@ def test_rows_that_sum_to_one_are_not_the_features_of_the_table() -> None:
     rows = replace(dataset_of("grb-cora", 2680, 302), row_features=True)
     assert threat_for(rows, "easy", "injection").feature_range == rows.feature_range
     assert settings_for(rows, "injection") == {}
+
+
+@given(st.integers(1, 10_000))
+def test_local_budgets_are_rounded_down_exactly(hundredths) -> None:
+    """A star of 11 nodes: shares of degrees 10 and 1, written as decimal numbers."""
+    star = graph_of(11, [(0, other) for other in range(1, 11)])
+    found = local_budgets(star, hundredths / 10_000)
+    assert found.tolist() == [10 * hundredths // 10_000] + [hundredths // 10_000] * 10
+
+
+def test_the_name_of_an_attack_gives_the_budgets_of_its_threat() -> None:
+    """Both of them, and GRB's without any."""
+    dataset = dataset_of("mine", 4, targets=1)
+    threat = threat_of(dataset, "easy", "modification", "dice+local_budget=0.5+budget=1.0")
+    assert threat.edge_budget == 3
+    assert threat.local_budgets is not None
+    assert threat.local_budgets.tolist() == [0, 1, 1, 0]
+    assert threat_of(dataset, "easy", "modification", "dice").local_budgets is None
+    local = threat_of(dataset, "easy", "modification", "lrbcd")
+    assert local.local_budgets is not None
+    assert torch.equal(local.local_budgets, threat.local_budgets)
+    assert threat_of(dataset, "easy", "injection", "pgd+budget=1.0").injected_nodes == 1

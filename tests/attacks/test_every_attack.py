@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
 
+from grb_check.attacks.edges.removable import local_budgets
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
@@ -205,6 +206,36 @@ def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> No
             for each in (graph, apply(graph, perturbation))
         )
         assert (after > 0)[before > 0].all()
+
+
+@pytest.mark.parametrize("name", MODIFICATION)
+@given(st.data(), st.integers(0, 2**32))
+@settings(deadline=None, max_examples=25)
+def test_local_budgets_are_kept_by_every_modification(name, data, seed) -> None:
+    """Whatever room the nodes have, with gradients of all pairs, of given ones, or without."""
+    graph = data.draw(graphs())
+    threat = data.draw(threats(graph, "modification", local=True))
+    isolate = "+isolate=false" * data.draw(st.booleans())
+    kind = data.draw(st.sampled_from([LinearModel, alternating]))
+    perturbation = run(quick("modification", name, isolate), graph, threat, seed, kind)
+    check_budget(perturbation, graph, threat)
+
+
+@pytest.mark.parametrize("name", MODIFICATION)
+def test_most_of_the_budget_is_used_within_local_budgets(name) -> None:
+    """Every node of a graph with many choices has room for half its degree, see `local_budgets`."""
+    graph = large_graph()
+    graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
+    room = local_budgets(graph, 0.5)
+    threat = Threat(
+        scenario="modification",
+        targets=torch.arange(0, 200, 2),
+        edge_budget=20,
+        local_budgets=room,
+    )
+    perturbation = run(quick("modification", name), graph, threat, 0, alternating)
+    check_budget(perturbation, graph, threat)
+    assert 20 - unused(perturbation, graph, threat) >= 15
 
 
 CIRCLE = [(i, i + 1) for i in range(7)] + [(0, 7)]

@@ -15,9 +15,13 @@ from grb_check.attacks.names import (
     read_budget,
     read_modifiers,
     split_budget,
+    split_local_budget,
     split_names,
     with_budget,
+    with_budgets_of,
+    with_local_budget,
     with_settings,
+    without_budgets,
     write_modifiers,
 )
 from grb_check.attacks.registry import attack_names, canonical_name, load_attack
@@ -214,7 +218,7 @@ def test_a_name_sets_what_a_dataset_would() -> None:
 
 
 def test_every_field_of_every_built_in_attack_can_be_named() -> None:
-    """There is no setting of a type that a name cannot express."""
+    """There is no setting of a type that a name cannot express; budgets belong to the harness."""
     for scenario, name in attack_names():
         attack = load_attack(scenario, name)
         for each in fields(attack):  # type: ignore[arg-type]
@@ -278,5 +282,28 @@ def test_a_budget_given_twice_is_refused() -> None:
 def test_the_worst_takes_no_modifier_but_a_budget() -> None:
     """It has no settings; the message says which attacks to give them to."""
     assert canonical_name("modification", "worst+budget=1") == "worst+budget=1.0"
-    with pytest.raises(UsageError, match=r"/worst only takes the modifier .* got 'hao'"):
+    with pytest.raises(UsageError, match=r"/worst only takes the modifiers .* got 'hao'"):
         canonical_name("modification", "worst+hao+budget=0.1")
+
+
+def test_a_local_budget_comes_before_the_budget() -> None:
+    """It belongs to the harness as the budget does, and is no setting of an attack either."""
+    name = "dice+budget=5%+local_budget=.5+removal_share=0.5"
+    canonical = "dice+removal_share=0.5+local_budget=0.5+budget=0.05"
+    assert canonical_name("modification", name) == canonical
+    assert canonical_name("modification", "lrbcd+local_budget=20%") == "lrbcd+local_budget=0.2"
+    assert canonical_name("modification", "worst+local_budget=1") == "worst+local_budget=1.0"
+    assert split_local_budget(canonical) == ("dice+removal_share=0.5+budget=0.05", 0.5)
+    assert without_budgets(canonical) == "dice+removal_share=0.5"
+    assert with_budgets_of("rnd+budget=0.2", canonical) == "rnd+local_budget=0.5+budget=0.05"
+    assert with_local_budget("rnd+budget=0.2", 0.5) == "rnd+local_budget=0.5+budget=0.2"
+    assert load_attack("modification", canonical) == load_attack(
+        "modification", "dice+removal_share=0.5"
+    )
+
+
+def test_an_injection_takes_no_local_budget() -> None:
+    """Existing nodes keep their edges in it; neither does `worst`."""
+    for name in ("rnd", "worst"):
+        with pytest.raises(UsageError, match=f"attack injection/{name} takes no local_budget"):
+            canonical_name("injection", f"{name}+local_budget=0.5")

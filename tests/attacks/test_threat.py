@@ -310,3 +310,20 @@ def test_half_a_threat_to_graphs_is_refused() -> None:
         replace(TO_GRAPHS, edge_budgets=None)
     with pytest.raises(ValueError, match="needs both batch and edge_budgets"):
         replace(TO_GRAPHS, batch=None)
+
+
+@given(attacked("modification"), st.data())
+@few
+def test_local_budgets_bound_the_changes_at_each_node(case, data) -> None:
+    """Exactly as many changes as there are pass; one less at any node with a change does not."""
+    graph, threat, perturbation = case
+    flips = torch.cat([perturbation.added_edges, perturbation.removed_edges], dim=1)
+    changes = torch.bincount(flips.flatten(), minlength=graph.num_nodes)
+    verify(perturbation, graph, replace(threat, local_budgets=changes))
+    assume(flips.numel())
+    node = data.draw(st.sampled_from(changes.nonzero().flatten().tolist()))
+    tighter = changes.clone()
+    tighter[node] -= 1
+    message = f"changed at node {node}, its local budget is {int(tighter[node])} .*: 1 node"
+    with pytest.raises(BudgetError, match=message):
+        verify(perturbation, graph, replace(threat, local_budgets=tighter))

@@ -5,7 +5,13 @@ from __future__ import annotations
 import random
 
 from grb_check.attacks.registry import attack_names
-from grb_check.cases.attack_pairs import SCENARIOS, at_budgets, attack_order
+from grb_check.cases.attack_pairs import (
+    SCENARIOS,
+    at_budgets,
+    at_local_budget,
+    attack_order,
+    on_graphs,
+)
 from grb_check.cases.case import Case
 
 
@@ -46,3 +52,16 @@ def test_every_attack_runs_at_every_budget() -> None:
         ("modification", "rnd+budget=0.1"),
         ("modification", "dice+budget=0.3"),
     )
+
+
+def test_every_modification_has_the_local_budget() -> None:
+    """But one that names its own; nodes in a set of graphs have none."""
+    attacks = [
+        ("injection", "rnd"),
+        ("modification", "rnd"),
+        ("modification", "a+local_budget=0.3"),
+    ]
+    assert at_local_budget(attacks, None) == tuple(attacks)
+    found = at_local_budget(attacks, 0.5)
+    assert found == (attacks[0], ("modification", "rnd+local_budget=0.5"), attacks[2])
+    assert not any(map(on_graphs, found))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from settings_factory import settings
 
-from grb_check.attacks.registry import attack_names, tagged
+from grb_check.attacks.registry import tagged
 from grb_check.cases.attack_pairs import (
     SCENARIOS,
     attack_order,
@@ -135,5 +135,5 @@ def test_the_worst_alone_is_that_of_the_standard_suite() -> None:
         ):
             members = worst_members((scenario, "worst"), selected)
             assert [(scenario, name) for name in members] == [
-                pair for pair in attack_names() if pair[0] == scenario
+                pair for pair in tagged("standard") if pair[0] == scenario
             ]

@@ -30,6 +30,7 @@ from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim
 from grb_check.attacks.edges.forward_trials import flip_trials
 from grb_check.attacks.edges.greedy import Plan
+from grb_check.attacks.edges.removable import within_capacity
 from grb_check.attacks.flip_trials import FlipTrials, Moves, parts_of
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
@@ -63,6 +64,7 @@ class Question:
         labels: int64 [t], to move away from.
         budget: most flips.
         isolate: whether a node may lose its last edge.
+        room: int64 [N], most flips at each node; None for no such bound.
         seed: of the model's own randomness.
     """
 
@@ -73,6 +75,7 @@ class Question:
     labels: Tensor
     budget: int
     isolate: bool = True
+    room: Tensor | None = None
     seed: int = 0
 
 
@@ -107,7 +110,9 @@ def polished(
     """Return the flips of an attack by gradients after a search from them on, if it has work."""
     if not forwards:
         return flips
-    question = Question(aim.model, aim.x, plan.clean, aim.targets, aim.labels, budget, plan.isolate)
+    question = Question(
+        aim.model, aim.x, plan.clean, aim.targets, aim.labels, budget, plan.isolate, plan.room
+    )
     return search_by_answers(question, flips, forwards_on(plan.clean, forwards), generator)
 
 
@@ -166,7 +171,7 @@ class _Search:
             second = self._drawn(self._weights, place.numel())
             self._set_members(second, self._second_classes(place))
             codes = self._new(torch.stack([self._question.targets[place], second]))
-            codes = codes[~self._clean.has(codes)]
+            codes = self._within_room(codes[~self._clean.has(codes)])
             if codes.numel() and self._changes([codes], SMOOTH * self._scale)[0] < 0:
                 self._make(codes)
 
@@ -205,7 +210,7 @@ class _Search:
         inner = int(AT_TARGETS * count)
         second[:inner] = self._question.targets[self._drawn(self._held(tau), inner)]
         new = self._clean.encode(torch.stack([first, second]))
-        allowed = (first != second) & ~torch.isin(new, self._flips)
+        allowed = (first != second) & ~torch.isin(new, self._flips) & (self._room()[second] > 0)
         if not self._question.isolate:
             allowed &= ~torch.isin(new, self._last_edges())
         return list(torch.stack([new, old], dim=1)[allowed])
@@ -236,11 +241,23 @@ class _Search:
 
     def _new(self, pairs: Tensor) -> Tensor:
         """Return the distinct codes of those pairs [2, m] that may be flipped and are not."""
-        codes: Tensor = torch.unique(self._clean.encode(pairs[:, pairs[0] != pairs[1]]))
+        possible = (pairs[0] != pairs[1]) & (self._room()[pairs] > 0).all(0)
+        codes: Tensor = torch.unique(self._clean.encode(pairs[:, possible]))
         codes = codes[~torch.isin(codes, self._flips)]
         if self._question.isolate:
             return codes
         return codes[~torch.isin(codes, self._last_edges())]
+
+    def _room(self) -> Tensor:
+        """Return how many more flips each node has room for, int64 [N]."""
+        nodes, most = self._clean.num_nodes, self._question.room
+        made = torch.bincount(self._clean.ends(self._flips).flatten(), minlength=nodes)
+        return (torch.full_like(made, nodes) if most is None else most.to(made.device)) - made
+
+    def _within_room(self, codes: Tensor) -> Tensor:
+        """Return the codes [m] for which the nodes have room if they are taken in this order."""
+        taken = within_capacity(self._clean.ends(codes).cpu(), self._room().cpu())
+        return codes[taken.to(codes.device)]
 
     def _set_members(self, nodes: Tensor, classes: Tensor) -> None:
         """Replace nodes [m] by random ones of these classes [m], if there are any, in place."""

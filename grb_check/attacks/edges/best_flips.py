@@ -33,7 +33,12 @@ class Ranked:
 
 
 def best_flips(
-    gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor, count: int
+    gradients: PairGradients,
+    edges: EdgeSet,
+    rows: Tensor,
+    forbidden: Tensor,
+    count: int,
+    nodes: Tensor | None = None,
 ) -> Ranked:
     """Return the `count` pairs with an end in `rows` whose flip raises the objective most.
 
@@ -48,10 +53,12 @@ def best_flips(
         rows: int64 [m], distinct nodes.
         forbidden: int64 [f], codes of pairs that may not be flipped.
         count: number of pairs; fewer are returned if there are fewer.
+        nodes: bool [N], the nodes that both ends must be among; None for all.
     """
+    rows = rows if nodes is None else rows[nodes[rows]]
     if count <= 0 or not rows.numel():
         return Ranked(rows.new_empty(0), gradients.degrees.new_empty(0))
-    scan = _Scan(gradients, edges, rows, forbidden)
+    scan = _Scan(gradients, edges, rows, forbidden, nodes)
     codes, gains = rows.new_empty(0), gradients.degrees.new_empty(0)
     start, size, found, pending = 0, FIRST, [(codes, gains)], 0
     while start < rows.numel():
@@ -72,7 +79,12 @@ class _Scan:
     """Blocks of the matrix of gains; each pair appears in the row of the end that comes first."""
 
     def __init__(
-        self, gradients: PairGradients, edges: EdgeSet, rows: Tensor, forbidden: Tensor
+        self,
+        gradients: PairGradients,
+        edges: EdgeSet,
+        rows: Tensor,
+        forbidden: Tensor,
+        nodes: Tensor | None,
     ) -> None:
         self._gradients, self._edges = gradients, edges
         num_nodes = edges.num_nodes
@@ -83,6 +95,11 @@ class _Scan:
         self._order = first.argsort(descending=True, stable=True)  # rows first, largest first
         self._place = torch.empty_like(self._order)
         self._place[self._order] = torch.arange(num_nodes, device=rows.device)
+        if nodes is not None:  # places from here on are in no block
+            self._order = self._order[nodes[self._order]]
+            first_closed = self._order.numel()
+            self._place.fill_(first_closed)
+            self._place[self._order] = torch.arange(first_closed, device=rows.device)
         self._present = self._located(edges.codes)
         self._forbidden = self._located(forbidden)
 

@@ -46,10 +46,13 @@ class Aim:
 class FlipSource(Protocol):
     """Ranks flips of a graph."""
 
-    def __call__(self, edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+    def __call__(
+        self, edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
+    ) -> Ranked:
         """Return about `count` flips of the graph with these edges, by descending gain.
 
-        None of them is among the codes `forbidden` [f].
+        None of them is among the codes `forbidden` [f]; both ends of each are among `nodes`, bool
+        [N], if given.
         """
         ...
 
@@ -86,18 +89,22 @@ def has_all_pair_gradients(aim: Aim, edges: EdgeSet, edge_weight: Tensor | None 
 def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:
     some_pairs = _random_pairs(aim, block_size, generator)
 
-    def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+    def source(
+        edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
+    ) -> Ranked:
         found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
         if found is None:  # layers may have closed forms on some graphs only
-            return some_pairs(edges, forbidden, count)
-        return best_flips(found, edges, aim.rows, forbidden, count)
+            return some_pairs(edges, forbidden, count, nodes)
+        return best_flips(found, edges, aim.rows, forbidden, count, nodes)
 
     return source
 
 
 def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:
-    def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
-        block = _random_block(edges, aim, forbidden, block_size, generator)
+    def source(
+        edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
+    ) -> Ranked:
+        block = _random_block(edges, aim, forbidden, block_size, generator, nodes)
         present = edges.has(block)
         weights = present.to(aim.x.dtype).requires_grad_()
         gradient = weight_gradient(aim, edges, block, weights)
@@ -111,8 +118,10 @@ def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> Flip
 def removals_only(aim: Aim, most: int, generator: torch.Generator) -> FlipSource:
     """Return a source of removals, each time among `most` random edges at `aim.rows`."""
 
-    def source(edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
-        present = _edges_at(edges, aim.rows)
+    def source(
+        edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
+    ) -> Ranked:
+        present = among(edges, _edges_at(edges, aim.rows), nodes)
         chosen = _some(present.numel(), max(most, count), generator).to(present.device)
         block = present[chosen].sort().values
         block = block[~torch.isin(block, forbidden)]
@@ -146,14 +155,27 @@ def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor
     return found
 
 
+def among(edges: EdgeSet, codes: Tensor, nodes: Tensor | None) -> Tensor:
+    """Return the codes [m] of pairs whose ends are both among nodes, bool [N], if given."""
+    return codes if nodes is None else codes[nodes[edges.ends(codes)].all(0)]
+
+
 def _random_block(
-    edges: EdgeSet, aim: Aim, forbidden: Tensor, size: int, generator: torch.Generator
+    edges: EdgeSet,
+    aim: Aim,
+    forbidden: Tensor,
+    size: int,
+    generator: torch.Generator,
+    nodes: Tensor | None = None,
 ) -> Tensor:
     """Return codes of distinct random pairs with an end in `aim.rows`, a fourth of them edges."""
-    present = _edges_at(edges, aim.rows)
+    present = among(edges, _edges_at(edges, aim.rows), nodes)
+    rows = aim.rows if nodes is None else aim.rows[nodes[aim.rows]]
+    others = torch.arange(edges.num_nodes) if nodes is None else nodes.nonzero().squeeze(1)
     chosen = present[_some(present.numel(), size // 4, generator).to(present.device)]
-    first = aim.rows[_draws(aim.rows.numel(), size, generator).to(aim.rows.device)]
-    second = _draws(edges.num_nodes, size, generator).to(first.device)
+    first = rows[_draws(rows.numel(), size, generator).to(rows.device)]
+    second = others[_draws(others.numel(), first.numel(), generator).to(others.device)]
+    second = second.to(first.device)
     apart = first != second
     drawn = edges.encode(torch.stack([first, second])[:, apart])
     codes: Tensor = torch.unique(torch.cat([chosen, drawn[: size - chosen.numel()]]))

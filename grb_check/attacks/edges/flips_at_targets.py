@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -10,12 +11,17 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.pair_ranges import PairRanges, mask_of
 from grb_check.attacks.edges.removable import (
-    degrees_of,
     edges_at,
-    removable,
+    open_nodes,
+    room_beside,
+    room_for_removals,
     shortfall,
+    within_capacity,
+    within_local,
 )
 from grb_check.attacks.threat import Perturbation, Threat
+
+SPARE: Final = 10  # pairs drawn for each one wanted, if some nodes may have no room for it
 
 
 def random_flips_at_targets(
@@ -34,7 +40,7 @@ def random_flips_at_targets(
 
     Args:
         graph: clean graph.
-        threat: targets and edge budget.
+        threat: targets, edge budget and local budgets.
         groups: int64 [N] on the CPU, 0 .. number of groups - 1: edges are only added between
             different groups.
         remove_within: remove edges inside groups only; otherwise any.
@@ -50,20 +56,24 @@ def random_flips_at_targets(
     across = groups[edges[0]] != groups[edges[1]]
     candidates = edges[:, ~across] if remove_within else edges
     candidates = _by_preference(candidates, threat.targets, partners, generator)
-    candidates = candidates[:, removable(candidates, degrees_of(graph), isolate=isolate)]
-    pools = [_Pool(threat.targets, groups, allowed, edges[:, across]) for allowed in partners]
+    room = room_for_removals(graph, threat, isolate=isolate)
+    candidates = candidates[:, within_capacity(candidates, room)]
+    targets, is_open = open_nodes(threat, graph.num_nodes)
+    pools = [_Pool(targets, groups, allowed & is_open, edges[:, across]) for allowed in partners]
     addable = min(sum(pool.free for pool in pools), most_additions)
 
     removals, additions = split_budget(
         threat.edge_budget, removal_share, candidates.shape[1], addable
     )
+    removed = candidates[:, :removals]
+    added = _sample(pools, additions, room_beside(threat, removed), generator)
     return Perturbation(
-        added_edges=_sample(pools, additions, generator),
-        removed_edges=_sorted(candidates[:, :removals], graph.num_nodes),
+        added_edges=added,
+        removed_edges=_sorted(removed, graph.num_nodes),
         notes=shortfall(
-            removals + additions,
+            removals + added.shape[1],
             threat.edge_budget,
-            f"edges to remove: {candidates.shape[1]}, to add: {addable}",
+            f"edges to remove: {candidates.shape[1]}, to add: {addable}{within_local(threat)}",
         ),
     )
 
@@ -118,13 +128,31 @@ class _Pool:
         self.free = count - self.taken.shape[1]
 
 
-def _sample(pools: Sequence[_Pool], wanted: int, generator: torch.Generator) -> Tensor:
-    """Return pairs int64 [2, wanted], from each pool only what the ones before it lack."""
+def _sample(
+    pools: Sequence[_Pool], wanted: int, room: Tensor | None, generator: torch.Generator
+) -> Tensor:
+    """Return pairs int64 [2, a], a <= wanted, from each pool only what the ones before it lack.
+
+    Args:
+        pools: of pairs.
+        wanted: as many pairs are returned if there are as many and nodes have room for them.
+        room: int64 [N], pairs that each node has room for; None for no such bound.
+        generator: the source of randomness.
+    """
     found = []
     for pool in pools:
         part = min(wanted, pool.free)
-        found.append(pool.pairs.sample(part, pool.free, pool.taken, generator))
-        wanted -= part
+        if room is None:
+            pairs = pool.pairs.sample(part, pool.free, pool.taken, generator)
+        else:
+            drawn = min(SPARE * part, pool.free)
+            pairs = pool.pairs.sample(drawn, pool.free, pool.taken, generator)
+            pairs = pairs[:, torch.randperm(drawn, generator=generator)]
+            pairs = pairs[:, within_capacity(pairs, room)][:, :part]
+            room = room - torch.bincount(pairs.flatten(), minlength=room.numel())
+            pairs = _sorted(pairs, room.numel())
+        found.append(pairs)
+        wanted -= pairs.shape[1]
     return torch.cat(found, dim=1)
 
 

@@ -24,11 +24,29 @@ class Plan:
         clean: the edges before any flip.
         source: of candidate flips.
         isolate: whether a node may lose its last edge.
+        room: int64 [N], most flips at each node; None for no such bound.
     """
 
     clean: EdgeSet
     source: FlipSource
     isolate: bool
+    room: Tensor | None = None
+
+    def room_beside(self, flips: Tensor) -> Tensor | None:
+        """Return how many flips each node has room for beside these codes [m], int64 [N]."""
+        if self.room is None:
+            return None
+        return self.room - torch.bincount(
+            self.clean.ends(flips).flatten(), minlength=self.clean.num_nodes
+        )
+
+    def within_room(self, codes: Tensor) -> Tensor:
+        """Return the codes [m] for which the nodes have room if they are taken in this order."""
+        if self.room is None:
+            return codes
+        return codes[
+            within_capacity(self.clean.ends(codes).cpu(), self.room.cpu()).to(codes.device)
+        ]
 
 
 def greedy_flips(plan: Plan, made: Tensor, count: int, steps: int) -> Tensor:
@@ -90,9 +108,11 @@ def _best_apart(plan: Plan, made: Tensor, wanted: int, *, at_a_node: int) -> Ten
     """Return codes of at most `wanted` flips with a gain, at most `at_a_node` at each node."""
     edges = plan.clean.flipped(made)
     forbidden = made if plan.isolate else torch.cat([made, last_edges(plan.clean, edges)])
-    ranked = plan.source(edges, forbidden, RANKED * wanted)
+    left = plan.room_beside(made)
+    ranked = plan.source(edges, forbidden, RANKED * wanted, None if left is None else left > 0)
     # The second of two removals at a node might take its last edge.
     room = torch.full((edges.num_nodes,), at_a_node if plan.isolate else 1)
+    room = room if left is None else room.minimum(left.cpu())
     codes = ranked.codes[ranked.gains > 0]
     return codes[within_capacity(edges.ends(codes).cpu(), room).to(codes.device)][:wanted]
 

@@ -11,11 +11,13 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.flips_at_targets import pairs_across, split_budget
 from grb_check.attacks.edges.removable import (
-    degrees_of,
     edges_at,
-    removable,
+    open_nodes,
+    room_beside,
+    room_for_removals,
     shortfall,
     within_capacity,
+    within_local,
 )
 from grb_check.attacks.threat import Perturbation, Threat
 
@@ -39,9 +41,11 @@ def candidates_at(
     """Return all edges at the targets and a random sample of the non-edges at them."""
     edges = edges_at(graph, threat.targets)
     nodes = torch.arange(graph.num_nodes)
-    pairs, count = pairs_across(threat.targets, nodes, torch.ones_like(nodes, dtype=torch.bool))
-    free = count - edges.shape[1]
-    sample = pairs.sample(min(additions, free), free, edges, generator)
+    targets, is_open = open_nodes(threat, graph.num_nodes)
+    pairs, count = pairs_across(targets, nodes, is_open)
+    taken = edges[:, is_open[edges].all(0)]
+    free = count - taken.shape[1]
+    sample = pairs.sample(min(additions, free), free, taken, generator)
     return Candidates(_shuffled(edges, generator), _shuffled(sample, generator))
 
 
@@ -64,9 +68,14 @@ def best_flips(
         addition_scores: float [a].
         isolate: whether a node may lose its last edge.
     """
-    removals, kept = _removals(graph, candidates.removals, removal_scores, isolate=isolate)
+    room = room_for_removals(graph, threat, isolate=isolate)
+    removals, kept = _removals(candidates.removals, removal_scores, room)
     scores = torch.cat([kept, addition_scores])
-    best = scores.argsort(descending=True, stable=True)[: threat.edge_budget]
+    best = scores.argsort(descending=True, stable=True)
+    if threat.local_budgets is not None:
+        pairs = torch.cat([removals, candidates.additions], dim=1)[:, best]
+        best = best[within_capacity(pairs, threat.local_budgets.cpu())]
+    best = best[: threat.edge_budget]
     removed = best[best < kept.numel()]
     added = best[best >= kept.numel()] - kept.numel()
     return _perturbation(threat, removals, candidates.additions, removed, added)
@@ -88,11 +97,16 @@ def best_of_each_kind(
         removal_share: part of the budget for removals, rounded down; if one kind runs out of
             candidates, the other gets the rest.
     """
-    removals, kept = _removals(graph, candidates.removals, removal_scores, isolate=isolate)
+    room = room_for_removals(graph, threat, isolate=isolate)
+    removals, kept = _removals(candidates.removals, removal_scores, room)
     additions = candidates.additions[:, addition_scores.argsort(descending=True, stable=True)]
     removed, added = split_budget(
         threat.edge_budget, removal_share, kept.numel(), additions.shape[1]
     )
+    left = room_beside(threat, removals[:, :removed])
+    if left is not None:
+        additions = additions[:, within_capacity(additions, left)]
+        added = min(added, additions.shape[1])
     spread = _spread(additions, added, graph.num_nodes)
     return _perturbation(threat, removals, additions, torch.arange(removed), spread)
 
@@ -101,12 +115,10 @@ def _shuffled(pairs: Tensor, generator: torch.Generator) -> Tensor:
     return pairs[:, torch.randperm(pairs.shape[1], generator=generator)]
 
 
-def _removals(
-    graph: Data, edges: Tensor, scores: Tensor, *, isolate: bool
-) -> tuple[Tensor, Tensor]:
+def _removals(edges: Tensor, scores: Tensor, room: Tensor) -> tuple[Tensor, Tensor]:
     """Return the edges that can be removed and their scores, by descending score."""
     order = scores.argsort(descending=True, stable=True)
-    order = order[removable(edges[:, order], degrees_of(graph), isolate=isolate)]
+    order = order[within_capacity(edges[:, order], room)]
     return edges[:, order], scores[order]
 
 
@@ -134,6 +146,7 @@ def _perturbation(
         notes=shortfall(
             removed.numel() + added.numel(),
             threat.edge_budget,
-            f"edges to remove: {removals.shape[1]}, to add: {additions.shape[1]}",
+            f"edges to remove: {removals.shape[1]}, to add: {additions.shape[1]}"
+            f"{within_local(threat)}",
         ),
     )

@@ -18,6 +18,7 @@ from grb_check.attacks.edges.removable import removable
 SETTLING: Final = 10  # steps after which the step size begins to fall
 NEGLIGIBLE: Final = 1e-4  # weights up to this are dropped
 GREEDY_STEPS: Final = 20
+BISECTIONS: Final = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +69,37 @@ def project(weights: Tensor, budget: int) -> Tensor:
     return (weights - high).clamp(0, 1)
 
 
-def ascend(relaxed: Relaxed, gains: Tensor, budget: int, step_size: float, step: int) -> Relaxed:
+def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
+    r"""Return weights [m] with :math:`0 \le p_k \le 1` and at each node a sum of at most its room.
+
+    At each node whose sum is larger, the weights of all its pairs are lowered by the same amount,
+    found by bisection; a pair whose ends ask for two amounts is lowered by the larger one. The
+    result satisfies all bounds; it is the projection wherever no pair has two such ends.
+
+    Args:
+        weights: float [m].
+        ends: int64 [2, m].
+        room: int64 [N].
+    """
+    clipped = weights.clamp(0, 1)
+    places, both = ends.flatten(), weights.repeat(2)
+
+    def sums(lowered: Tensor) -> Tensor:
+        return torch.zeros_like(room, dtype=weights.dtype).index_add(0, places, lowered)
+
+    over = sums(clipped.repeat(2)) > room
+    low = torch.zeros_like(room, dtype=weights.dtype)
+    high = torch.where(over, weights.max(), 0.0) if weights.numel() else low
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        above = sums((both - middle[places]).clamp(0, 1)) > room
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    return (weights - high[ends].amax(0)).clamp(0, 1) if weights.numel() else clipped
+
+
+def ascend(
+    relaxed: Relaxed, gains: Tensor, plan: Plan, budget: int, step_size: float, step: int
+) -> Relaxed:
     r"""Take one projected step along the gains [m] of flipping more.
 
     Its size is relative to the mean size of the `budget` largest gains, so that it depends neither
@@ -77,7 +108,10 @@ def ascend(relaxed: Relaxed, gains: Tensor, budget: int, step_size: float, step:
     """
     best = gains.topk(min(budget, gains.numel())).values.abs().mean().clamp(min=1e-30)
     size = step_size / math.sqrt(1 + step / SETTLING)
-    return Relaxed(relaxed.codes, project(relaxed.weights + size * gains / best, budget))
+    weights = relaxed.weights + size * gains / best
+    if plan.room is not None:
+        weights = project_at_nodes(weights, plan.clean.ends(relaxed.codes), plan.room)
+    return Relaxed(relaxed.codes, project(weights, budget))
 
 
 def rounded(
@@ -91,16 +125,22 @@ def rounded(
     the graph as it is then (our choice: many weights end far from 0 and 1, because each of several
     flips would do, and the other roundings take too many of these or none).
     """
-    sure = Relaxed(relaxed.codes, (relaxed.weights - 0.5).clamp(min=0)).largest(budget)
+    sure = _largest(Relaxed(relaxed.codes, (relaxed.weights - 0.5).clamp(min=0)), plan, budget)
     sure = _allowed(sure, plan)
     completed = greedy_flips(plan, sure, budget - sure.numel(), GREEDY_STEPS)
-    candidates = [completed, relaxed.largest(budget)]
+    candidates = [completed, _largest(relaxed, plan, budget)]
     for _ in range(samples):
         drawn = torch.rand(relaxed.codes.numel(), generator=generator).to(relaxed.weights)
         taken = drawn < relaxed.weights
-        candidates.append(Relaxed(relaxed.codes[taken], relaxed.weights[taken]).largest(budget))
+        some = Relaxed(relaxed.codes[taken], relaxed.weights[taken])
+        candidates.append(_largest(some, plan, budget))
     allowed = [_allowed(each, plan) for each in candidates]
     return min(allowed, key=lambda flips: held_targets(plan, aim, flips))
+
+
+def _largest(relaxed: Relaxed, plan: Plan, budget: int) -> Tensor:
+    """Return codes of at most `budget` flips, the largest for which all nodes have room."""
+    return plan.within_room(relaxed.largest(relaxed.codes.numel()))[:budget]
 
 
 def _allowed(flips: Tensor, plan: Plan) -> Tensor:

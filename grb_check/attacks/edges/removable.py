@@ -1,12 +1,15 @@
-"""Edges that an attack may remove, and the edges that nodes have to keep."""
+"""Flips that nodes have room for: by their local budgets, and by the edges that they keep."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.pair_ranges import mask_of
+from grb_check.attacks.threat import Threat
 
 
 def edges_at(graph: Data, targets: Tensor) -> Tensor:
@@ -34,6 +37,57 @@ def removable(edges: Tensor, degrees: Tensor, *, isolate: bool) -> Tensor:
     if isolate:
         return torch.ones(edges.shape[1], dtype=torch.bool)
     return within_capacity(edges, degrees - 1)
+
+
+def local_budgets(graph: Data, share: float) -> Tensor:
+    r"""Return the local budgets :math:`\lfloor s d_v \rfloor` of nodes of degree d, int64 [N].
+
+    The local constraint of `Adversarial Training for Graph Neural Networks: Pitfalls, Solutions,
+    and New Directions <https://arxiv.org/abs/2306.15427>`_ (Gosch et al. 2023), whose share s is
+    0.5. Rounded down, so that at any share below 1 a node of degree 1 keeps its edge and gets no
+    other.
+
+    Args:
+        graph: `edge_index` int64 [2, 2E] in both directions.
+        share: above 0 and at most 1.
+    """
+    exact = Fraction(str(share))
+    degrees = degrees_of(graph)
+    most = int(degrees.max()) if degrees.numel() else 0
+    return torch.tensor([int(exact * degree) for degree in range(most + 1)])[degrees]
+
+
+def room_for_removals(graph: Data, threat: Threat, *, isolate: bool) -> Tensor:
+    """Return how many edges may be removed at each node, int64 [N] on the CPU.
+
+    Args:
+        graph: clean graph.
+        threat: may have local budgets.
+        isolate: whether a node may lose its last edge.
+    """
+    degrees = degrees_of(graph)
+    room = degrees if isolate else degrees - 1
+    return room if threat.local_budgets is None else room.minimum(threat.local_budgets.cpu())
+
+
+def open_nodes(threat: Threat, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the targets int64 [t] and all nodes, bool [N], that may have flips; on the CPU."""
+    targets = threat.targets.cpu()
+    if threat.local_budgets is None:
+        return targets, torch.ones(num_nodes, dtype=torch.bool)
+    is_open = threat.local_budgets.cpu() > 0
+    return targets[is_open[targets]], is_open
+
+
+def room_beside(threat: Threat, pairs: Tensor) -> Tensor | None:
+    """Return how many flips each node has room for beside these pairs int64 [2, m], int64 [N].
+
+    None if the threat has no local budgets. On the CPU.
+    """
+    if threat.local_budgets is None:
+        return None
+    budgets = threat.local_budgets.cpu()
+    return budgets - torch.bincount(pairs.flatten(), minlength=budgets.numel())
 
 
 def within_capacity(pairs: Tensor, capacity: Tensor) -> Tensor:
@@ -67,6 +121,11 @@ def _earlier_at(ends: Tensor) -> Tensor:
     earlier = torch.empty_like(flat)
     earlier[order] = torch.arange(flat.numel()) - starts
     return earlier.reshape(-1, 2).T
+
+
+def within_local(threat: Threat) -> str:
+    """Return the end of a note's reason: that there are local budgets, if there are."""
+    return "" if threat.local_budgets is None else ", within the local budgets"
 
 
 def shortfall(used: int, budget: int, reason: str) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ class ModificationEva:
                 labels=graph.y[targets],
                 budget=threat.edge_budget,
                 isolate=self.isolate,
+                room=threat.local_budgets,
             )
             work = forwards_on(clean, self.forwards)
             flips = search_by_answers(question, flips, work, generator)

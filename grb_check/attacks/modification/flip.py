@@ -6,13 +6,22 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.centrality import CENTRALITIES, as_integers
 from grb_check.attacks.edges.edge_set import adjacency_of
-from grb_check.attacks.edges.flips_at_targets import most_additions, split_budget
+from grb_check.attacks.edges.flips_at_targets import SPARE, most_additions, split_budget
 from grb_check.attacks.edges.lowest_pairs import count_pairs, lowest_pairs
-from grb_check.attacks.edges.removable import degrees_of, edges_at, removable, shortfall
+from grb_check.attacks.edges.removable import (
+    edges_at,
+    open_nodes,
+    room_beside,
+    room_for_removals,
+    shortfall,
+    within_capacity,
+    within_local,
+)
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_removal_share, check_restrict
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
@@ -89,16 +98,38 @@ class ModificationFlip:
         edges = edges[:, torch.randperm(edges.shape[1], generator=generator)]
         descending = self.order == "descending"
         removals = edges[:, scores[edges].sum(0).argsort(descending=descending, stable=True)]
-        removals = removals[:, removable(removals, degrees_of(graph), isolate=self.isolate)]
+        room = room_for_removals(graph, threat, isolate=self.isolate)
+        removals = removals[:, within_capacity(removals, room)]
         free = count_pairs(targets, graph.num_nodes) - edges.shape[1]
         addable = min(free, most_additions(self.restrict, budget))
         removed, added = split_budget(budget, self.removal_share, removals.shape[1], addable)
+        additions = self._additions(graph, threat, scores, removals[:, :removed], added, generator)
         return Perturbation(
-            added_edges=lowest_pairs(scores, targets, edges, added, generator),
+            added_edges=additions,
             removed_edges=removals[:, :removed],
             notes=shortfall(
-                removed + added,
+                removed + additions.shape[1],
                 budget,
-                f"edges to remove: {removals.shape[1]}, to add: {addable}",
+                f"edges to remove: {removals.shape[1]}, to add: {addable}{within_local(threat)}",
             ),
         )
+
+    def _additions(
+        self,
+        graph: Data,
+        threat: Threat,
+        scores: Tensor,
+        removed: Tensor,
+        wanted: int,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """Return the pairs int64 [2, a] of lowest sum, for which the nodes have room."""
+        targets, is_open = open_nodes(threat, graph.num_nodes)
+        edges, room = edges_at(graph, targets), room_beside(threat, removed)
+        if room is None:
+            return lowest_pairs(scores, targets, edges, wanted, generator)
+        closed_last = torch.where(is_open, scores, 2 * scores.max() + 1)
+        pairs = lowest_pairs(closed_last, targets, edges, SPARE * wanted, generator)
+        pairs = pairs[:, torch.randperm(pairs.shape[1], generator=generator)]
+        pairs = pairs[:, closed_last[pairs].sum(0).argsort(stable=True)]
+        return pairs[:, within_capacity(pairs, room)][:, :wanted]

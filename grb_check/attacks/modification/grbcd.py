@@ -93,7 +93,8 @@ class ModificationGrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> torch.Tensor:
             source = flip_source(aim, clean, self.block_size, generator)
-            plan, budget = Plan(clean, source, self.isolate), threat.edge_budget
+            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            budget = threat.edge_budget
             made = greedy_flips(plan, clean.codes.new_empty(0), budget, self.steps)
             share = self.exchange_share
             flips = exchange_flips(plan, aim, made, self.exchanges, share, generator)

@@ -16,7 +16,6 @@ from grb_check.attacks.edges.edge_search import search_graph
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import (
     Aim,
-    FlipSource,
     flip_source,
     has_all_pair_gradients,
 )
@@ -114,27 +113,29 @@ class ModificationPgdTopology:
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source, budget = flip_source(aim, clean, self.block_size, generator), threat.edge_budget
-            relaxed = self._search(self._gains_at(clean, aim, source, budget), aim, budget)
-            plan = Plan(clean, source, self.isolate)
+            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            relaxed = self._search(self._gains_at(plan, aim, budget), plan, aim, budget)
             flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
             return polished(flips, aim, plan, budget, self.polish, generator)
 
         return search_graph(graph, threat, model, self, find)
 
-    def _gains_at(self, clean: EdgeSet, aim: Aim, source: FlipSource, budget: int) -> _GainsAt:
+    def _gains_at(self, plan: Plan, aim: Aim, budget: int) -> _GainsAt:
+        clean, nodes = plan.clean, None if plan.room is None else plan.room > 0
         ones = torch.ones(2 * clean.codes.numel(), dtype=aim.x.dtype, device=aim.x.device)
         if has_all_pair_gradients(aim, clean, ones):
-            return _gains_of_all_pairs(clean, aim, REACH * budget)
-        block = source(clean, clean.codes.new_empty(0), self.block_size).codes
+            return _gains_of_all_pairs(clean, aim, REACH * budget, nodes)
+        block = plan.source(clean, clean.codes.new_empty(0), self.block_size, nodes).codes
         return _gains_of_block(block, clean, aim)
 
-    def _search(self, gains_at: _GainsAt, aim: Aim, budget: int) -> Relaxed:
+    def _search(self, gains_at: _GainsAt, plan: Plan, aim: Aim, budget: int) -> Relaxed:
         relaxed = Relaxed(aim.rows.new_empty(0), aim.x.new_empty(0))
         for iteration in range(self.iterations):
             wider, gains = gains_at(relaxed)
             if not wider.codes.numel():
                 break
-            relaxed = ascend(wider, gains, budget, self.step_size, iteration).without_negligible()
+            relaxed = ascend(wider, gains, plan, budget, self.step_size, iteration)
+            relaxed = relaxed.without_negligible()
         return relaxed
 
     def _of_each(self, search: Search, generator: torch.Generator) -> FlippedGraphs:
@@ -149,8 +150,11 @@ class ModificationPgdTopology:
         )
 
 
-def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int) -> _GainsAt:
-    """Return gains of the relaxed flips and of the `reach` other pairs of largest gain."""
+def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int, nodes: Tensor | None) -> _GainsAt:
+    """Return gains of the relaxed flips and of the `reach` other pairs of largest gain.
+
+    Both ends of these are among `nodes`, bool [N], if given.
+    """
     every_node = torch.arange(clean.num_nodes, device=clean.codes.device)
 
     def gains_at(relaxed: Relaxed) -> _Gains:
@@ -162,7 +166,7 @@ def _gains_of_all_pairs(clean: EdgeSet, aim: Aim, reach: int) -> _GainsAt:
             raise GradientError(
                 "the model has gradients of pairs, but not for weighted edges; leave the attack out"
             )
-        others = best_flips(gradients, clean, every_node, relaxed.codes, reach)
+        others = best_flips(gradients, clean, every_node, relaxed.codes, reach, nodes)
         own = gradients.at(clean.ends(relaxed.codes))
         own = torch.where(clean.has(relaxed.codes), -own, own)
         return relaxed.joined(others.codes), torch.cat([own, others.gains])

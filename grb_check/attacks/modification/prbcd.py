@@ -107,7 +107,8 @@ class ModificationPrbcd:
 
         def find(clean: EdgeSet, aim: Aim) -> Tensor:
             source = flip_source(aim, clean, CHOSEN * self.block_size, generator)
-            plan, budget = Plan(clean, source, self.isolate), threat.edge_budget
+            plan = Plan(clean, source, self.isolate, threat.local_budgets)
+            budget = threat.edge_budget
             relaxed = self._search(plan, aim, budget, generator)
             flips = rounded(relaxed, plan, aim, budget, self.samples, generator)
             return polished(flips, aim, plan, budget, self.polish, generator)
@@ -123,7 +124,8 @@ class ModificationPrbcd:
                 break
             gains = gains_of(relaxed, plan.clean, aim)
             for iteration in range(first, min(first + self.renew_every, self.iterations)):
-                relaxed = ascend(relaxed, gains(relaxed.weights), budget, self.step_size, iteration)
+                now = gains(relaxed.weights)
+                relaxed = ascend(relaxed, now, plan, budget, self.step_size, iteration)
         return relaxed
 
     def _renewed(
@@ -132,7 +134,8 @@ class ModificationPrbcd:
         """Return the flips of noticeable weight together with new pairs."""
         room = max(0, max(self.block_size, 2 * budget) - relaxed.codes.numel())
         now = plan.clean.flipped(relaxed.largest(budget))
-        ranked = plan.source(now, relaxed.codes, PROMISING * room)
+        nodes = None if plan.room is None else plan.room > 0
+        ranked = plan.source(now, relaxed.codes, PROMISING * room, nodes)
         order = torch.randperm(ranked.codes.numel(), generator=generator)[:room]
         return relaxed.joined(ranked.codes[order.to(ranked.codes.device)])
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.edges.removable import removable, shortfall
+from grb_check.attacks.edges.flips_at_targets import SPARE
+from grb_check.attacks.edges.removable import removable, shortfall, within_capacity, within_local
 from grb_check.attacks.graph_sets.graph_list import budgets_and_starts
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
@@ -64,19 +65,34 @@ class ModificationRandomFlips:
                 continue
             ends = whole.ends(codes[bounds[index] : bounds[index + 1]]) - start
             own = EdgeSet(ends[0] * size + ends[1], size)
-            found.append(whole.encode(own.ends(self._flips(own, budget, generator)) + start))
+            room = None if threat.local_budgets is None else threat.local_budgets.cpu()
+            flips = self._flips(own, budget, room, generator)
+            found.append(whole.encode(own.ends(flips) + start))
         flips = torch.cat(found)
-        notes = shortfall(flips.numel(), int(budgets.sum()), _REASON)
+        notes = shortfall(flips.numel(), int(budgets.sum()), _REASON + within_local(threat))
         return EdgeSet(codes, num_nodes).perturbation(flips, notes)
 
-    def _flips(self, clean: EdgeSet, budget: int, generator: torch.Generator) -> Tensor:
-        """Return codes of `budget` distinct pairs, or of all that may be flipped if fewer."""
+    def _flips(
+        self, clean: EdgeSet, budget: int, room: Tensor | None, generator: torch.Generator
+    ) -> Tensor:
+        """Return codes of `budget` distinct pairs, or of all that may be flipped if fewer.
+
+        Args:
+            clean: edges of the graph.
+            budget: number of pairs.
+            room: int64 [N], most flips at each node; None for no such bound. Pairs are drawn until
+                `SPARE` times as many were drawn, so that fewer may be found.
+            generator: the source of randomness.
+        """
         spare = 0 if self.isolate else clean.codes.numel()  # at most that many are rejected
-        flips = _distinct_pairs(clean, budget + spare, generator)
+        wanted = budget if room is None else SPARE * budget
+        flips = _distinct_pairs(clean, wanted + spare, generator)
         if not self.isolate:
             present = clean.has(flips)
             stays = ~removable(clean.ends(flips[present]), clean.degrees(), isolate=False)
             flips = flips[~torch.isin(flips, flips[present][stays])]
+        if room is not None:
+            flips = flips[within_capacity(clean.ends(flips), room)]
         return flips[:budget]
 
 

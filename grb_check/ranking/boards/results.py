@@ -11,8 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from grb_check.attacks.budgets import settings_for, threat_for
-from grb_check.attacks.names import split_budget
+from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.cases.case import Case
@@ -80,8 +79,7 @@ class StoredResults:
             defaults = settings_for(dataset, case.scenario)
             attack = load_attack(case.scenario, case.attack, defaults, attacks)
             described = self.attacks[case] = describe(attack)
-            budget = split_budget(case.attack)[1]
-            threat = threat_for(dataset, case.difficulty, attack.scenario, budget)
+            threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
             for target, source in sources.items():
                 if described is None or source is None:
                     continue

@@ -28,9 +28,13 @@ class Fixed:
         self._gains = gains
         self.made: list[set[int]] = []
 
-    def __call__(self, edges: EdgeSet, forbidden: Tensor, count: int) -> Ranked:
+    def __call__(
+        self, edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
+    ) -> Ranked:
         self.made.append(set(forbidden.tolist()))
         left = [code for code in self._gains if code not in self.made[-1]]
+        if nodes is not None:
+            left = [code for code in left if nodes[[*divmod(code, edges.num_nodes)]].all()]
         best = sorted(left, key=lambda code: -self._gains[code])[:count]
         gains = torch.tensor([self._gains[code] for code in best])
         return Ranked(torch.tensor(best, dtype=torch.int64), gains)
@@ -70,12 +74,36 @@ def test_all_gains_are_taken_and_no_node_twice_in_a_step(data, count, steps) -> 
         assert ends.bincount(minlength=1).max() <= 2 ** max(0, step - steps)
 
 
+@given(st.data(), st.integers(0, 40), st.integers(1, 4))
+@few
+def test_no_node_gets_more_flips_than_it_has_room_for(data, count, steps) -> None:
+    """The flips made before count; no other flip with a gain fits if fewer are made than wanted."""
+    clean = edge_set(data.draw(graphs()))
+    every = codes_of(clean)
+    source = Fixed({code: data.draw(st.sampled_from([0.0, 1.0, 2.0])) for code in every})
+    before = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    start = torch.tensor(before, dtype=torch.int64)
+    spare = st.lists(st.integers(0, 3), min_size=clean.num_nodes, max_size=clean.num_nodes)
+    used = clean.ends(start).flatten().bincount(minlength=clean.num_nodes)
+    room = used + torch.tensor(data.draw(spare))
+    plan = Plan(clean, source, True, room)
+    made = greedy_flips(plan, start, count, steps)
+    left = plan.room_beside(made)
+    assert left is not None
+    assert (left >= 0).all()
+    if made.numel() < len(before) + count:
+        ranked = source(clean, made, len(every), left > 0)
+        assert not (ranked.gains > 0).any()
+
+
 def test_a_source_with_one_flip_at_a_time_is_asked_again_and_again() -> None:
     """A hundred further steps are taken."""
     clean = EdgeSet(NONE, 102)
     star = clean.encode(torch.stack([torch.zeros(101, dtype=torch.int64), torch.arange(1, 102)]))
     fixed = Fixed(dict.fromkeys(star.tolist(), 1.0))
-    one = Plan(clean, lambda edges, forbidden, count: fixed(edges, forbidden, 1), True)
+    one = Plan(
+        clean, lambda edges, forbidden, count, nodes: fixed(edges, forbidden, 1, nodes), True
+    )
     assert greedy_flips(one, NONE, 101, 1).numel() == 101
 
 

@@ -18,10 +18,12 @@ from grb_check.attacks.edges.relaxation import (
     ascend,
     gains_of,
     project,
+    project_at_nodes,
     rounded,
 )
 from grb_check.attacks.objectives import cross_entropy
 
+UNBOUND = Plan(edge_set(graph_of(3, [])), lambda *_: None, True)
 values = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=7)
 
 
@@ -39,6 +41,30 @@ def test_projection_is_the_nearest_allowed_point(weights, budget) -> None:
     assert ((corners - found) @ (start - found)).max() <= 1e-9
 
 
+@given(st.data(), st.integers(2, 6))
+@settings(deadline=None, max_examples=60)
+def test_weights_at_each_node_keep_its_room(data, nodes) -> None:
+    """Bounds hold, nothing is raised, and weights that keep them are only clipped."""
+    ends = torch.triu_indices(nodes, nodes, offset=1)
+    weights = torch.tensor(
+        data.draw(st.lists(st.floats(-2, 3), min_size=ends.shape[1], max_size=ends.shape[1])),
+        dtype=torch.float64,
+    )
+    room = torch.tensor(data.draw(st.lists(st.integers(0, 4), min_size=nodes, max_size=nodes)))
+    found = project_at_nodes(weights, ends, room)
+    sums = torch.zeros(nodes, dtype=torch.float64).index_add(0, ends.flatten(), found.repeat(2))
+    assert (sums <= room + 1e-6).all()
+    assert ((found >= 0) & (found <= weights.clamp(0, 1) + 1e-12)).all()
+    assert torch.equal(project_at_nodes(found, ends, torch.full((nodes,), nodes)), found)
+
+
+def test_weights_at_a_node_by_hand() -> None:
+    """0.9 + 0.7 at node 0 with room for 1 is lowered by 0.3 each; the pair elsewhere stays."""
+    ends = torch.tensor([[0, 0, 3], [1, 2, 4]])
+    found = project_at_nodes(torch.tensor([0.9, 0.7, 0.8]), ends, torch.tensor([1, 5, 5, 5, 5]))
+    torch.testing.assert_close(found, torch.tensor([0.6, 0.4, 0.8]))
+
+
 @given(values, st.integers(1, 5), st.integers(0, 50), st.floats(1e-6, 1e6))
 @settings(deadline=None, max_examples=40)
 def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor) -> None:
@@ -47,7 +73,9 @@ def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor)
     start = Relaxed(codes, project(torch.linspace(0, 1, len(gains), dtype=torch.float64), budget))
     given = torch.tensor(gains, dtype=torch.float64)
     given = given.abs() + 0.01  # all below 0 is another matter
-    one, other = (ascend(start, scale * given, budget, 0.3, step) for scale in (1.0, factor))
+    one, other = (
+        ascend(start, scale * given, UNBOUND, budget, 0.3, step) for scale in (1.0, factor)
+    )
     torch.testing.assert_close(one.weights, other.weights)
     assert one.weights.sum() <= budget + 1e-9
     assert torch.equal(codes, one.codes)
@@ -57,11 +85,11 @@ def test_step_by_hand() -> None:
     """The mean of the two largest gains is 3; at step 80 the step has a third of its size."""
     start = Relaxed(torch.arange(3), torch.tensor([0.0, 0.1, 0.5]))
     gains = torch.tensor([4.0, 2.0, -1.0])
-    found = ascend(start, gains, 2, 0.3, 0).weights
+    found = ascend(start, gains, UNBOUND, 2, 0.3, 0).weights
     torch.testing.assert_close(found, torch.tensor([0.4, 0.3, 0.4]))
-    found = ascend(start, gains, 2, 0.9, 80).weights
+    found = ascend(start, gains, UNBOUND, 2, 0.9, 80).weights
     torch.testing.assert_close(found, torch.tensor([0.4, 0.3, 0.4]))
-    still = ascend(start, torch.zeros(3), 2, 0.3, 0).weights
+    still = ascend(start, torch.zeros(3), UNBOUND, 2, 0.3, 0).weights
     assert torch.equal(start.weights, still)
 
 
