@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from grb_check.attacks.edges.removable import local_budgets
+from grb_check.attacks.edges.removable import degrees_of, local_budgets
 from grb_check.attacks.names import split_budget
-from grb_check.attacks.registry import local_budget_of
+from grb_check.attacks.registry import is_targeted, local_budget_of
 from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
@@ -21,6 +21,8 @@ from grb_check.datasets.views import AnyDataset
 from grb_check.errors import UsageError
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
+MOST_TARGETS = 1_000  # that are attacked one by one
+NETTACK_SPARE = 2  # flips for a target beside as many as it has edges
 
 
 def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
@@ -30,6 +32,8 @@ def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) 
         UsageError: as `threat_for`.
     """
     budget, local_budget = split_budget(attack)[1], local_budget_of(scenario, attack)
+    if is_targeted(scenario, attack):
+        return threat_to_each(dataset, difficulty, local_budget)
     kind: Scenario = "injection" if scenario == "injection" else "modification"
     return threat_for(dataset, difficulty, kind, budget, local_budget)
 
@@ -109,6 +113,44 @@ def threat_for(
             return threat
         return replace(threat, injected_nodes=_part(budget, threat.targets.numel()))
     raise UsageError(f"scenario is {scenario!r}; allowed: 'modification', 'injection'")
+
+
+def threat_to_each(
+    dataset: AnyDataset, difficulty: str, local_budget: float | None = None
+) -> Threat:
+    """Return the threat to the test nodes of one difficulty, each attacked on its own.
+
+    The edge budget of a target of degree d is d + 2, as in `Adversarial Attacks on Neural Networks
+    for Graph Data <https://arxiv.org/abs/1805.07984>`_ (Zügner et al. 2018, section 5), or the
+    local budget's share of d, rounded down, at least 1; and never more than there are pairs with
+    the target. Of more than `MOST_TARGETS` targets that many are drawn, with a seed that is always
+    the same: each is attacked, and each model is called, once for each of them. (our choice)
+
+    Raises:
+        UsageError: the difficulty is unknown, or the dataset is a set of graphs.
+    """
+    whole = threat_for(dataset, difficulty, "modification", local_budget=local_budget)
+    if whole.batch is not None:
+        raise UsageError(
+            f"dataset {dataset.name} is a set of graphs, which attacks on single nodes cannot "
+            f"attack; leave them out"
+        )
+    targets = whole.targets
+    if targets.numel() > MOST_TARGETS:
+        order = torch.randperm(targets.numel(), generator=torch.Generator().manual_seed(0))
+        targets = targets[order[:MOST_TARGETS].sort().values.to(targets.device)]
+    places = targets.cpu()
+    if whole.local_budgets is None:
+        budgets = degrees_of(dataset.graph)[places] + NETTACK_SPARE
+    else:
+        budgets = whole.local_budgets[places].clamp(min=1)
+    budgets = budgets.clamp(max=dataset.num_nodes - 1)
+    return Threat(
+        scenario="modification",
+        targets=targets,
+        edge_budget=int(budgets.sum()),
+        target_budgets=budgets,
+    )
 
 
 def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:

@@ -33,6 +33,7 @@ class Row:
         tags: `smoke`, `standard`, `paper`, `local`, `contrastive` and `contrastive-smoke`: the
             suites that run the attack, see `cases.suites`. Every attack has `standard`, whose
             strongest is `worst`, or `local`, if its threat bounds the changes for single nodes.
+            `targeted`: each target is attacked on its own, within its own budget.
             `graphs`: it can change the edges of each graph of a set within that graph's own budget,
             and the suites for sets of graphs run it.
         local_budget: of its threat if its name gives none.
@@ -46,6 +47,8 @@ class Row:
 _INJECTION: Final = "grb_check.attacks.injection"
 _MODIFICATION: Final = "grb_check.attacks.modification"
 _CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", "graphs")
+
+_TARGETED: Final = ("local", "targeted")
 
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
@@ -76,6 +79,9 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "lrbcd"): Row(
         f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=0.5
     ),
+    ("modification", "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
+    ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
+    ("modification", "l1d-rnd"): Row(f"{_MODIFICATION}.l1d_rnd:ModificationL1dRnd", _TARGETED),
 }
 
 _NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
@@ -97,6 +103,11 @@ def local_budget_of(scenario: str, name: str) -> float | None:
     given = names.split_local_budget(names.split_budget(name)[0])[1]
     row = BUILT_IN.get((scenario, names.base_name(name)))
     return row.local_budget if given is None and row is not None else given
+
+
+def is_targeted(scenario: str, name: str) -> bool:
+    """Whether an attack, named with or without modifiers, attacks each target on its own."""
+    return (scenario, names.base_name(name)) in tagged("targeted")
 
 
 def load_attack(
@@ -138,7 +149,8 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     The attack is imported only if the name has modifiers other than budgets.
 
     Raises:
-        UsageError: as `load_attack`, `worst` is given a modifier, or an injection a local budget.
+        UsageError: as `load_attack`, `worst` is given a modifier, an injection a local budget, or
+            an attack on single targets a budget of the whole graph.
     """
     plain = names.without_budgets(name)
     base = names.base_name(plain)
@@ -146,6 +158,11 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
         raise UsageError(
             f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}, which bounds the edges that "
             f"change at each existing node; give it to attacks of scenario modification"
+        )
+    if is_targeted(scenario, base) and names.split_budget(name)[1] is not None:
+        raise UsageError(
+            f"attack {scenario}/{base} takes no {names.BUDGET}, because it attacks each target on "
+            f"its own, with a budget of the target's; give {names.LOCAL_BUDGET}=SHARE of its degree"
         )
     if base == plain:
         return names.with_budgets_of(plain, name)

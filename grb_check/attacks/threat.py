@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -42,6 +44,9 @@ class Threat:
         local_budgets: int64 [N], modification: most changed edges at each node, besides the edge
             budget; a flip counts at both its ends. None for no such bound.
         modified_nodes: modification: number of target nodes whose features may change.
+        target_budgets: int64 [t], modification: the edge budget of each target, which is attacked
+            on its own, on a graph that only has the flips made for it; their sum is `edge_budget`.
+            None if all targets are attacked together.
         batch: int64 [N], ascending, the graph of each node if the targets are graphs; else None.
             No edge may connect two graphs.
         edge_budgets: int64 [number of graphs], the edge budget of each of them; their sum is
@@ -59,6 +64,7 @@ class Threat:
     feature_range: tuple[float, float] = (0.0, 0.0)
     modified_nodes: int = 0
     local_budgets: Tensor | None = None
+    target_budgets: Tensor | None = None
     batch: Tensor | None = None
     edge_budgets: Tensor | None = None
 
@@ -67,6 +73,16 @@ class Threat:
             raise ValueError(
                 "a threat to graphs needs both batch and edge_budgets, one to nodes neither"
             )
+
+    def budgets_of_targets(self) -> Tensor:
+        """Return the edge budget of each target, int64 [t], of targets attacked one by one.
+
+        Raises:
+            ValueError: they are attacked together.
+        """
+        if self.target_budgets is None:
+            raise ValueError("an attack on single targets needs target_budgets; see threat_to_each")
+        return self.target_budgets
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,6 +98,9 @@ class Perturbation:
             injected nodes is listed once, with first row + N < second row.
         modified_nodes: int64 [m], existing nodes, each once.
         modified_x: float32 [m, d], their new features.
+        flip_targets: int64 [a + r], if each target is attacked on its own: for each added and then
+            each removed edge, the index of the target that it is flipped for. Empty if all targets
+            are attacked together.
         notes: notes to report, such as a reason for unused budget.
     """
 
@@ -91,14 +110,65 @@ class Perturbation:
     injected_edges: Tensor = field(default_factory=_no_pairs)
     modified_nodes: Tensor = field(default_factory=_no_nodes)
     modified_x: Tensor = field(default_factory=_no_rows)
+    flip_targets: Tensor = field(default_factory=_no_nodes)
     notes: tuple[str, ...] = ()
 
+    def named_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by name, as they are written to files and digested.
+
+        Without `flip_targets` if it is empty, as it is unless targets are attacked one by one.
+        """
+        found = {name: getattr(self, name) for name in TENSORS}
+        if not self.flip_targets.numel():
+            del found["flip_targets"]
+        return found
+
     def tensors(self) -> list[Tensor]:
-        """Return the tensors in the order of the fields."""
-        return [getattr(self, name) for name in TENSORS]
+        """Return the tensors of `named_tensors`, in the order of the fields."""
+        return list(self.named_tensors().values())
+
+    def of_target(self, target: int) -> Perturbation:
+        """Return the flips made for the target with this index, as a perturbation of its own."""
+        own = self.flip_targets == target
+        added = self.added_edges.shape[1]
+        return Perturbation(
+            added_edges=self.added_edges[:, own[:added]],
+            removed_edges=self.removed_edges[:, own[added:]],
+        )
 
 
 TENSORS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "notes")
+
+
+def perturbation_of(
+    arrays: Mapping[str, np.ndarray[Any, Any]], notes: Sequence[str]
+) -> Perturbation:
+    """Return the perturbation whose `named_tensors` and notes were written to a file.
+
+    Raises:
+        KeyError: an array is missing.
+        TypeError: one has a dtype that torch lacks.
+    """
+    names = [name for name in TENSORS if name != "flip_targets" or name in arrays]
+    return Perturbation(
+        **{name: torch.from_numpy(arrays[name]) for name in names}, notes=tuple(notes)
+    )
+
+
+def joined(parts: Sequence[Perturbation], notes: tuple[str, ...] = ()) -> Perturbation:
+    """Return the flips made for each target, int64 [t] in their order, as one perturbation."""
+    added = [each.added_edges for each in parts]
+    removed = [each.removed_edges for each in parts]
+    owners = torch.arange(len(parts))
+    counts = [torch.tensor([each.shape[1] for each in pairs]) for pairs in (added, removed)]
+    return Perturbation(
+        added_edges=torch.cat([_no_pairs(), *added], dim=1),
+        removed_edges=torch.cat([_no_pairs(), *removed], dim=1),
+        flip_targets=torch.cat([owners.repeat_interleave(each) for each in counts])
+        if parts
+        else _no_nodes(),
+        notes=notes,
+    )
 
 
 def apply(graph: Data, perturbation: Perturbation) -> Data:
@@ -107,7 +177,8 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     Args:
         graph: clean graph of N nodes with `x` [N, d], `edge_index` [2, 2E] and `y` [N]; or graphs
             side by side, with `batch` [N] and `y` [G].
-        perturbation: one that `verify` accepts for this graph.
+        perturbation: one that `verify` accepts for this graph, for all targets together; or that of
+            one target, see `Perturbation.of_target`.
 
     Returns:
         `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
@@ -116,6 +187,8 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
         kept, and edges are then sorted by row and column: as in every PyG batch, the edges of a
         graph are contiguous, which models may rely on.
     """
+    if perturbation.flip_targets.numel():
+        raise ValueError("its flips are for single targets; apply those of one, see of_target")
     device, num_nodes = graph.x.device, graph.num_nodes
     x = graph.x.clone()
     x[perturbation.modified_nodes.to(device)] = _rows(perturbation.modified_x, graph.x)
@@ -172,7 +245,7 @@ _ROWS: Final = ("injected_x", "modified_x")
 
 
 def _verify_form(perturbation: Perturbation, num_features: int) -> None:
-    dimensions = dict.fromkeys((*_PAIRS, *_ROWS), 2) | {"modified_nodes": 1}
+    dimensions = dict.fromkeys((*_PAIRS, *_ROWS), 2) | {"modified_nodes": 1, "flip_targets": 1}
     for name, dimension in dimensions.items():
         tensor = getattr(perturbation, name)
         if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
@@ -220,14 +293,21 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
             f"added_edges and removed_edges: {count(changes, 'edge')} changed, edge_budget is "
             f"{threat.edge_budget}"
         )
+    _verify_each_target(perturbation.flip_targets, changes, threat.target_budgets)
     if not changes:
         return
     num_nodes = graph.x.shape[0]
     ends = graph.edge_index.cpu()
     present = ends.amin(0) * num_nodes + ends.amax(0)
-    for name, pairs, expected in (("added_edges", added, False), ("removed_edges", removed, True)):
+    owners = perturbation.flip_targets
+    if not owners.numel():
+        owners = torch.zeros(changes, dtype=torch.int64)
+    for name, pairs, own, expected in (
+        ("added_edges", added, owners[: added.shape[1]], False),
+        ("removed_edges", removed, owners[added.shape[1] :], True),
+    ):
         _verify_ids(name, pairs, num_nodes)
-        codes = _verify_pairs(name, pairs, num_nodes)
+        codes = _verify_pairs(name, pairs, num_nodes, own)
         wrong = int((torch.isin(codes, present) != expected).sum())
         if wrong:
             fact = "are not edges of the graph" if expected else "are edges of the graph already"
@@ -236,6 +316,28 @@ def _verify_edge_changes(perturbation: Perturbation, graph: Data, threat: Threat
         _verify_each_node(torch.cat([added, removed], dim=1), threat.local_budgets)
     if threat.batch is not None and threat.edge_budgets is not None:
         _verify_each_graph(torch.cat([added, removed], dim=1), threat.batch, threat.edge_budgets)
+
+
+def _verify_each_target(owners: Tensor, changes: int, budgets: Tensor | None) -> None:
+    """Check for which target each change is, and that each target is within its budget."""
+    if budgets is None:
+        if owners.numel():
+            raise BudgetError(
+                f"flip_targets: {owners.numel()} in a threat to all targets together, allowed 0"
+            )
+        return
+    if owners.numel() != changes:
+        raise BudgetError(f"flip_targets: {owners.numel()} for {count(changes, 'changed edge')}")
+    allowed = budgets.cpu()
+    _verify_ids("flip_targets", owners, allowed.numel())
+    made = torch.bincount(owners, minlength=allowed.numel())
+    over = (made > allowed).nonzero().flatten()
+    if over.numel():
+        target = int(over[0])
+        raise BudgetError(
+            f"flip_targets: {count(int(made[target]), 'edge')} changed for target {target}, its "
+            f"budget is {int(allowed[target])} (over the budget: {count(over.numel(), 'target')})"
+        )
 
 
 def _verify_each_node(pairs: Tensor, budgets: Tensor) -> None:
@@ -344,9 +446,9 @@ def _repeated(values: Tensor) -> int:
     return int((values.sort().values.diff() == 0).sum())
 
 
-def _verify_pairs(name: str, pairs: Tensor, num_nodes: int) -> Tensor:
+def _verify_pairs(name: str, pairs: Tensor, num_nodes: int, owners: Tensor | None = None) -> Tensor:
     """Return codes first * num_nodes + second [m] after checking that pairs [2, m] are in order,
-    distinct and no self-loops."""
+    no self-loops, and distinct among those of the same owner, int64 [m], if given."""
     loops = int((pairs[0] == pairs[1]).sum())
     if loops:
         raise BudgetError(f"{name}: {loops} self-loops, allowed 0")
@@ -354,7 +456,7 @@ def _verify_pairs(name: str, pairs: Tensor, num_nodes: int) -> Tensor:
     if reversed_pairs:
         raise BudgetError(f"{name}: {count(reversed_pairs, 'pair')} with first > second, allowed 0")
     codes = pairs[0] * num_nodes + pairs[1]
-    repeated = _repeated(codes)
+    repeated = _repeated(codes if owners is None else owners * num_nodes**2 + codes)
     if repeated:
         raise BudgetError(f"{name}: {repeated} repeated pairs, allowed 0")
     return codes

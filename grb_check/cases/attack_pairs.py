@@ -13,7 +13,7 @@ from grb_check.attacks.names import (
     with_budget,
     with_local_budget,
 )
-from grb_check.attacks.registry import Pair, attack_names, tagged
+from grb_check.attacks.registry import Pair, attack_names, canonical_name, is_targeted, tagged
 
 SCENARIOS: Final = ("injection", "modification")
 
@@ -40,7 +40,14 @@ def known_attacks() -> tuple[Pair, ...]:
 
 
 def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair, ...]:
-    """Return each attack at each budget, in order; one that names its budget is kept as it is."""
+    """Return each attack at each budget, in order; one that names its budget is kept as it is.
+
+    Raises:
+        UsageError: an attack has no budget of the whole graph, but one for each of its targets.
+    """
+    for scenario, name in attacks if budgets else ():
+        if is_targeted(scenario, name):
+            canonical_name(scenario, with_budget(name, budgets[0]))  # refuses it
     every = {
         (scenario, name if split_budget(name)[1] is not None else with_budget(name, budget))
         for scenario, name in attacks

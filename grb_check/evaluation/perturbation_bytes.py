@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import torch
-
-from grb_check.attacks.threat import TENSORS, Perturbation
+from grb_check.attacks.threat import Perturbation, perturbation_of
 from grb_check.files.npz_file import seal, unseal
 
 
 def to_bytes(perturbation: Perturbation) -> bytes:
     """Return the tensors and notes of a perturbation as a sealed npz file."""
-    arrays = {name: getattr(perturbation, name).cpu().numpy() for name in TENSORS}
+    arrays = {name: each.cpu().numpy() for name, each in perturbation.named_tensors().items()}
     return seal({"notes": perturbation.notes}, arrays)
 
 
@@ -21,5 +19,4 @@ def from_bytes(content: bytes) -> Perturbation:
         Unreadable: these are other bytes.
     """
     head, arrays = unseal(content)
-    tensors = {name: torch.from_numpy(arrays[name]) for name in TENSORS}
-    return Perturbation(**tensors, notes=tuple(head["notes"]))
+    return perturbation_of(arrays, head["notes"])

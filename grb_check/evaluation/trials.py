@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch_geometric.data import Data
 
 from grb_check.attacks.names import base_name
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Scores
 from grb_check.cases.repeat_results import AttackedBy
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
+from grb_check.evaluation.after_attack import predicted_after
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
@@ -88,7 +88,7 @@ def black_box(
         BudgetError: the attack did more than its threat allows.
     """
     perturbation, from_store = on_surrogates(trial)
-    after = right_after(trial, victim, apply(trial.own.dataset.graph, perturbation))
+    after = right_after(trial, victim, perturbation)
     references = black_box_references(trial, perturbation, kinds)
     return measured(trial, victim, perturbation, from_store, after, references)
 
@@ -285,6 +285,7 @@ def _copied(threat: Threat, device: torch.device) -> Threat:
         threat,
         targets=threat.targets.to(device, copy=True),
         local_budgets=moved(threat.local_budgets),
+        target_budgets=moved(threat.target_budgets),
         batch=moved(threat.batch),
         edge_budgets=moved(threat.edge_budgets),
     )
@@ -311,7 +312,7 @@ def _reference_scores(trial: Trial, perturbation: Perturbation, kind: str) -> Sc
     if stored is not None:
         return stored
     reference = own.reference(kind, trial.seed)
-    after = right_after(trial, reference, apply(own.dataset.graph, perturbation))
+    after = right_after(trial, reference, perturbation)
     return save_scores(trial, key, right_before(trial, reference), after)
 
 
@@ -331,12 +332,13 @@ def save_scores(trial: Trial, key: str, before: Right, after: Right) -> Scores:
 
 def right_before(trial: Trial, model: TrainedModel) -> Right:
     """Targets that a model classifies correctly on the clean graph, bool [t]."""
-    return _right(trial, model.predicted)
+    return _right(trial, model.predicted[trial.threat.targets.cpu()])
 
 
-def right_after(trial: Trial, model: TrainedModel, attacked: Data) -> Right:
-    """Targets that a model classifies correctly on the attacked graph, bool [t]."""
-    return _right(trial, predict(model.victim, attacked, trial.seed))
+def right_after(trial: Trial, model: TrainedModel, perturbation: Perturbation) -> Right:
+    """Targets that a model classifies correctly after the attack, bool [t]."""
+    graph, targets = trial.own.dataset.graph, trial.threat.targets
+    return _right(trial, predicted_after(model, graph, perturbation, targets, trial.seed))
 
 
 def scores(before: Right, after: Right) -> Scores:
@@ -385,11 +387,13 @@ def describe_threat(threat: Threat) -> str:
         sizes += f" {digest([threat.edge_budgets])}"
     if threat.local_budgets is not None:
         sizes += f" local {digest([threat.local_budgets])}"
+    if threat.target_budgets is not None:
+        sizes += f" of each target {digest([threat.targets, threat.target_budgets])}"
     return sizes
 
 
 def _right(trial: Trial, predicted: Tensor) -> Right:
-    targets = trial.threat.targets.cpu()
-    truth = trial.own.dataset.graph.y.cpu()
-    right: Right = (predicted[targets] == truth[targets]).numpy()
+    """Which of the targets' classes int64 [t] are right."""
+    truth = trial.own.dataset.graph.y.cpu()[trial.threat.targets.cpu()]
+    right: Right = (predicted == truth).numpy()
     return right

@@ -133,10 +133,8 @@ def _attempts(
         made["score-based"] = searched(trial, model, adaptive, transferred), False
     if transferred is not None:
         made["transferred"] = transferred
-    graph = trial.own.dataset.graph
     return {
-        method: _Attempt(*each, right_after(trial, model, apply(graph, each[0])))
-        for method, each in made.items()
+        method: _Attempt(*each, right_after(trial, model, each[0])) for method, each in made.items()
     }
 
 
@@ -222,10 +220,9 @@ def _beaten(
     if transferred is not None:
         what = "the same attack on a surrogate"
         found.append(diagnostics.stronger("transfer-stronger", own.right, transferred.right, what))
-    graph = trial.own.dataset.graph
     comparable = not _only_features(own.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []
-    random = [right_after(trial, victim, apply(graph, each)) for each in others]
+    random = [right_after(trial, victim, each) for each in others]
     if random:
         best = min(random, key=lambda right: int(right.sum()))
         what = "a random perturbation of the same budget"

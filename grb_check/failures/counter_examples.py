@@ -13,7 +13,7 @@ from torch import Tensor
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.metrics import relative_drop
 from grb_check.datasets import Source
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, UsageError
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.failures.counter_example_text import (
     CounterExample,
@@ -139,11 +139,17 @@ def save_smallest(
         The counter-example; None if no repeat alone breaks the limits.
 
     Raises:
+        UsageError: each target was attacked on its own.
         ModelError: the victim fails on one of the graphs.
         OSError: the file cannot be written.
     """
     place = hardest([(each.clean, each.attacked) for each in found.repeats], found.limits)
     repeat = found.repeats[place]
+    if repeat.perturbation.flip_targets.numel():
+        raise UsageError(
+            f"{found.case.id} attacks each target on its own, with a few flips for each, which are "
+            f"not reduced further; replay shows them as they are"
+        )
     with replaying(evaluator, subject, source, found.case, repeat.seed) as replay:
         small = smallest(replay, repeat.perturbation, found.limits)
         weights = replay.model.weights

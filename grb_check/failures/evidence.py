@@ -215,13 +215,12 @@ def write(path: Path, evidence: Evidence) -> None:
 
 def encode(evidence: Evidence) -> bytes:
     """Return the content of a file, see `files.npz_file`."""
-    from grb_check.attacks.threat import TENSORS
-
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     heads = []
     for place, repeat in enumerate(evidence.repeats):
         part = repeat.perturbation
-        arrays |= {f"{place}/{name}": getattr(part, name).detach().numpy() for name in TENSORS}
+        named = part.named_tensors()
+        arrays |= {f"{place}/{name}": each.detach().numpy() for name, each in named.items()}
         kept = {each.name: getattr(repeat, each.name) for each in fields(repeat)}
         heads.append({**kept, "perturbation": list(part.notes)})
     head = {each.name: getattr(evidence, each.name) for each in fields(evidence)}
@@ -254,15 +253,15 @@ def read(path: Path) -> Evidence:
 
 
 def _decoded(head: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Evidence:
-    import torch
 
-    from grb_check.attacks.threat import TENSORS, Perturbation
+    from grb_check.attacks.threat import perturbation_of
 
     repeats = []
     for place, each in enumerate(head["repeats"]):
-        tensors = {name: torch.from_numpy(arrays[f"{place}/{name}"]) for name in TENSORS}
+        start = f"{place}/"
+        own = {key.removeprefix(start): arrays[key] for key in arrays if key.startswith(start)}
         made = convert(each, _RepeatHead)
-        perturbation = Perturbation(**tensors, notes=made.perturbation)
+        perturbation = perturbation_of(own, made.perturbation)
         repeats.append(KeptRepeat(**{**asdict(made), "perturbation": perturbation}))
     if not repeats:
         raise ValueError("it has no repeats")

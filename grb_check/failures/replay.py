@@ -10,14 +10,15 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.budgets import threat_of
-from grb_check.attacks.threat import Perturbation, Threat, apply
+from grb_check.attacks.threat import Perturbation, Threat
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import AnyDataset
+from grb_check.evaluation.after_attack import predicted_after
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.evaluation.own_models import TrainedModel
 from grb_check.victims.subject import Subject
 
 
@@ -54,9 +55,8 @@ class Replay:
         return self.model.predicted[self.targets]
 
     def after(self, perturbation: Perturbation) -> Tensor:
-        """Predicted classes of the targets on the attacked graph, int64 [t]."""
-        attacked = apply(self.graph, perturbation)
-        return predict(self.model.victim, attacked, self.seed)[self.targets]
+        """Predicted classes of the targets after the attack, int64 [t]."""
+        return predicted_after(self.model, self.graph, perturbation, self.targets, self.seed)
 
     def accuracy(self, predicted: Tensor) -> float:
         """Fraction of correct predictions int64 [t] of the targets."""

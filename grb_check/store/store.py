@@ -74,26 +74,23 @@ class Store:
         found = self._load(key, "perturbation")
         if found is None:
             return None
-        import torch
-
-        from grb_check.attacks.threat import TENSORS, Perturbation
+        from grb_check.attacks.threat import TENSORS, perturbation_of  # imports torch
 
         arrays, notes = found
-        if set(arrays) != set(TENSORS):
-            self.discard(key, f"has members {sorted(arrays)}")
-            return None
         try:
-            tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+            if set(arrays) <= set(TENSORS):
+                return perturbation_of(arrays, notes)
+        except KeyError:
+            pass
         except TypeError as error:  # a dtype that torch lacks
             self.discard(key, f"cannot be read: {error}")
             return None
-        return Perturbation(**tensors, notes=tuple(notes))
+        self.discard(key, f"has members {sorted(arrays)}")
+        return None
 
     def save_perturbation(self, key: str, perturbation: Perturbation) -> None:
         """Store a perturbation."""
-        from grb_check.attacks.threat import TENSORS  # imports torch, which the tensors are of
-
-        arrays = {name: getattr(perturbation, name).numpy() for name in TENSORS}
+        arrays = {name: each.numpy() for name, each in perturbation.named_tensors().items()}
         self._save(key, "perturbation", arrays, perturbation.notes)
 
     def load_arrays(self, key: str) -> dict[str, np.ndarray[Any, Any]] | None:

@@ -196,3 +196,24 @@ def test_the_name_of_an_attack_gives_the_budgets_of_its_threat() -> None:
     assert local.local_budgets is not None
     assert torch.equal(local.local_budgets, threat.local_budgets)
     assert threat_of(dataset, "easy", "injection", "pgd+budget=1.0").injected_nodes == 1
+
+
+def test_budgets_of_targets_attacked_one_by_one() -> None:
+    """Degree + 2, or a share of the degree and at least 1; no more than there are pairs."""
+    dataset = dataset_of("mine", 4, targets=4)
+    named = {"nettack": [3, 3, 3, 3], "sga+local_budget=1.0": [1, 2, 2, 1]}
+    for name, budgets in named.items():
+        threat = threat_of(dataset, "easy", "modification", name)
+        assert threat.target_budgets is not None
+        assert threat.target_budgets.tolist() == budgets
+        assert threat.edge_budget == sum(budgets)
+        assert threat.local_budgets is None
+
+
+def test_of_many_targets_a_thousand_are_attacked_one_by_one() -> None:
+    """Always the same ones, ascending."""
+    dataset = dataset_of("mine", 30_000, targets=1_500)
+    one, other = (threat_of(dataset, "easy", "modification", "nettack") for _ in range(2))
+    assert one.targets.numel() == 1_000
+    assert torch.equal(one.targets, other.targets)
+    assert (one.targets.diff() > 0).all()

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import ClassVar
@@ -25,7 +25,7 @@ from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.names import has_setting
 from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, DifferentiableModel
-from grb_check.attacks.registry import attack_names, describe, load_attack
+from grb_check.attacks.registry import attack_names, describe, is_targeted, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.surrogates import Ensemble
@@ -53,6 +53,7 @@ FEW = {
 }
 INJECTION = [name for scenario, name in attack_names() if scenario == "injection"]
 MODIFICATION = [name for scenario, name in attack_names() if scenario == "modification"]
+GLOBAL = [name for name in MODIFICATION if not is_targeted("modification", name)]
 
 every_attack = pytest.mark.parametrize(
     ("scenario", "name"), [pytest.param(*pair, id="/".join(pair)) for pair in attack_names()]
@@ -63,6 +64,15 @@ def quick(scenario: str, name: str, modifiers: str = "") -> Attack:
     attack = load_attack(scenario, name)
     few = [f"+{setting}={value}" for setting, value in FEW.items() if has_setting(attack, setting)]
     return load_attack(scenario, name + "".join(few) + modifiers)
+
+
+def suited(scenario: str, name: str, threat: Threat) -> Threat:
+    """The threat to all targets together, or one to each of them with a share of its budget."""
+    if not is_targeted(scenario, name):
+        return threat
+    targets = threat.targets.numel()
+    budgets = torch.full((targets,), threat.edge_budget // max(1, targets))
+    return replace(threat, edge_budget=int(budgets.sum()), target_budgets=budgets, modified_nodes=0)
 
 
 def of_edge_gradients(name: str) -> bool:
@@ -131,7 +141,7 @@ def check_budget(perturbation: Perturbation, graph, threat: Threat) -> None:
 def test_budget_is_kept_and_used_or_the_rest_explained(scenario, name, data, seed) -> None:
     """On odd graphs and budgets the perturbation verifies, and unused budget has a note."""
     graph = data.draw(graphs())
-    threat = data.draw(threats(graph, scenario))
+    threat = suited(scenario, name, data.draw(threats(graph, scenario)))
     perturbation = run(quick(scenario, name), graph, threat, seed)
     check_budget(perturbation, graph, threat)
     assert not any("not exchanged" in note for note in perturbation.notes)
@@ -189,7 +199,7 @@ def modification_variants(name: str) -> st.SearchStrategy[tuple[str, ModelMaker]
 def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> None:
     """For models with and without gradients; a missing gradient is an error that says so."""
     graph = data.draw(graphs())
-    threat = data.draw(threats(graph, "modification"))
+    threat = suited("modification", name, data.draw(threats(graph, "modification")))
     modifiers, kind = data.draw(modification_variants(name))
     attack = quick("modification", name, modifiers)
     idle = not threat.edge_budget or not threat.targets.numel() or graph.num_nodes < 2
@@ -201,14 +211,18 @@ def test_budget_is_kept_by_every_variant_of_modification(name, data, seed) -> No
     check_budget(perturbation, graph, threat)
     assert not ("deletions" in modifiers and perturbation.added_edges.numel())
     if "isolate" in modifiers:
-        before, after = (
-            torch.bincount(each.edge_index[0], minlength=graph.num_nodes)
-            for each in (graph, apply(graph, perturbation))
-        )
-        assert (after > 0)[before > 0].all()
+        parts = [perturbation]
+        if threat.target_budgets is not None:
+            parts = [perturbation.of_target(each) for each in range(threat.targets.numel())]
+        for part in parts:
+            before, after = (
+                torch.bincount(each.edge_index[0], minlength=graph.num_nodes)
+                for each in (graph, apply(graph, part))
+            )
+            assert (after > 0)[before > 0].all()
 
 
-@pytest.mark.parametrize("name", MODIFICATION)
+@pytest.mark.parametrize("name", GLOBAL)
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=25)
 def test_local_budgets_are_kept_by_every_modification(name, data, seed) -> None:
@@ -221,7 +235,7 @@ def test_local_budgets_are_kept_by_every_modification(name, data, seed) -> None:
     check_budget(perturbation, graph, threat)
 
 
-@pytest.mark.parametrize("name", MODIFICATION)
+@pytest.mark.parametrize("name", GLOBAL)
 def test_most_of_the_budget_is_used_within_local_budgets(name) -> None:
     """Every node of a graph with many choices has room for half its degree, see `local_budgets`."""
     graph = large_graph()
@@ -265,6 +279,7 @@ def test_corners_of_the_budget_of_modification(name, corner, classes) -> None:
     x = torch.rand((nodes, 3), generator=torch.Generator().manual_seed(0)) - 0.5
     graph = graph_of(nodes, given.pop("edges"), x=x, y=torch.arange(nodes) % classes)
     threat = Threat(scenario="modification", modified_nodes=2, feature_range=(-0.5, 0.5), **given)
+    threat = suited("modification", name, threat)
     for kind in (LinearModel, alternating)[: 1 + (of_edge_gradients(name))]:
         perturbation = run(quick("modification", name), graph, threat, 0, kind)
         check_budget(perturbation, graph, threat)
@@ -315,7 +330,7 @@ def test_corners_of_the_budget(name, corner, classes) -> None:
 def test_same_seed_gives_the_same_perturbation(scenario, name, data, seed) -> None:
     """The generator is the only source of randomness, and inputs are not modified."""
     graph = data.draw(graphs())
-    threat = data.draw(threats(graph, scenario))
+    threat = suited(scenario, name, data.draw(threats(graph, scenario)))
     kind = data.draw(st.sampled_from([LinearModel, alternating]))
     before, state = graph.clone(), torch.get_rng_state()
     first = run(quick(scenario, name), graph, threat, seed, kind)
@@ -335,11 +350,12 @@ def test_other_seed_gives_another_perturbation(scenario, name) -> None:
     threat = Threat(
         scenario=scenario,
         targets=torch.arange(0, 200, 2),
-        edge_budget=20 * (scenario == "modification"),
+        edge_budget=(200 if is_targeted(scenario, name) else 20) * (scenario == "modification"),
         injected_nodes=3 * (scenario == "injection"),
         edges_per_injected_node=5 * (scenario == "injection"),
         feature_range=(-1.0, 1.0),
     )
+    threat = suited(scenario, name, threat)
     if scenario == "modification":  # where all features are 0 no flip has a gradient
         graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
     first, second = (run(quick(scenario, name), graph, threat, seed) for seed in (0, 1))

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import attacked, graph_of, pairs, undirected
 
-from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+from grb_check.attacks.threat import Perturbation, Threat, apply, joined, perturbation_of, verify
 from grb_check.errors import BudgetError, count
 
 few = settings(deadline=None, max_examples=60)
@@ -327,3 +327,60 @@ def test_local_budgets_bound_the_changes_at_each_node(case, data) -> None:
     message = f"changed at node {node}, its local budget is {int(tighter[node])} .*: 1 node"
     with pytest.raises(BudgetError, match=message):
         verify(perturbation, graph, replace(threat, local_budgets=tighter))
+
+
+# Target 1 gets two flips, target 3 one of the same pairs.
+EACH = replace(MODIFICATION, modified_nodes=0, edge_budget=3, target_budgets=torch.tensor([2, 1]))
+FOR_EACH = joined(
+    [
+        Perturbation(added_edges=pairs([(1, 4)]), removed_edges=pairs([(1, 2)])),
+        Perturbation(added_edges=pairs([(1, 4)])),
+    ]
+)
+
+
+def test_flips_of_targets_attacked_one_by_one() -> None:
+    """Two targets may have the same pair; each is taken out as a perturbation of its own."""
+    verify(FOR_EACH, GRAPH, EACH)
+    assert FOR_EACH.flip_targets.tolist() == [0, 1, 0]
+    assert undirected(apply(GRAPH, FOR_EACH.of_target(0))) == {(0, 1), (2, 3), (1, 4)}
+    assert undirected(apply(GRAPH, FOR_EACH.of_target(1))) == {(0, 1), (1, 2), (2, 3), (1, 4)}
+    with pytest.raises(ValueError, match="see of_target"):
+        apply(GRAPH, FOR_EACH)
+
+
+TARGET_FAULTS = {
+    "owner missing": (torch.tensor([0, 1]), EACH, "flip_targets: 2 for 3 changed edges"),
+    "no owner": (torch.empty(0, dtype=torch.int64), EACH, "flip_targets: 0 for 3 changed edges"),
+    "unknown target": (torch.tensor([0, 2, 0]), EACH, "flip_targets: ids from 0 to 2, allowed are"),
+    "over a budget": (
+        torch.tensor([1, 0, 1]),
+        EACH,
+        "2 edges changed for target 1, its budget is 1",
+    ),
+    "pair twice": (torch.tensor([0, 0, 1]), EACH, "added_edges: 1 repeated pairs"),
+    "all together": (
+        torch.tensor([0, 1, 0]),
+        replace(EACH, target_budgets=None),
+        "flip_targets: 3 in a threat to all targets together",
+    ),
+    "wrong dtype": (torch.tensor([0.0, 1, 0]), EACH, "flip_targets: dtype torch.float32"),
+}
+
+
+@pytest.mark.parametrize("fault", TARGET_FAULTS)
+def test_single_fault_in_the_targets_of_flips_is_caught(fault: str) -> None:
+    """Each raises with field, figure and limit."""
+    owners, threat, message = TARGET_FAULTS[fault]
+    with pytest.raises(BudgetError, match=message):
+        verify(replace(FOR_EACH, flip_targets=owners), GRAPH, threat)
+
+
+def test_tensors_of_a_perturbation_as_they_are_written() -> None:
+    """Without an empty `flip_targets`; read back as they were."""
+    assert "flip_targets" not in MODIFIED.named_tensors()
+    for made in (MODIFIED, INJECTED, FOR_EACH):
+        arrays = {name: each.numpy() for name, each in made.named_tensors().items()}
+        read = perturbation_of(arrays, ("a note",))
+        assert read.notes == ("a note",)
+        assert all(map(torch.equal, made.tensors(), read.tensors()))

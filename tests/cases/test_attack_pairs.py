@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from grb_check.attacks.registry import attack_names
 from grb_check.cases.attack_pairs import (
     SCENARIOS,
@@ -13,6 +15,7 @@ from grb_check.cases.attack_pairs import (
     on_graphs,
 )
 from grb_check.cases.case import Case
+from grb_check.errors import UsageError
 
 
 def test_scenarios_of_the_catalogue_are_the_two_known() -> None:
@@ -65,3 +68,11 @@ def test_every_modification_has_the_local_budget() -> None:
     found = at_local_budget(attacks, 0.5)
     assert found == (attacks[0], ("modification", "rnd+local_budget=0.5"), attacks[2])
     assert not any(map(on_graphs, found))
+
+
+def test_attacks_on_single_targets_have_no_budget_of_the_whole_graph() -> None:
+    """The message says what they take instead."""
+    attacks = [("modification", "rnd"), ("modification", "sga")]
+    assert at_budgets(attacks, []) == tuple(attacks)
+    with pytest.raises(UsageError, match=r"/sga takes no budget, .* give local_budget=SHARE"):
+        at_budgets(attacks, [0.1])

@@ -1,0 +1,211 @@
+"""Attacks on each target by its own flips: Nettack, SGA and L1D-RND."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graph_of, graphs, undirected
+
+from grb_check.attacks.edges.degree_test import LIMIT, DegreeTest
+from grb_check.attacks.edges.linear_surrogate import LinearSurrogate, fitted
+from grb_check.attacks.edges.neighbours import neighbours_in
+from grb_check.attacks.modification.l1d_rnd import ModificationL1dRnd
+from grb_check.attacks.modification.nettack import ModificationNettack, _Attacked
+from grb_check.attacks.modification.sga import ModificationSga, _ego, _Subgraph
+from grb_check.attacks.objectives import margins_of
+from grb_check.attacks.protocol import Attack
+from grb_check.attacks.threat import Perturbation, Threat, apply, verify
+
+few = settings(deadline=None, max_examples=60)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def run(attack: Attack, graph, budgets: dict[int, int], seed: int = 0) -> Perturbation:
+    given = torch.tensor(list(budgets.values()))
+    threat = Threat(
+        scenario="modification",
+        targets=torch.tensor(list(budgets)),
+        edge_budget=int(given.sum()),
+        target_budgets=given,
+    )
+    found = attack.perturb(graph, threat, lambda *_: None, generator(seed))  # type: ignore[arg-type]
+    verify(found, graph, threat)
+    return found
+
+
+def surrogate_of(graph, scores: torch.Tensor) -> LinearSurrogate:
+    """The surrogate with these scores X W, by dense matrices in float64."""
+    matrix = torch.eye(graph.num_nodes, dtype=torch.float64)
+    matrix[graph.edge_index[0], graph.edge_index[1]] = 1.0
+    degrees = matrix.sum(1)
+    scale = degrees.rsqrt()[:, None]
+    filtered = scale * matrix * scale.T
+    received = matrix @ (scale * scores)
+    return LinearSurrogate(scores, degrees, received, filtered @ filtered @ scores)
+
+
+@st.composite
+def scored(draw: st.DrawFn):
+    """A graph of at least three nodes, scores of three classes, a target and its label."""
+    graph = draw(graphs().filter(lambda each: each.num_nodes > 2))
+    seed = draw(st.integers(0, 999))
+    scores = torch.randn((graph.num_nodes, 3), generator=generator(seed), dtype=torch.float64)
+    return graph, scores, draw(st.integers(0, graph.num_nodes - 1)), draw(st.integers(0, 2))
+
+
+def flipped(graph, target: int, others: list[int]):
+    edges = undirected(graph)
+    for other in others:
+        edges ^= {(min(target, other), max(target, other))}
+    return graph_of(graph.num_nodes, sorted(edges), x=graph.x, y=graph.y)
+
+
+@given(scored(), st.data())
+@few
+def test_margins_after_each_flip_are_those_of_the_flipped_graph(case, data) -> None:
+    """Nettack's incremental sums agree with a surrogate computed anew, after several flips too."""
+    graph, scores, target, label = case
+    others = [node for node in range(graph.num_nodes) if node != target]
+    made = data.draw(st.lists(st.sampled_from(others), unique=True, max_size=4))
+    attacked = _Attacked(target, label, surrogate_of(graph, scores), neighbours_in(graph))
+    for other in made:
+        attacked.flip(other)
+
+    def margin(flips: list[int]) -> float:
+        logits = surrogate_of(flipped(graph, target, flips), scores).logits[[target]]
+        return float(margins_of(logits, torch.tensor([label])))
+
+    assert attacked.margin() == pytest.approx(margin(made), abs=1e-9)
+    found = attacked.margins()
+    for other in others:
+        assert float(found[other]) == pytest.approx(margin([*made, other]), abs=1e-9)
+
+
+@given(scored())
+@few
+def test_gains_in_the_subgraph_are_those_of_the_whole_graph(case) -> None:
+    """SGA's gradient is that of the surrogate on all nodes, by differences."""
+    graph, scores, target, label = case
+    near = neighbours_in(graph)
+    open_nodes = torch.ones(graph.num_nodes, dtype=torch.bool)
+    open_nodes[near.of(target)] = open_nodes[target] = False
+    candidates = open_nodes.nonzero().squeeze(1)[:2]
+    surrogate = surrogate_of(graph, scores)
+    part = _Subgraph(target, _ego(target, near), candidates, surrogate, near)
+    pairs = part._nodes[part._pairs]
+    gains = part.gains(lambda logits: -logits[label])
+    step = 1e-6
+    for place, (first, second) in enumerate(pairs.T.tolist()):
+        matrix = torch.eye(graph.num_nodes, dtype=torch.float64)
+        matrix[graph.edge_index[0], graph.edge_index[1]] = 1.0
+        sign = -1.0 if matrix[first, second] else 1.0
+        before = _logit(matrix, scores, target, label)
+        matrix[first, second] += sign * step
+        matrix[second, first] += sign * step
+        expected = -(_logit(matrix, scores, target, label) - before) / step
+        assert float(gains[place]) == pytest.approx(expected, abs=1e-4)
+
+
+def _logit(matrix: torch.Tensor, scores: torch.Tensor, target: int, label: int) -> float:
+    scale = matrix.sum(1).rsqrt()[:, None]
+    filtered = scale * matrix * scale.T
+    return float((filtered @ filtered @ scores)[target, label])
+
+
+# Two stars of ten, each of one class that a feature tells.
+STARS = graph_of(
+    20,
+    [(0, node) for node in range(1, 10)] + [(10, node) for node in range(11, 20)],
+    x=torch.eye(2).repeat_interleave(10, 0),
+    y=torch.arange(20) // 10,
+)
+
+
+@pytest.mark.parametrize("attack", [ModificationNettack(degree_test=False), ModificationSga()])
+def test_a_target_is_linked_to_the_other_class(attack) -> None:
+    """Each on its own graph, within its own budget."""
+    found = run(attack, STARS, {3: 2, 14: 1})
+    assert found.flip_targets.bincount(minlength=2).tolist() == [2, 1]
+    for place, target in enumerate((3, 14)):
+        added = found.of_target(place).added_edges
+        assert added.shape[1]
+        assert (added == target).any(0).all()
+        assert ((added[0] < 10) != (added[1] < 10)).all()
+
+
+def test_linear_surrogate_learns_the_labels_it_is_shown() -> None:
+    """It classifies both stars; what it sums is what a dense computation gives."""
+    found = fitted(STARS, generator())
+    assert torch.equal(STARS.y, found.logits.argmax(1))
+    expected = surrogate_of(STARS, found.scores.double())
+    torch.testing.assert_close(found.received.double(), expected.received, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(found.logits.double(), expected.logits, atol=1e-4, rtol=1e-4)
+
+
+def test_no_flip_takes_the_last_edge_of_a_node() -> None:
+    """A leaf keeps its edge unless that is allowed."""
+    for attack in (ModificationNettack(degree_test=False), ModificationSga(), ModificationL1dRnd()):
+        found = run(attack, STARS, {5: 19})
+        after = apply(STARS, found.of_target(0)).edge_index[0].bincount(minlength=20)
+        assert (after > 0).all()
+    removed = [
+        run(ModificationL1dRnd(isolate=True), STARS, {5: 1}, seed).removed_edges.shape[1]
+        for seed in range(20)
+    ]
+    assert 0 < sum(removed) < 20
+
+
+def test_additions_of_l1d_rnd_go_to_the_highest_degree() -> None:
+    """With all nodes in the sample the first addition is to the other centre."""
+    found = run(ModificationL1dRnd(share=1.0), STARS, {5: 1})
+    assert found.added_edges.T.tolist() == [[5, 10]]
+
+
+@given(graphs(max_nodes=8), st.integers(0, 7))
+@few
+def test_degree_test_by_likelihoods_of_the_flipped_graph(graph, target) -> None:
+    """The statistic of each flip agrees with the formulas on the degrees of the flipped graph."""
+    target %= graph.num_nodes
+    near = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    near[neighbours_in(graph).of(target)] = True
+    degrees = graph.edge_index[0].bincount(minlength=graph.num_nodes)
+    passes = DegreeTest(graph).passes(degrees.float(), target, near)
+    for other in range(graph.num_nodes):
+        if other == target:
+            continue
+        after = flipped(graph, target, [other]).edge_index[0].bincount(minlength=graph.num_nodes)
+        both = torch.cat([degrees, after])
+        statistic = 2 * (_likelihood(degrees) + _likelihood(after) - _likelihood(both))
+        if abs(statistic - LIMIT) > 1e-6:
+            assert bool(passes[other]) == (statistic < LIMIT)
+
+
+def _likelihood(degrees: torch.Tensor) -> float:
+    high = degrees[degrees >= 2].double()
+    count, total = high.numel(), float(high.log().sum())
+    alpha = 1 + count / max(total - count * 0.4054651081081644, 1e-12)
+    log_alpha, log_least = torch.tensor([alpha, 2.0], dtype=torch.float64).log().tolist()
+    return count * log_alpha + count * alpha * log_least - (alpha + 1) * total
+
+
+def test_degree_test_refuses_what_changes_a_small_graph_much() -> None:
+    """Nettack makes fewer flips with it than without."""
+    with_test = run(ModificationNettack(), STARS, {3: 9})
+    without = run(ModificationNettack(degree_test=False), STARS, {3: 9})
+    assert with_test.flip_targets.numel() < without.flip_targets.numel()
+    assert any("no other flip" in note for note in with_test.notes)
+
+
+def test_an_attack_on_single_targets_needs_their_budgets() -> None:
+    """A threat to all targets together is refused."""
+    threat = Threat(scenario="modification", targets=torch.tensor([1]), edge_budget=2)
+    with pytest.raises(ValueError, match="needs target_budgets"):
+        ModificationNettack().perturb(STARS, threat, None, generator())  # type: ignore[arg-type]
+    assert replace(threat, target_budgets=torch.tensor([2])).budgets_of_targets().tolist() == [2]

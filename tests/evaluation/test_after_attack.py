@@ -1,0 +1,62 @@
+"""Predictions after an attack on all targets together, or on each of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from alternating import gcn_of, victim_of
+from strategies import graph_of, pairs
+from torch import nn
+from torch_geometric.nn.models import GAT, GCN
+
+from grb_check.attacks.threat import Perturbation, apply, joined
+from grb_check.evaluation.after_attack import predicted_after
+from grb_check.evaluation.own_models import TrainedModel, predict
+
+PATH = [(node, node + 1) for node in range(39)]
+X = torch.randn((40, 4), generator=torch.Generator().manual_seed(0))
+GRAPH = graph_of(40, PATH, x=X, y=torch.arange(40) % 3)
+TARGETS = torch.tensor([3, 17, 30])
+FOR_EACH = joined(
+    [
+        Perturbation(added_edges=pairs([(3, 20), (3, 25)]), removed_edges=pairs([(3, 4)])),
+        Perturbation(),
+        Perturbation(added_edges=pairs([(3, 30), (9, 30)])),
+    ]
+)
+
+
+def trained(module: nn.Module) -> TrainedModel:
+    victim = victim_of(module.eval(), 3)
+    return TrainedModel(victim, predict(victim, GRAPH, 0))
+
+
+MODELS = {
+    "receptive field": lambda: GCN(4, 8, 2, 3),
+    "attention": lambda: GAT(4, 8, 2, 3),
+    "whole graph": lambda: gcn_of(4, (8,)),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_each_target_is_classified_on_its_own_graph(kind) -> None:
+    """As on the whole graph with its flips alone; for models that change their mind."""
+    changed = 0
+    for seed in range(10):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            model = trained(MODELS[kind]())
+        found = predicted_after(model, GRAPH, FOR_EACH, TARGETS, 0)
+        for place, target in enumerate(TARGETS.tolist()):
+            attacked = apply(GRAPH, FOR_EACH.of_target(place))
+            assert found[place] == predict(model.victim, attacked, 0)[target]
+        changed += int((found != model.predicted[TARGETS]).sum())
+    assert changed
+
+
+def test_all_targets_together_are_classified_on_one_graph() -> None:
+    """Flips that are for no single target."""
+    model = trained(GCN(4, 8, 2, 3))
+    made = Perturbation(added_edges=pairs([(3, 20), (9, 30)]))
+    expected = predict(model.victim, apply(GRAPH, made), 0)[TARGETS]
+    assert torch.equal(expected, predicted_after(model, GRAPH, made, TARGETS, 0))
