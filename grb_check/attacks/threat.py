@@ -118,10 +118,11 @@ class Perturbation:
 
         Without `flip_targets` if it is empty, as it is unless targets are attacked one by one.
         """
-        found = {name: getattr(self, name) for name in TENSORS}
-        if not self.flip_targets.numel():
-            del found["flip_targets"]
-        return found
+        return {
+            name: getattr(self, name)
+            for name in TENSORS
+            if name != "flip_targets" or self.flip_targets.numel()
+        }
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors of `named_tensors`, in the order of the fields."""

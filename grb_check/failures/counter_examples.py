@@ -147,8 +147,8 @@ def save_smallest(
     repeat = found.repeats[place]
     if repeat.perturbation.flip_targets.numel():
         raise UsageError(
-            f"{found.case.id} attacks each target on its own, with a few flips for each, which are "
-            f"not reduced further; replay shows them as they are"
+            f"in {found.case.id} each target is attacked on its own, with a few flips, which are not "
+            f"reduced further; replay measures them as they are"
         )
     with replaying(evaluator, subject, source, found.case, repeat.seed) as replay:
         small = smallest(replay, repeat.perturbation, found.limits)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from imitation_device import imitation
@@ -13,10 +11,11 @@ from torch import nn
 from benchmarks.injection.arena import with_settings
 from benchmarks.victims import load_dataset
 from grb_check import models
-from grb_check.attacks.budgets import threat_for
+from grb_check.attacks.budgets import threat_of
 from grb_check.attacks.registry import attack_names, load_attack
 from grb_check.attacks.threat import Perturbation, verify
 from grb_check.datasets.dataset import Dataset
+from grb_check.evaluation.trials import _copied
 from grb_check.gradients.victim import Victim
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
@@ -64,8 +63,8 @@ def perturbed(
     dataset: Dataset, model: str, pair: tuple[str, str], device: torch.device
 ) -> Perturbation:
     attack = with_settings(load_attack(*pair), **FEW)
-    limits = threat_for(dataset, "easy", attack.scenario)
-    there = replace(limits, targets=limits.targets.to(device))
+    limits = threat_of(dataset, "easy", *pair)
+    there = _copied(limits, device)
     found = attack.perturb(
         dataset.graph.clone().to(device),
         there,

@@ -30,8 +30,7 @@ class DegreeTest:
     """
 
     def __init__(self, graph: Data) -> None:
-        count, total = _sums(degrees_of(graph).double())
-        self._count, self._total = count.to(graph.x.device), total.to(graph.x.device)
+        self._count, self._total = _sums(degrees_of(graph).double())
 
     def passes(self, degrees: Tensor, target: int, is_near: Tensor) -> Tensor:
         """Return which pairs of the target with another node pass after their flip, bool [N].
@@ -66,6 +65,6 @@ def _log(degrees: Tensor) -> Tensor:
 
 def _likelihood(count: Tensor, total: Tensor) -> Tensor:
     """Return the log-likelihood of the best power law; 0 if no degree counts."""
-    least = torch.tensor(float(LEAST), dtype=torch.float64, device=count.device)
+    least = torch.tensor(float(LEAST), dtype=torch.float64)
     alpha = 1 + count / (total - count * (least - 0.5).log()).clamp(min=1e-12)
     return count * alpha.log() + count * alpha * least.log() - (alpha + 1) * total

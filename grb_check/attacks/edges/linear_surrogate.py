@@ -50,16 +50,16 @@ def fitted(graph: Data, generator: torch.Generator) -> LinearSurrogate:
     surrogate learns; the loss is convex, and initial weights alone would make no difference.
 
     Args:
-        graph: `x` [N, d], `edge_index` [2, 2E], `y` [N]: true labels as far as the attacker knows
-            them, a surrogate's guesses for all others, so that it imitates that surrogate.
+        graph: on the CPU, `x` [N, d], `edge_index` [2, 2E], `y` [N]: true labels where they are
+            known, a surrogate's guesses for all others, so that it imitates that surrogate.
         generator: of the sample and of the initial weights.
     """
     x, classes = graph.x, int(graph.y.max()) + 1
     degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes).to(x) + 1
     hidden = _smoothed_twice(graph)
-    sample = torch.randint(graph.num_nodes, (graph.num_nodes,), generator=generator).to(x.device)
+    sample = torch.randint(graph.num_nodes, (graph.num_nodes,), generator=generator)
     drawn = SPREAD * torch.randn((x.shape[1], classes), generator=generator)
-    weight = drawn.to(x).requires_grad_()
+    weight = drawn.to(x.dtype).requires_grad_()
     learnt, labels = hidden[sample], graph.y[sample]
     optimiser = torch.optim.Adam([weight], lr=RATE, weight_decay=DECAY)
     with torch.enable_grad():
@@ -74,11 +74,11 @@ def fitted(graph: Data, generator: torch.Generator) -> LinearSurrogate:
 
 
 def _smoothed_twice(graph: Data) -> Tensor:
-    """Return S^2 X, float [N, d]; in float64 and sparse, on the CPU."""
+    """Return S^2 X, float [N, d]; in float64 and sparse."""
     matrix = adjacency_of(graph) + sp.eye_array(graph.num_nodes)
     scale = sp.diags_array(1.0 / np.sqrt(matrix.sum(axis=1)))
     filtered = sp.csr_array(scale @ matrix @ scale)
-    return torch.from_numpy(filtered @ (filtered @ graph.x.cpu().double().numpy())).to(graph.x)
+    return torch.from_numpy(filtered @ (filtered @ graph.x.double().numpy())).to(graph.x)
 
 
 def _sums(x: Tensor, edge_index: Tensor) -> Tensor:

@@ -41,3 +41,11 @@ def neighbours_in(graph: Data) -> Neighbours:
     order = (row * graph.num_nodes + column).argsort()
     counts = torch.bincount(row, minlength=graph.num_nodes)
     return Neighbours(column[order], torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+
+
+def on_cpu(graph: Data) -> Data:
+    """Return the graph with its tensors on the CPU; the given one is not modified.
+
+    Attacks on one node after another work on small tensors, for which a GPU is slower.
+    """
+    return Data(x=graph.x.cpu(), edge_index=graph.edge_index.cpu(), y=graph.y.cpu())

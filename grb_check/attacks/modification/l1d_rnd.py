@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in
+from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in, on_cpu
 from grb_check.attacks.edges.removable import degrees_of, shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat, joined
@@ -56,13 +56,12 @@ class ModificationL1dRnd:
     ) -> Perturbation:
         """Flip edges at each target; neither labels nor the model are used."""
         budgets = threat.budgets_of_targets().tolist()
+        graph = on_cpu(graph)
         degrees = degrees_of(graph)
-        energy = graph.x.cpu().double().square().sum(1)
-        row, column = graph.edge_index.cpu()
+        energy = graph.x.double().square().sum(1)
+        row, column = graph.edge_index
         norms = energy.index_add(0, row, energy[column])  # of closed neighbourhoods
-        neighbours = neighbours_in(
-            Data(edge_index=graph.edge_index.cpu(), num_nodes=graph.num_nodes)
-        )
+        neighbours = neighbours_in(graph)
         parts = [
             self._flips(target, budget, degrees, norms, neighbours, generator)
             for target, budget in zip(threat.targets.tolist(), budgets, strict=True)

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.degree_test import DegreeTest
 from grb_check.attacks.edges.linear_surrogate import LinearSurrogate, fitted
-from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in
+from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in, on_cpu
 from grb_check.attacks.edges.removable import shortfall
 from grb_check.attacks.objectives import margins_of
 from grb_check.attacks.protocol import DifferentiableModel
@@ -63,6 +63,7 @@ class ModificationNettack:
         budgets = threat.budgets_of_targets()
         if not int(budgets.sum()):
             return Perturbation()
+        graph = on_cpu(graph)
         surrogate, neighbours = fitted(graph, generator), neighbours_in(graph)
         test = DegreeTest(graph) if self.degree_test else None
         parts = [
@@ -106,7 +107,7 @@ class _Attacked:
         self, target: int, label: int, surrogate: LinearSurrogate, neighbours: Neighbours
     ) -> None:
         self.target = target
-        self._label = torch.tensor([label], device=surrogate.scores.device)
+        self._label = torch.tensor([label])
         self._neighbours, self._scores = neighbours, surrogate.scores
         self.degrees = surrogate.degrees.clone()
         self._received = surrogate.received.clone()
@@ -131,7 +132,7 @@ class _Attacked:
     def margins(self) -> Tensor:
         """Return the surrogate's margins of the target after the flip of each pair with it, [N]."""
         near = self.is_near.nonzero().squeeze(1)
-        found = self._after(near, torch.arange(self.degrees.numel(), device=near.device), 1.0)
+        found = self._after(near, torch.arange(self.degrees.numel()), 1.0)
         found[near] = self._after(near, near, -1.0)
         return found
 
@@ -195,8 +196,7 @@ class _Attacked:
 
     def perturbation(self) -> Perturbation:
         """Return the flips that were made."""
-        others = self._flipped.nonzero().squeeze(1).cpu()
-        was_near = self._was_near.cpu()
+        others = self._flipped.nonzero().squeeze(1)
         pairs = torch.stack([others.clamp(max=self.target), others.clamp(min=self.target)])
-        is_edge = was_near[others]
+        is_edge = self._was_near[others]
         return Perturbation(added_edges=pairs[:, ~is_edge], removed_edges=pairs[:, is_edge])

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.linear_surrogate import LinearSurrogate, fitted
-from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in
+from grb_check.attacks.edges.neighbours import Neighbours, neighbours_in, on_cpu
 from grb_check.attacks.edges.removable import shortfall
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_positive
@@ -65,6 +65,7 @@ class ModificationSga:
         budgets = threat.budgets_of_targets().tolist()
         if not sum(budgets):
             return Perturbation()
+        graph = on_cpu(graph)
         surrogate, neighbours = fitted(graph, generator), neighbours_in(graph)
         parts = [
             self._flips(target, budget, graph.y, surrogate, neighbours)
@@ -84,7 +85,7 @@ class ModificationSga:
         wrong = int(others.argmax())
 
         def loss(logits: Tensor) -> Tensor:
-            both = torch.tensor([label, wrong], device=logits.device)
+            both = torch.tensor([label, wrong])
             own, other = F.cross_entropy(
                 (logits / self.temperature).expand(2, -1), both, reduction="none"
             )
