@@ -147,7 +147,7 @@ def save_smallest(
     repeat = found.repeats[place]
     if repeat.perturbation.flip_targets.numel():
         raise UsageError(
-            f"in {found.case.id} each target is attacked on its own, with a few flips, which are not "
+            f"in {found.case.id} each target is attacked on its own, with few flips, which are not "
             f"reduced further; replay measures them as they are"
         )
     with replaying(evaluator, subject, source, found.case, repeat.seed) as replay:
