@@ -58,6 +58,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("injection", "speit"): Row(f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper")),
     ("injection", "tdgia"): Row(f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper")),
     ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",)),
+    ("injection", "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
     ("modification", "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
     ("modification", "dice"): Row(f"{_MODIFICATION}.dice:ModificationDice", ("smoke", "standard")),
     ("modification", "flip"): Row(f"{_MODIFICATION}.flip:ModificationFlip", ("standard",)),

@@ -31,19 +31,21 @@ class LinearSurrogate:
     """The surrogate on the clean graph of N nodes.
 
     Attributes:
+        weight: W, float [d, c].
         scores: C = X W, float [N, c].
         degrees: of A + I, float [N].
         received: s, float [N, c], :math:`s_i = \\sum_{j \\in N(i) \\cup \\{i\\}} d_j^{-1/2} C_j`.
         logits: Z, float [N, c].
     """
 
+    weight: Tensor
     scores: Tensor
     degrees: Tensor
     received: Tensor
     logits: Tensor
 
 
-def fitted(graph: Data, generator: torch.Generator) -> LinearSurrogate:
+def fitted(graph: Data, generator: torch.Generator, *, decay: float = DECAY) -> LinearSurrogate:
     """Fit W to the labels of nodes, `graph.y`, and return the surrogate.
 
     The nodes are a bootstrap sample, as many as there are, so that repeats differ in what the
@@ -53,6 +55,7 @@ def fitted(graph: Data, generator: torch.Generator) -> LinearSurrogate:
         graph: on the CPU, `x` [N, d], `edge_index` [2, 2E], `y` [N]: true labels where they are
             known, a surrogate's guesses for all others, so that it imitates that surrogate.
         generator: of the sample and of the initial weights.
+        decay: of the weights.
     """
     x, classes = graph.x, int(graph.y.max()) + 1
     degrees = torch.bincount(graph.edge_index[0], minlength=graph.num_nodes).to(x) + 1
@@ -61,7 +64,7 @@ def fitted(graph: Data, generator: torch.Generator) -> LinearSurrogate:
     drawn = SPREAD * torch.randn((x.shape[1], classes), generator=generator)
     weight = drawn.to(x.dtype).requires_grad_()
     learnt, labels = hidden[sample], graph.y[sample]
-    optimiser = torch.optim.Adam([weight], lr=RATE, weight_decay=DECAY)
+    optimiser = torch.optim.Adam([weight], lr=RATE, weight_decay=decay)
     with torch.enable_grad():
         for _ in range(STEPS):
             optimiser.zero_grad()
@@ -70,7 +73,7 @@ def fitted(graph: Data, generator: torch.Generator) -> LinearSurrogate:
     weight = weight.detach()
     scores = x @ weight
     received = _sums(scores * degrees.rsqrt()[:, None], graph.edge_index)
-    return LinearSurrogate(scores, degrees, received, hidden @ weight)
+    return LinearSurrogate(weight, scores, degrees, received, hidden @ weight)
 
 
 def _smoothed_twice(graph: Data) -> Tensor:

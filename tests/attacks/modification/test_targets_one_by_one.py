@@ -48,7 +48,7 @@ def surrogate_of(graph, scores: torch.Tensor) -> LinearSurrogate:
     scale = degrees.rsqrt()[:, None]
     filtered = scale * matrix * scale.T
     received = matrix @ (scale * scores)
-    return LinearSurrogate(scores, degrees, received, filtered @ filtered @ scores)
+    return LinearSurrogate(torch.eye(3), scores, degrees, received, filtered @ filtered @ scores)
 
 
 @st.composite
