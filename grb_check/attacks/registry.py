@@ -36,27 +36,32 @@ class Row:
             `targeted`: each target is attacked on its own, within its own budget.
             `graphs`: it can change the edges of each graph of a set within that graph's own budget,
             and the suites for sets of graphs run it.
+        adaptive: the suites that run its white-box form besides.
         local_budget: of its threat if its name gives none.
     """
 
     path: str
     tags: tuple[str, ...]
+    adaptive: tuple[str, ...] = ()
     local_budget: float | None = None
 
 
 _INJECTION: Final = "grb_check.attacks.injection"
 _MODIFICATION: Final = "grb_check.attacks.modification"
 _CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", "graphs")
-
 _TARGETED: Final = ("local", "targeted")
 
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", ("smoke", "standard", "paper")),
     ("injection", "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", ("smoke", "standard", "paper")),
-    ("injection", "pgd"): Row(f"{_INJECTION}.pgd:InjectionPgd", ("smoke", "standard", "paper")),
+    ("injection", "pgd"): Row(
+        f"{_INJECTION}.pgd:InjectionPgd", ("smoke", "standard", "paper"), ("smoke", "standard")
+    ),
     ("injection", "speit"): Row(f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper")),
-    ("injection", "tdgia"): Row(f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper")),
+    ("injection", "tdgia"): Row(
+        f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper"), ("standard",)
+    ),
     ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",)),
     ("injection", "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
     ("modification", "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
@@ -65,7 +70,9 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "nea"): Row(f"{_MODIFICATION}.nea:ModificationNea", ("standard",)),
     ("modification", "stack"): Row(f"{_MODIFICATION}.stack:ModificationStack", ("standard",)),
     ("modification", "fga"): Row(f"{_MODIFICATION}.fga:ModificationFga", ("standard",)),
-    ("modification", "pgd"): Row(f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",)),
+    ("modification", "pgd"): Row(
+        f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",), ("standard",)
+    ),
     ("modification", "random-flips"): Row(
         f"{_MODIFICATION}.random_flips:ModificationRandomFlips", _CONTRASTIVE
     ),
@@ -95,8 +102,16 @@ def attack_names() -> tuple[Pair, ...]:
 
 
 def tagged(tag: str) -> tuple[Pair, ...]:
-    """Return the built-in attacks with that tag, see `Row`, in the same order."""
-    return tuple(pair for pair, row in BUILT_IN.items() if tag in row.tags)
+    """Return the built-in attacks with that tag, see `Row`, in the same order.
+
+    An attack whose white-box form is in that suite too is followed by it.
+    """
+    return tuple(
+        (scenario, each)
+        for (scenario, name), row in BUILT_IN.items()
+        for each, tags in ((name, row.tags), (f"{name}+white-box", row.adaptive))
+        if tag in tags
+    )
 
 
 def local_budget_of(scenario: str, name: str) -> float | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from settings_factory import settings
 
-from grb_check.attacks.registry import tagged
+from grb_check.attacks.registry import canonical_name, tagged
 from grb_check.cases.attack_pairs import (
     SCENARIOS,
     attack_order,
@@ -102,10 +102,23 @@ def test_suites_of_graphs_hold_nothing_that_graphs_cannot_have(name: str) -> Non
     assert SUITES[name].difficulties == ("full",)
 
 
+def test_suites_for_nodes_attack_a_model_that_they_know() -> None:
+    """`smoke` once at each difficulty; `standard`, and so both `worst`, in both scenarios."""
+    assert [name for _, name in SUITES["smoke"].attacks if "white-box" in name] == ["pgd+white-box"]
+    adaptive = {pair for pair in SUITES["standard"].attacks if "white-box" in pair[1]}
+    assert {scenario for scenario, _ in adaptive} == set(SCENARIOS)
+    for pair in SUITES["standard"].attacks:
+        canonical_name(*pair)  # raises if the attack has no white-box form
+    for scenario in SCENARIOS:
+        members = worst_members((scenario, "worst"), [])
+        assert {(scenario, name) for name in members} >= {p for p in adaptive if p[0] == scenario}
+
+
 def test_every_attack_of_a_suite_is_in_the_catalogue() -> None:
-    """Once, and in its order."""
+    """Once, and in its order; also in its white-box form."""
     for suite in SUITES.values():
-        assert set(suite.attacks) <= set(known_attacks())
+        plain = {(scenario, name.removesuffix("+white-box")) for scenario, name in suite.attacks}
+        assert plain <= set(known_attacks())
         assert list(suite.attacks) == sorted(set(suite.attacks), key=attack_order)
 
 

@@ -23,7 +23,7 @@ def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.Mo
     assert made.repeats == 3
     assert made.store == StorePlace(str(tmp_path / ".grb_check"))
     assert set(made.origins.values()) == {COMMAND_LINE, DEFAULT}
-    assert len(made.cases()) == 15
+    assert len(made.cases()) == 18
 
 
 def test_the_command_line_wins_over_the_ini_file(tmp_path: Path) -> None:

@@ -66,6 +66,7 @@ class Board:
         dataset: name.
         difficulties: from easy to full.
         attacks: as in case ids (`injection/rnd`), without `NO_ATTACK`.
+        adaptive: those of the attacks that see the model.
         defences: titles of models.
         cells: (attack or `NO_ATTACK`, defence, difficulty) -> accuracy, for each of them.
         printed: (measure, defence, difficulty) -> published summary.
@@ -87,11 +88,17 @@ class Board:
     fingerprint: str = ""
     split: str = ""
     about: tuple[str, ...] = ()
+    adaptive: tuple[str, ...] = ()
 
     @property
     def rows(self) -> tuple[str, ...]:
         """The attacks, and `NO_ATTACK`."""
         return (*self.attacks, NO_ATTACK)
+
+    @property
+    def black_box(self) -> tuple[str, ...]:
+        """The attacks that do not see the model."""
+        return tuple(each for each in self.attacks if each not in self.adaptive)
 
     @property
     def contents(self) -> str:

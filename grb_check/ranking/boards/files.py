@@ -48,13 +48,14 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     about: tuple[str, ...]
     difficulties: tuple[str, ...]
     attacks: tuple[str, ...]
+    adaptive: tuple[str, ...]
     defences: tuple[str, ...]
     models: dict[str, str]
     cells: Table[FileCell]
     printed: Table[tuple[Fraction, Fraction]]
 
 
-BOARD: Final = FileKind(name="leaderboard", type=Content, format=3, wanted=WANTED)
+BOARD: Final = FileKind(name="leaderboard", type=Content, format=4, wanted=WANTED)
 
 
 def measured_board(dataset: str, home: Path) -> Board | None:
@@ -109,6 +110,7 @@ def board_text(board: Board) -> str:
         about=board.about,
         difficulties=board.difficulties,
         attacks=board.attacks,
+        adaptive=board.adaptive,
         defences=board.defences,
         models=dict(board.models),
         cells=_nested((key, _file_cell(cell)) for key, cell in board.cells.items()),
@@ -166,6 +168,7 @@ def _board(content: Content, name: str) -> Board:
         dataset=content.dataset,
         difficulties=content.difficulties,
         attacks=content.attacks,
+        adaptive=content.adaptive,
         defences=content.defences,
         cells={key: _cell(key, cell) for key, cell in cells.items()},
         printed={key: Figure(*pair) for key, pair in printed},
@@ -203,6 +206,7 @@ def _check_names(content: Content) -> None:
         raise ValueError(f"attacks has {NO_ATTACK!r}, which every leaderboard has besides")
     for field, found, known in (
         ("difficulties", content.difficulties, DIFFICULTIES),
+        ("adaptive", content.adaptive, content.attacks),
         ("models", content.models, content.defences),
         ("printed", content.printed, tuple(DEFENCE_MEASURES)),
     ):

@@ -169,6 +169,7 @@ class Maker:
             dataset=plan.source.name,
             difficulties=plan.difficulties,
             attacks=tuple(map("/".join, plan.attacks)),
+            adaptive=self._stored.adaptive,
             defences=titles,
             cells=cells,
             models={

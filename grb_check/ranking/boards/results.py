@@ -63,6 +63,7 @@ class StoredResults:
     Attributes:
         store: of results.
         attacks: case -> name, version and settings of its attack; None if unknown.
+        adaptive: `scenario/attack` of those that see the model.
         models: target -> name and version of a reference model, or the target itself.
     """
 
@@ -75,9 +76,12 @@ class StoredResults:
         self._repeats = plan.repeats
         self._keys: dict[tuple[str, Case], str] = {}
         sources = {target: code_of(target) for target in self.models}
+        adaptive: dict[str, None] = {}
         for case in plan.cases():
             defaults = settings_for(dataset, case.scenario)
             attack = load_attack(case.scenario, case.attack, defaults, attacks)
+            if attack.knowledge == "white-box":
+                adaptive[f"{case.scenario}/{case.attack}"] = None
             described = self.attacks[case] = describe(attack)
             threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
             for target, source in sources.items():
@@ -98,6 +102,7 @@ class StoredResults:
                     repeats=plan.repeats,
                     libraries=libraries(),
                 )
+        self.adaptive = tuple(adaptive)
 
     def load(self, target: str, case: Case) -> Result | None:
         """Return the result of a model in a case; None if there is none."""

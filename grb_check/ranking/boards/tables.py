@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,9 @@ ATTACK_TITLES: Final[Mapping[AttackMeasure, str]] = {
     "avg_3max": "Avg. 3-Max",
     "weighted": "Weighted",
 }
+_ADAPTIVE: Final = (
+    " Black-box attacks do not see the model, adaptive ones do; ranks are in parentheses."
+)
 CSV_HEAD: Final = ("dataset", "difficulty", "row", "column", "mean", "deviation")
 
 
@@ -59,7 +62,8 @@ def markdown(board: Board) -> str:
         "",
         "Accuracy in percent, mean ± standard deviation over the repeats. Weighted: the lowest "
         "accuracy of a defence, or the highest under an attack, counts most (1/i², normalised). "
-        f"Summaries of defences include the row without attack; {_formed(board)}.",
+        f"Summaries of defences include the row without attack; {_formed(board)}."
+        f"{_ADAPTIVE if board.adaptive else ''}",
         "",
         "## Defences by weighted accuracy",
         "",
@@ -114,11 +118,16 @@ def block_of(board: Board, difficulty: str) -> Block:
     )
 
 
-def defence_ranks(board: Board) -> dict[str, int]:
-    """Return defences with their rank by weighted accuracy at the last difficulty, best first."""
+def defence_ranks(board: Board, attacks: Collection[str] | None = None) -> dict[str, int]:
+    """Return defences with their rank by weighted accuracy at the last difficulty, best first.
+
+    Args:
+        board: the leaderboard.
+        attacks: to use besides `NO_ATTACK`; None for all of the board.
+    """
     last = board.difficulties[-1]
     figures = {
-        defence: defence_summary(board, defence, last, "weighted").mean
+        defence: defence_summary(board, defence, last, "weighted", attacks).mean
         for defence in board.defences
     }
     return _in_order(ranks(figures, best="highest"))
@@ -146,18 +155,20 @@ def _in_order(places: Mapping[str, int]) -> dict[str, int]:
 
 
 def _ranking(board: Board) -> list[str]:
-    head = ("", "Defence", *board.difficulties)
-    rows = [
-        (
-            str(rank),
-            defence,
-            *(
-                _text(defence_summary(board, defence, level, "weighted"))
-                for level in board.difficulties
-            ),
-        )
-        for defence, rank in defence_ranks(board).items()
-    ]
+    """Over all attacks at each difficulty; then, at the last, over those of each knowledge."""
+    last = board.difficulties[-1]
+    kinds = {"black-box": board.black_box, "adaptive": board.adaptive}
+    apart = {} if not all(kinds.values()) else kinds
+    places = {kind: defence_ranks(board, attacks) for kind, attacks in apart.items()}
+    head = ("", "Defence", *board.difficulties, *(f"{last}, {kind}" for kind in apart))
+    rows = []
+    for defence, rank in defence_ranks(board).items():
+        every = (defence_summary(board, defence, level, "weighted") for level in board.difficulties)
+        cells = [_text(figure) for figure in every]
+        for kind, attacks in apart.items():
+            figure = defence_summary(board, defence, last, "weighted", attacks)
+            cells.append(f"{_text(figure)} ({places[kind][defence]})")
+        rows.append((str(rank), defence, *cells))
     return _table(head, rows)
 
 

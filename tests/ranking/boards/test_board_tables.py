@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 from boards import board_of, boards
@@ -39,6 +40,15 @@ def test_markdown_is_the_table_of_the_paper() -> None:
     ]
     assert "| 1 | A\\|B | 63.47 ± 0.00 |" in lines
     assert "all are formed inside each repeat" in markdown(BOARD)
+
+
+def test_black_box_and_adaptive_attacks_have_a_column_and_a_rank_each() -> None:
+    """At the last difficulty; a board without both has neither."""
+    assert "adaptive" not in markdown(BOARD)
+    lines = markdown(replace(BOARD, adaptive=("injection/pgd",))).splitlines()
+    assert "|  | Defence | full | full, black-box | full, adaptive |" in lines
+    assert "| 1 | A\\|B | 63.47 ± 0.00 | 72.00 ± 0.00 (2) | 64.00 ± 0.00 (1) |" in lines
+    assert "| 2 | GCN | 51.43 ± 0.00 | 82.00 ± 0.00 (1) | 50.00 ± 0.00 (2) |" in lines
 
 
 def test_markdown_of_a_published_board() -> None:
