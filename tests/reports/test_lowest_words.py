@@ -61,8 +61,8 @@ def test_a_model_is_named_that_holds_against_black_box_attacks_only() -> None:
 @pytest.mark.parametrize(
     ("value", "deviation", "words"),
     [
-        (-0.175, 0.018, "-17.5 +- 1.8 points (more robust)"),
-        (0.15, 0.141, "+15.0 +- 14.1 points (less robust)"),
+        (-0.175, 0.018, "-17.5 +- 1.8 points (more robust to these attacks)"),
+        (0.15, 0.141, "+15.0 +- 14.1 points (less robust to these attacks)"),
         (0.1, 0.212, "+10.0 +- 21.2 points (no clear difference)"),
         (0.0, 0.0, "+0.0 +- 0.0 points (no clear difference)"),
         (0.25, None, "+25.0 points"),
