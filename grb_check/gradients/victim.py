@@ -239,7 +239,7 @@ class Victim:
         self, x: Tensor, edge_index: Tensor, count: int, targets: Tensor
     ) -> Callable[[Tensor], Tensor] | None:
         """Return `with_injected` on the rows that change, or None if that is not possible."""
-        if self.adapter.batch is not None or not self.on_rows:
+        if self.adapter.batch is not None or not self.on_rows or not count:
             return None
         logits_of = injected_row_logits(self.adapter, x, edge_index, count, targets)
         if logits_of is None:

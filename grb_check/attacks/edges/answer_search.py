@@ -183,7 +183,11 @@ class _Search:
         additions = self._additions(count, tau)
         some = torch.randperm(self._flips.numel(), generator=self._generator)[:count]
         returns = self._flips[some.to(self._flips.device)] if room < count else self._flips[:0]
-        single = [codes[[each]] for codes in (additions, returns) for each in range(codes.numel())]
+        single = [
+            codes[each : each + 1]
+            for codes in (additions, returns)
+            for each in range(codes.numel())
+        ]
         candidates = single + self._rewired(count, tau)
         before = self.trials.work
         changes = self._changes(candidates, tau)
