@@ -30,14 +30,14 @@ for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
 # Two workers that take whole files finish sooner if they take the longest first.
-LONGEST_FILES = ("test_code_blocks.py", "test_running.py", "test_users_models.py")
+LONGEST_FILES = ("test_code_blocks.py", "test_gpu.py", "test_users_models.py", "test_running.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--mutants",
         type=int,
-        default=500,
+        default=200,
         help="number of damaged files that each slow test of readers tries; after a change of a "
         "reader, run -m slow -k many --mutants=2000",
     )

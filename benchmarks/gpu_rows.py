@@ -55,7 +55,7 @@ TOLERANCE: Final = 2.0  # percentage points of the targets
 # Rounding decides which random pairs enter its blocks: on the CPU, weights changed by one part in
 # a million move its accuracy by 3.0 points, and no other of the attacks on the GCN.
 SENSITIVE: Final = {"prbcd": 6.0}
-FEW: Final = {"iterations": 20, "exchanges": 20, "steps": 20, "patience": None}
+FEW: Final = {"iterations": 20, "exchanges": 20, "steps": 20, "forwards": 20, "patience": None}
 EPOCHS: Final = 50
 SMALL: Final = {
     "synthetic-aminer": (600, 2_400),

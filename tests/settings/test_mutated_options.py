@@ -80,7 +80,7 @@ def has_three_parts(message: str) -> bool:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @hypothesis_settings(
-    max_examples=2000, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
 @given(st.sampled_from(OPTIONS), VALUES, st.booleans(), st.booleans())
 def test_a_mutated_value_is_valid_or_refused_in_three_parts(
