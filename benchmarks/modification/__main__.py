@@ -2,6 +2,7 @@
 
     python -m benchmarks.modification adaptive --data FOLDER --datasets Cora CiteSeer --peers
     python -m benchmarks.modification curves --data FOLDER --peers
+    python -m benchmarks.modification inductive --data FOLDER
     python -m benchmarks.modification black-box --data FOLDER/grb-format/planetoid-cora
     python -m benchmarks.modification victims --data FOLDER
     python -m benchmarks.modification scale
@@ -13,11 +14,12 @@ Each command writes one JSON object a line as figures come in, then a table in M
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.modification import adaptive, black_box, curves, physics, scale, victims
+from benchmarks.modification import adaptive, black_box, curves, inductive, physics, scale, victims
 
 COMMANDS = {
     "adaptive": adaptive,
     "curves": curves,
+    "inductive": inductive,
     "black-box": black_box,
     "victims": victims,
     "scale": scale,

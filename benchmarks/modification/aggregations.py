@@ -52,11 +52,6 @@ def sage_several(in_channels: int, out_channels: int) -> nn.Module:
     )
 
 
-def sage_median(in_channels: int, out_channels: int) -> nn.Module:
-    """GraphSAGE with the median."""
-    return TwoLayers(lambda i, o: pyg.SAGEConv(i, o, aggr="median"), in_channels, out_channels)
-
-
 def pna(data: Any, in_channels: int, out_channels: int) -> nn.Module:
     """PNA with four aggregations and three scalers of the degree."""
     degrees = torch.bincount(degree(data.edge_index[1], data.num_nodes, dtype=torch.long))

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from benchmarks import memory
 from benchmarks.command import Command, run
-from benchmarks.modification import adaptive, curves, peer, physics, scale, victims
+from benchmarks.modification import adaptive, curves, inductive, peer, physics, scale, victims
 from benchmarks.modification import arena as bench
 from benchmarks.modification.__main__ import COMMANDS
 from benchmarks.victims import load_dataset
@@ -117,6 +117,26 @@ def test_curves_have_a_line_for_each_attack_and_more_and_more_work(
     (panel,) = curves.panels(rows)
     assert len(panel.lines["eva"]) == 2
     assert len(curves.table(rows).splitlines()) == 2 + len(rows)
+
+
+def test_inductive_models_have_not_seen_the_nodes_under_attack(dataset: Dataset) -> None:
+    """The budget is a share of the edges of those."""
+    made = inductive.split(dataset, 0)
+    tested = made.test["full"]
+    assert torch.cat([made.train, made.val, tested]).unique().numel() == sum(
+        each.numel() for each in (made.train, made.val, tested)
+    )
+    seen = inductive.seen(made)
+    assert seen.num_nodes == dataset.num_nodes - tested.numel()
+    for nodes, here in ((made.train, seen.train), (made.val, seen.val)):
+        assert torch.equal(made.graph.x[nodes], seen.graph.x[here])
+        assert torch.equal(made.graph.y[nodes], seen.graph.y[here])
+    touched = torch.isin(dataset.graph.edge_index, tested).any(0).sum() // 2
+    assert seen.num_edges == dataset.num_edges - int(touched)
+    line = "--data nowhere --attacks eva+forwards=20 --seeds 1 --epochs 20"
+    rows = list(inductive.of_split(made, 0, options_of(inductive, line)))
+    assert [row["budget"] for row in rows] == [int(touched) // 20]
+    assert len(inductive.table(rows).splitlines()) == 3
 
 
 @given(case=strategies.attacked("modification"))
