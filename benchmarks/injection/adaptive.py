@@ -11,14 +11,12 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Final
 
 import torch
-from torch import nn
-from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 
 import grb_check
+from benchmarks import pyg_models
 from benchmarks.injection.arena import threat
 from benchmarks.rows import Row, markdown
 from benchmarks.victims import accuracy, load_dataset
@@ -33,18 +31,11 @@ from grb_check.user_code.randomness import derive_seed, isolated_randomness
 DATA: Final = "synthetic-cora"
 
 
-def _pyg(
-    kind: Callable[..., nn.Module], num_features: int, num_classes: int, **others: int
-) -> nn.Module:
-    return kind(num_features, 64, 2, num_classes, dropout=0.5, **others)
-
-
-# Two layers of 64.
 MODELS: Final[dict[str, Callable[..., object]]] = {
-    "GAT": partial(_pyg, GAT, heads=4),
-    "GCN": partial(_pyg, GCN),
-    "GIN": partial(_pyg, GIN),
-    "GraphSAGE": partial(_pyg, GraphSAGE),
+    "GAT": pyg_models.gat,
+    "GCN": pyg_models.gcn,
+    "GIN": pyg_models.gin,
+    "GraphSAGE": pyg_models.sage,
     "GAT+AT": gat_at,
 }
 
