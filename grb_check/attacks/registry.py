@@ -62,7 +62,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("injection", "tdgia"): Row(
         f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper"), ("standard",)
     ),
-    ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",)),
+    ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",), ("standard",)),
     ("injection", "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
     ("modification", "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
     ("modification", "dice"): Row(f"{_MODIFICATION}.dice:ModificationDice", ("smoke", "standard")),
