@@ -34,6 +34,14 @@ TOLERANCE: Final = 1e-4  # relative to the largest output
 NOISE: Final = 1e-5  # relative error that rounding may cause
 
 
+def allowed_error(scale: float, change: float) -> float:
+    """Return how far outputs up to `scale` may be apart in a trial that changes them by `change`.
+
+    More than what rounding causes, and much less than a wrong relaxation that misses the change.
+    """
+    return scale * min(TOLERANCE, max(NOISE, 0.1 * change / scale))
+
+
 @dataclass(frozen=True, eq=False)
 class PairGraph:
     """A graph in which some pairs of nodes have weights.
@@ -207,7 +215,7 @@ class _Trial:
     def _reproduced(self, weighted: WeightedForward) -> bool:
         clean, changed = self.outputs
         change = _distance(clean, changed)
-        allowed = self.scale * min(TOLERANCE, max(NOISE, 0.1 * change / self.scale))
+        allowed = allowed_error(self.scale, change)
         with torch.no_grad(), isolated_randomness(0):
             weights = self.graph.weights(self.graph.present.to(self.x.dtype))
             if not _distance(weighted(self.x, weights), clean) <= allowed:

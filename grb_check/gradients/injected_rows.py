@@ -20,18 +20,18 @@ from torch import Tensor
 
 from grb_check.errors import ModelError
 from grb_check.gradients.changed_rows import Rows, restricted, spread
+from grb_check.gradients.edge_weights import NOISE, allowed_error
 from grb_check.gradients.layer_calls import (
     LayerCall,
     OnRows,
     OtherCallError,
+    keeping_state,
     recorded_calls,
     replayed,
 )
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
 
-TOLERANCE: Final = 1e-4  # of outputs, relative to the largest
-NOISE: Final = 1e-5  # relative error that rounding may cause
 KINKS: Final = 1e-2  # relative error of gradients, which jump at the kinks of a ReLU
 
 
@@ -54,7 +54,7 @@ def injected_row_logits(
     if not x.numel() or not targets.numel():
         return None
     start = torch.cat([x, x.new_zeros((count, x.shape[1]))])
-    forward = adapter.with_graph(edge_index, num_nodes, {})
+    forward = keeping_state(adapter.module, adapter.with_graph(edge_index, num_nodes, {}))
     topology = adapter.on_topology(edge_index, num_nodes)
 
     def whole(features: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ def injected_row_logits(
         if not calls or clean.shape[:1] != (num_nodes,):
             return None
         trial = trial_of(whole, x, count, clean[targets])
-    except ModelError:
+    except (ModelError, RuntimeError):  # such as no backward pass; the attack meets it, too
         return None
     injected = torch.arange(x.shape[0], num_nodes, device=x.device)
     for sets in _row_sets(calls, injected, targets, num_nodes):
@@ -77,6 +77,8 @@ def injected_row_logits(
 
 
 def or_whole(logits_of: OnRows, whole: OnRows) -> OnRows:
+    """Return a map on rows that falls back to the whole module where it cannot follow it."""
+
     def logits(features: Tensor) -> Tensor:
         try:
             return logits_of(features)
@@ -147,12 +149,14 @@ class Trial:
         outputs: float [t, c] of the whole module for each.
         gradient: float [count, d] of a random direction of the second output.
         change: the largest difference between these outputs and those without features.
+        width: of the range of the features.
     """
 
     features: tuple[Tensor, Tensor]
     outputs: tuple[Tensor, Tensor]
     gradient: Tensor | None
     change: float
+    width: float
 
     def passed(self, logits_of: OnRows) -> bool:
         """Return whether a map gives the same outputs and gradient but for rounding."""
@@ -163,15 +167,16 @@ class Trial:
         if gradient is None or self.gradient is None:
             return False
         scale = max(float(each.abs().max()) for each in self.outputs) or 1.0
-        allowed = scale * min(TOLERANCE, max(NOISE, 0.1 * self.change / scale))
+        allowed = allowed_error(scale, self.change)
         for found, expected in zip((first, second), self.outputs, strict=True):
             if (
                 found.shape != expected.shape
                 or not float((found - expected).abs().max()) <= allowed
             ):
                 return False
-        error = float((gradient - self.gradient).norm())
-        return error <= KINKS * float(self.gradient.norm()) + NOISE * scale
+        # Times the width, a gradient is an output.
+        error = self.width * float((gradient - self.gradient).norm())
+        return error <= KINKS * self.width * float(self.gradient.norm()) + NOISE * scale
 
 
 def trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> Trial:
@@ -183,18 +188,22 @@ def trial_of(whole: OnRows, x: Tensor, count: int, clean: Tensor) -> Trial:
     features = x[chosen.to(x.device)], low + (high - low) * uniform
     first, second, gradient = _tried(whole, features)
     change = max(float((each - clean).abs().max()) for each in (first, second))
-    return Trial(features, (first, second), gradient, change)
+    return Trial(features, (first, second), gradient, change, high - low)
 
 
 def _tried(
     logits_of: OnRows, features: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return both outputs, and the gradient of the second along a random direction."""
+    """Return both outputs, and the gradient of the second along a random direction.
+
+    With another seed than that of the recorded call: rows that are taken from there must not differ
+    by random numbers that the module draws.
+    """
     first, second = features
-    with torch.no_grad(), isolated_randomness(0):
+    with torch.no_grad(), isolated_randomness(1):
         output = logits_of(first)
     second = second.clone().requires_grad_()
-    with torch.enable_grad(), isolated_randomness(0):
+    with torch.enable_grad(), isolated_randomness(1):
         other = logits_of(second)
     if not other.requires_grad:
         return output, other, None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import MessagePassing
 
 from grb_check.errors import ModelError
@@ -51,7 +52,18 @@ def recorded_calls(
 
     There are no calls if one is not understood, or if a layer propagates more or less than once.
     """
+    output, calls, versions = _recorded(module, forward, lambda x: x)
+    if [call.x._version for call in calls] != versions:  # the module changes them in place
+        output, calls, _ = _recorded(module, forward, torch.clone)
+    return output, calls
+
+
+def _recorded(
+    module: nn.Module, forward: Callable[[], Tensor], kept: OnRows
+) -> tuple[Tensor, Sequence[LayerCall], list[int]]:
+    """Return output, calls with the features `kept`, and the versions of these when called."""
     calls: list[LayerCall | None] = []
+    versions: list[int] = []
     propagated: list[int] = []
     inside: list[nn.Module] = []  # a layer may consist of layers
 
@@ -60,7 +72,9 @@ def recorded_calls(
 
         def recording(*args: object, **kwargs: object) -> object:
             if not inside:
-                calls.append(_call(layer, *args, **kwargs))
+                call = _call(layer, *args, **kwargs)
+                calls.append(call and replace(call, x=kept(call.x)))
+                versions.append(-1 if call is None else call.x._version)
             inside.append(layer)
             try:
                 return original(*args, **kwargs)
@@ -76,7 +90,8 @@ def recorded_calls(
         stack.enter_context(_forwards({each: recorder(each) for each in layers_of(module)}))
         output = forward()
     known = [call for call in calls if call is not None]
-    return output, known if len(known) == len(calls) == len(propagated) else []
+    understood = len(known) == len(calls) == len(propagated)
+    return output, known if understood else [], versions if understood else []
 
 
 def replayed(
@@ -94,19 +109,92 @@ def replayed(
         OtherCallError: a layer is called in another way than it was.
     """
     remaining = iter(zip(calls, parts, strict=True))
+    outside = NoIndices()
 
     def replacement(layer: MessagePassing) -> Callable[..., Tensor]:
         def replaced(*args: object, **kwargs: object) -> Tensor:
-            call, part = next(remaining, (None, None))
-            given = _call(layer, *args, **kwargs)
-            if call is None or part is None or given is None or not _alike(call, given):
-                raise OtherCallError(f"{type(layer).__name__} is called in another way")
-            return part(given.x)
+            with outside.lifted():
+                call, part = next(remaining, (None, None))
+                given = _call(layer, *args, **kwargs)
+                if call is None or part is None or given is None or not _alike(call, given):
+                    raise OtherCallError(f"{type(layer).__name__} is called in another way")
+                return part(given.x)
 
         return replaced
 
-    with _forwards({layer: replacement(layer) for layer in {call.layer for call in calls}}):
+    with ExitStack() as stack:
+        layers = {call.layer for call in calls}
+        stack.enter_context(_forwards({layer: replacement(layer) for layer in layers}))
+        if features.is_cuda:
+            stack.enter_context(outside)
         return forward(features)
+
+
+class NoIndices(TorchFunctionMode):
+    """Refuses functions of integers, such as node ids, that a module calls outside its layers.
+
+    Fewer rows than the ids tell of are an error of this function on a CPU, but on a GPU one of all
+    that follows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._allowed = False
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        read_only = getattr(func, "__name__", "") == "__get__" or func in (Tensor.size, Tensor.dim)
+        if not self._allowed and not read_only and any(map(_is_index, _flat(args, kwargs))):
+            raise OtherCallError(f"{getattr(func, '__name__', func)} is called with integers")
+        return func(*args, **kwargs)
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Allow them inside a layer."""
+        self._allowed = True
+        try:
+            yield
+        finally:
+            self._allowed = False
+
+
+def _flat(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[object]:
+    for each in (*args, *kwargs.values()):
+        if isinstance(each, (tuple, list)):
+            yield from each
+        else:
+            yield each
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, Tensor) and value.dtype in (torch.int64, torch.int32)
+
+
+def keeping_state(module: nn.Module, forward: OnRows) -> OnRows:
+    """Return a call of a module that leaves its attributes and buffers as they are.
+
+    A module may keep what it made of its last call, which is not on all nodes here.
+    """
+    parts = list(module.modules())
+
+    def called(features: Tensor) -> Tensor:
+        before = [(part, dict(vars(part)), dict(part._buffers)) for part in parts]
+        try:
+            return forward(features)
+        finally:
+            for part, attributes, buffers in before:
+                vars(part).clear()
+                vars(part).update(attributes)
+                part._buffers.clear()
+                part._buffers.update(buffers)
+
+    return called
 
 
 def _call(layer: MessagePassing, *args: object, **kwargs: object) -> LayerCall | None:

@@ -32,7 +32,13 @@ from grb_check.gradients.changed_rows import (
     weighted_sums,
 )
 from grb_check.gradients.injected_rows import grown, mask_of, trial_of
-from grb_check.gradients.layer_calls import LayerCall, OnRows, recorded_calls, replayed
+from grb_check.gradients.layer_calls import (
+    LayerCall,
+    OnRows,
+    keeping_state,
+    recorded_calls,
+    replayed,
+)
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
 
@@ -68,11 +74,11 @@ def linked_layer_logits(
         return None
     num_nodes = x.shape[0] + count
     start = torch.cat([x, x.new_zeros((count, x.shape[1]))])
-    forward = adapter.with_graph(edge_index, num_nodes, {})
+    forward = keeping_state(adapter.module, adapter.with_graph(edge_index, num_nodes, {}))
     try:
         with torch.no_grad(), isolated_randomness(0):
             clean, calls = recorded_calls(adapter.module, lambda: forward(start))
-    except ModelError:
+    except (ModelError, RuntimeError):
         return None
     if not calls or clean.shape[:1] != (num_nodes,):
         return None
@@ -81,10 +87,10 @@ def linked_layer_logits(
     whole = adapter.on_topology(linked, num_nodes)
     try:
         trial = trial_of(lambda new: whole(torch.cat([x, new]))[targets], x, count, clean[targets])
-    except ModelError:
+    except (ModelError, RuntimeError):
         return None
-    for sets in _row_sets(calls, links, targets):
-        logits_of = _on_rows(forward, calls, sets, start, clean, links, targets)
+    for sets in _linked_row_sets(calls, links, targets):
+        logits_of = _on_linked_rows(forward, calls, sets, start, clean, links, targets)
         if logits_of is None:
             return None
         if trial.passed(partial(_at_pattern, logits_of, links)):
@@ -96,7 +102,7 @@ def _at_pattern(logits_of: LinkedLogits, links: _Links, features: Tensor) -> Ten
     return logits_of(features, links.pattern(features))
 
 
-def _row_sets(
+def _linked_row_sets(
     calls: Sequence[LayerCall], links: _Links, targets: Tensor
 ) -> Iterator[Sequence[Tensor]]:
     """Yield the rows before the first layer, and after each; the fewest first.
@@ -119,7 +125,7 @@ def _row_sets(
         yield [rows] * (len(calls) + 1)
 
 
-def _on_rows(
+def _on_linked_rows(
     forward: OnRows,
     calls: Sequence[LayerCall],
     sets: Sequence[Tensor],

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from grb_check.attacks.flip_trials import Moves
 from grb_check.errors import ModelError
 from grb_check.gradients.flip_deltas import DeltaTrials, Receive
+from grb_check.gradients.layer_calls import keeping_state
 from grb_check.gradients.message_masks import layers_of
 from grb_check.gradients.normalisation import Normalisation
 from grb_check.gradients.propagations import (
@@ -131,7 +132,8 @@ class RecordedLayers:
 
     def logits(self, nodes: Tensor, receive: Receive) -> Tensor:
         no_edges = torch.empty((2, 0), dtype=torch.int64, device=nodes.device)
-        forward = self.adapter.with_graph(no_edges, nodes.numel(), {})
+        module = self.adapter.module
+        forward = keeping_state(module, self.adapter.with_graph(no_edges, nodes.numel(), {}))
         number = 0
         with FixedRows(self.x, nodes, self.maps) as fixed, ExitStack() as stack:
 
@@ -143,7 +145,7 @@ class RecordedLayers:
                     raise ModelError("a propagation of another form than on the whole graph")
                 return receive(number - 1, fixed.real(sent))
 
-            for layer in layers_of(self.adapter.module):
+            for layer in layers_of(module):
                 stack.callback(layer.register_propagate_forward_hook(replaced).remove)
             output = forward(fixed.rows)
         if number != len(self.norms):

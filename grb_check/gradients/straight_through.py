@@ -48,6 +48,25 @@ _COMPARISONS: Final = (
     Tensor.bool,
 )
 _IN_PLACE: Final = (Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_)
+# The name of the first argument of functions that users may call without a positional one.
+_FIRST: Final[Mapping[Any, str]] = {
+    **dict.fromkeys(_OF_SIZE, "size"),
+    **dict.fromkeys((*_OF_TENSOR, *_COMPARISONS), "input"),
+    **dict.fromkeys((torch.argmax, torch.max, torch.mode, torch.bincount), "input"),
+    torch.stack: "tensors",
+    functional.one_hot: "input",
+}
+
+
+def first_by_position(
+    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a function known here, the first one by position."""
+    others = dict(kwargs)
+    name = _FIRST.get(func)
+    if not args and name in others:
+        args = (others.pop(name),)
+    return args, others
 
 
 class Draws:
@@ -170,10 +189,11 @@ class _WithGradients(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        args, kwargs = first_by_position(func, args, kwargs or {})
         if self.votes.changes(func, args):
-            return self.votes(func, args, kwargs or {})
-        output = func(*args, **(kwargs or {}))
-        self.votes.record(func, args, kwargs or {}, output)
+            return self.votes(func, args, kwargs)
+        output = func(*args, **kwargs)
+        self.votes.record(func, args, kwargs, output)
         return output
 
 

@@ -38,7 +38,7 @@ from grb_check.gradients.gated_sequences import SEQUENCES
 from grb_check.gradients.message_masks import EXPONENTIALS, Edges, layers_of
 from grb_check.gradients.ranked_aggregations import RANKED
 from grb_check.gradients.relaxed_maximum import along, for_maximum, lonely
-from grb_check.gradients.straight_through import Draws, Votes
+from grb_check.gradients.straight_through import Draws, Votes, first_by_position
 
 _SUMS: Final = (
     torch.scatter_add,
@@ -50,6 +50,7 @@ _SUMS: Final = (
 )
 _REDUCTIONS: Final = (torch.scatter_reduce, Tensor.scatter_reduce, Tensor.scatter_reduce_)
 _NAMES: Final = ("input", "self", "dim", "index", "src", "source", "reduce")  # of their arguments
+_SPARSE: Final = ("indices", "values", "size")
 _AGGREGATIONS: Final = {**RANKED, **SEQUENCES}
 
 
@@ -135,7 +136,7 @@ class _WeightedReductions(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        args, kwargs = first_by_position(func, args, kwargs or {})
         if not self.active:
             return func(*args, **kwargs)
         if func in _SUMS or func in _REDUCTIONS:
@@ -143,8 +144,8 @@ class _WeightedReductions(TorchFunctionMode):
             return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
         if func is torch.bincount and self.weights_of(args[0], 0) is not None:
             return self._count(*args, **kwargs)
-        if func is torch.sparse_coo_tensor:
-            args = self._of_sparse(*args)
+        if func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs):
+            args, kwargs = (), self._of_sparse(**dict(zip(_SPARSE, args, strict=False)), **kwargs)
         elif func is Tensor.__setitem__:
             args = self._of_dense(*args)
         if self.draws.changes(func, args):
@@ -280,11 +281,14 @@ class _WeightedReductions(TorchFunctionMode):
         old = matrix[places]
         return matrix, places, old + weights.to(old.dtype) * (values - old)
 
-    def _of_sparse(self, ends: Any, values: Any, *others: Any) -> tuple[Any, ...]:
+    def _of_sparse(self, **given: Any) -> dict[str, Any]:
         """Return the arguments of a sparse matrix with weights in its values."""
-        of_edges = isinstance(ends, Tensor) and isinstance(values, Tensor) and ends.shape[0] == 2
-        weights = self._weights_of_edges(ends) if of_edges else None
-        return ends, values if weights is None else values * weights.to(values.dtype), *others
+        ends, values = given.get("indices"), given.get("values")
+        if isinstance(ends, Tensor) and isinstance(values, Tensor) and ends.shape[0] == 2:
+            weights = self._weights_of_edges(ends)
+            if weights is not None:
+                return {**given, "values": values * weights.to(values.dtype)}
+        return given
 
     def _count(self, index: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
         given = self.weights_of(index, 0)

@@ -26,6 +26,7 @@ from torch_geometric.nn.models import GAT, GCN, GIN, GraphSAGE
 from torch_geometric.utils import coalesce, to_undirected
 
 from grb_check.gradients.injected_rows import injected_row_logits
+from grb_check.gradients.layer_calls import NoIndices, OtherCallError
 from grb_check.gradients.linked_layers import linked_layer_logits
 from grb_check.victims.conventions import Adapter, detect_convention
 
@@ -217,6 +218,22 @@ class _Random(Around):
         return super().forward(F.dropout(x, 0.5), edge_index)
 
 
+class _RandomColumns(Around):
+    """The same random numbers for all rows of a call."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x * (torch.rand(WIDTH) > 0.5), edge_index)
+
+
+class _Overwriting(Around):
+    """Its ReLU overwrites what a backward pass needs."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.layers[0](x, edge_index).exp()
+        h += 1
+        return self.last(self.layers[1](h, edge_index))
+
+
 class _Normed(Around):
     def __init__(self) -> None:
         super().__init__(GCNConv, "plain")
@@ -241,10 +258,21 @@ def community(num_nodes: int = 30, count: int = 3) -> Attacked:
         _Propagating,
         lambda: _Pruned(GCNConv, "plain"),
         lambda: _Random(GCNConv, "plain"),
+        lambda: _RandomColumns(GCNConv, "plain"),
+        lambda: _Overwriting(GCNConv, "plain"),
         _Normed,
         lambda: nn.Sequential(nn.Linear(WIDTH, 3)),
     ],
-    ids=["mean over nodes", "many hops", "pruned", "random", "pair norm", "no layer"],
+    ids=[
+        "mean over nodes",
+        "many hops",
+        "pruned",
+        "random",
+        "random columns",
+        "no backward",
+        "pair norm",
+        "no layer",
+    ],
 )
 def test_modules_whose_rows_depend_on_others_run_on_the_whole_graph(
     make: Callable[[], nn.Module],
@@ -280,6 +308,66 @@ def test_a_call_unlike_the_recorded_one_runs_on_the_whole_graph() -> None:
     large = torch.full((count, WIDTH), 2e3, dtype=torch.float64)
     whole = adapter(torch.cat([x, large]), edge_index)[targets]
     torch.testing.assert_close(logits_of(large), whole)
+
+
+class _InPlace(Around):
+    """Adds to what its layers were given."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        h = self.first(x)
+        h += self.layers[1](h, edge_index)
+        return self.last(h)
+
+
+@pytest.mark.parametrize("layer", [GCNConv, GATConv])
+def test_features_that_a_module_changes_in_place_are_those_of_the_call(
+    layer: Callable[[int, int], nn.Module],
+) -> None:
+    """Not those that it leaves."""
+    torch.manual_seed(0)
+    check_against_whole(_InPlace(layer, "plain"), community(), 0)
+
+
+class _Remembering(Around):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        self.size = len(x)
+        self.seen = x.sum(0)
+        return super().forward(x, edge_index)
+
+
+def test_a_module_remembers_no_call_on_some_rows() -> None:
+    """Neither in an attribute nor in a buffer."""
+    torch.manual_seed(0)
+    num_nodes, count, edge_index, targets = community()
+    module = _Remembering(GCNConv, "plain")
+    module.register_buffer("seen", torch.zeros(WIDTH))
+    adapter = adapter_of(module)
+    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
+    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
+    assert logits_of is not None
+    seen = module.seen
+    logits_of(x[:count])
+    assert module.size == num_nodes + count
+    assert module.seen is seen
+
+
+def test_node_ids_have_no_use_outside_layers_where_rows_are_fewer() -> None:
+    """On a GPU an index out of range is an error of all that follows, so it must not be tried."""
+    x, edge_index = torch.zeros(2, 3), torch.tensor([[0, 400]])
+    refusing = NoIndices()
+    with refusing:
+        assert x.relu().shape == (2, 3)
+        assert edge_index.shape == (1, 2)
+        for use in (
+            lambda: x[edge_index[0]],
+            lambda: x.index_select(0, edge_index),
+            lambda: torch.bincount(input=edge_index),
+            lambda: torch.stack([edge_index, edge_index]),
+        ):
+            with pytest.raises(OtherCallError, match="is called with integers"):
+                use()
+        with refusing.lifted():
+            assert edge_index.sum() == 400
 
 
 def test_layers_are_as_they_were() -> None:

@@ -183,3 +183,38 @@ def test_a_vote_keeps_its_value_and_has_the_gradient_of_probabilities() -> None:
     soft = (logits[0].detach() / 2).softmax(0)  # the differences are 2 and 4, their lower median 2
     expected = soft[0] * (torch.tensor([1.0, 0.0, 0.0]) - soft) / 2
     torch.testing.assert_close(gradient[0], expected)
+
+
+def test_first_arguments_may_be_given_by_name() -> None:
+    """As torch allows it."""
+    logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0]], requires_grad=True)
+    with votes_with_gradients():
+        labels = torch.argmax(input=logits, dim=1)
+        assert torch.max(input=logits, dim=1)[1].tolist() == labels.tolist()
+        stacked = torch.stack(tensors=[labels, labels])
+        votes = functional.one_hot(input=torch.mode(input=stacked, dim=0)[0], num_classes=3)
+        assert torch.rand(size=(2,)).shape == (2,)
+    assert votes.tolist() == [[1, 0, 0], [0, 1, 0]]
+    with votes_with_gradients():
+        votes = functional.one_hot(input=torch.argmax(input=logits, dim=1), num_classes=3)
+    assert votes.requires_grad
+
+
+def test_functions_in_modules_with_weighted_reductions_may_name_their_arguments() -> None:
+    """Sparse matrices, counts and random numbers, too."""
+
+    class Named(nn.Module):
+        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+            values = torch.ones(size=(edge_index.shape[1],))
+            size = (len(x), len(x))
+            matrix = torch.sparse_coo_tensor(indices=edge_index, values=values, size=size)
+            degrees = torch.bincount(input=edge_index[0], minlength=len(x))
+            h = functional.dropout(input=matrix @ x, p=0.0)
+            return h / (1 + degrees[:, None])
+
+    graph = graph_of_pairs()[1]
+    victim = victim_of(Named())
+    forward = _by_reductions(victim.adapter, graph.edge_index, GRAPH.num_nodes)
+    weights = graph.present.float().requires_grad_()
+    (gradient,) = torch.autograd.grad(forward(GRAPH.x, graph.weights(weights)).sum(), weights)
+    assert gradient.any()
