@@ -23,6 +23,7 @@ from grb_check.errors import UsageError
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 MOST_TARGETS = 1_000  # that are attacked one by one
 NETTACK_SPARE = 2  # flips for a target beside as many as it has edges
+MOST_FLIPS = 50  # for a target, so that those of dense graphs take no days
 
 
 def threat_of(dataset: AnyDataset, difficulty: str, scenario: str, attack: str) -> Threat:
@@ -82,7 +83,7 @@ def threat_for(
 
     Raises:
         UsageError: the difficulty or scenario is unknown, or one of the two or a local budget is
-            not available for a set of graphs.
+            not available for a set of graphs, or the local budget allows no change at all.
     """
     if difficulty not in dataset.test:
         known = ", ".join(dataset.test)
@@ -101,9 +102,7 @@ def threat_for(
             scenario=scenario,
             targets=targets,
             edge_budget=_part(share, dataset.num_edges),
-            local_budgets=None
-            if local_budget is None
-            else local_budgets(dataset.graph, local_budget),
+            local_budgets=None if local_budget is None else _local_budgets(dataset, local_budget),
             modified_nodes=_part(share, targets.numel()),
             feature_range=dataset.feature_range,
         )
@@ -115,6 +114,17 @@ def threat_for(
     raise UsageError(f"scenario is {scenario!r}; allowed: 'modification', 'injection'")
 
 
+def _local_budgets(dataset: Dataset, share: float) -> torch.Tensor:
+    found = local_budgets(dataset.graph, share)
+    if not found.any() and dataset.num_edges:
+        most = int(degrees_of(dataset.graph).max())
+        raise UsageError(
+            f"local_budget is {share:g}, which allows no change at any node of dataset "
+            f"{dataset.name}, whose largest degree is {most}; give at least {1 / most:.2g}"
+        )
+    return found
+
+
 def threat_to_each(
     dataset: AnyDataset, difficulty: str, local_budget: float | None = None
 ) -> Threat:
@@ -122,9 +132,10 @@ def threat_to_each(
 
     The edge budget of a target of degree d is d + 2, as in `Adversarial Attacks on Neural Networks
     for Graph Data <https://arxiv.org/abs/1805.07984>`_ (Zügner et al. 2018, section 5), or the
-    local budget's share of d, rounded down, at least 1; and never more than there are pairs with
-    the target. Of more than `MOST_TARGETS` targets that many are drawn, with a seed that is always
-    the same: each is attacked, and each model is called, once for each of them. (our choice)
+    local budget's share of d, rounded down, at least 1; and never more than `MOST_FLIPS` (our
+    choice) or than there are pairs with the target. Of more than `MOST_TARGETS` targets that many
+    are drawn, with a seed that is always the same: each is attacked, and each model is called, once
+    for each of them. (our choice)
 
     Raises:
         UsageError: the difficulty is unknown, or the dataset is a set of graphs.
@@ -144,7 +155,7 @@ def threat_to_each(
         budgets = degrees_of(dataset.graph)[places] + NETTACK_SPARE
     else:
         budgets = whole.local_budgets[places].clamp(min=1)
-    budgets = budgets.clamp(max=dataset.num_nodes - 1)
+    budgets = budgets.clamp(max=min(MOST_FLIPS, dataset.num_nodes - 1))
     return Threat(
         scenario="modification",
         targets=targets,

@@ -51,6 +51,8 @@ _MODIFICATION: Final = "grb_check.attacks.modification"
 _CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", "graphs")
 _TARGETED: Final = ("local", "targeted")
 
+LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
+
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", ("smoke", "standard", "paper")),
@@ -85,7 +87,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ),
     ("modification", "eva"): Row(f"{_MODIFICATION}.eva:ModificationEva", ("standard",)),
     ("modification", "lrbcd"): Row(
-        f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=0.5
+        f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=LOCAL_SHARE
     ),
     ("modification", "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
     ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),
@@ -119,6 +121,15 @@ def local_budget_of(scenario: str, name: str) -> float | None:
     given = names.split_local_budget(names.split_budget(name)[0])[1]
     row = BUILT_IN.get((scenario, names.base_name(name)))
     return row.local_budget if given is None and row is not None else given
+
+
+def name_at_local_budget(scenario: str, name: str, local_budget: float | None) -> str:
+    """Return a name with a local budget, which is not written where it is that of the attack."""
+    plain, budget = names.split_budget(name)
+    plain = names.split_local_budget(plain)[0]
+    if local_budget == local_budget_of(scenario, plain):
+        local_budget = None
+    return names.with_budget(names.with_local_budget(plain, local_budget), budget)
 
 
 def is_targeted(scenario: str, name: str) -> bool:
@@ -178,8 +189,11 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     if is_targeted(scenario, base) and names.split_budget(name)[1] is not None:
         raise UsageError(
             f"attack {scenario}/{base} takes no {names.BUDGET}, because it attacks each target on "
-            f"its own, with a budget of the target's; give {names.LOCAL_BUDGET}=SHARE of its degree"
+            f"its own, with a budget of the target's; give {names.LOCAL_BUDGET}=SHARE of its "
+            f"degree, or select attacks on all targets together"
         )
+    local_budget = names.split_local_budget(names.split_budget(name)[0])[1]
+    name = name_at_local_budget(scenario, name, local_budget)
     if base == plain:
         return names.with_budgets_of(plain, name)
     if base == names.WORST:

@@ -11,9 +11,15 @@ from grb_check.attacks.names import (
     split_budget,
     split_local_budget,
     with_budget,
-    with_local_budget,
 )
-from grb_check.attacks.registry import Pair, attack_names, canonical_name, is_targeted, tagged
+from grb_check.attacks.registry import (
+    Pair,
+    attack_names,
+    canonical_name,
+    is_targeted,
+    name_at_local_budget,
+    tagged,
+)
 
 SCENARIOS: Final = ("injection", "modification")
 
@@ -59,7 +65,7 @@ def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair,
 def at_local_budget(attacks: Sequence[Pair], local_budget: float | None) -> tuple[Pair, ...]:
     """Return the attacks, each modification at that local budget unless it names its own."""
     return tuple(
-        (scenario, with_local_budget(name, local_budget))
+        (scenario, name_at_local_budget(scenario, name, local_budget))
         if scenario == "modification" and split_local_budget(name)[1] is None
         else (scenario, name)
         for scenario, name in attacks

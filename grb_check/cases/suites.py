@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.attacks.names import WORST, base_name, with_budgets_of, without_budgets
-from grb_check.attacks.registry import Pair, tagged
+from grb_check.attacks.registry import Pair, is_targeted, tagged
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
 from grb_check.cases.case import DIFFICULTIES, WHOLE, Case, check_on_graphs
 from grb_check.datasets import Source
@@ -109,7 +109,8 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
     Args:
         worst: scenario and name, with or without budgets.
         selected: attacks of the run, as the user selected them. If they have no `worst` of the
-            scenario, or nothing else of it, the members are those of the suite `standard`.
+            scenario, or nothing else of it, the members are those of the suite `standard`. Attacks
+            on single targets are no members: their threats are others.
     """
     scenario, name = worst
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
@@ -117,7 +118,7 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
         others = {
             (scenario, without_budgets(other))
             for kind, other in attacks
-            if kind == scenario and base_name(other) != WORST
+            if kind == scenario and base_name(other) != WORST and not is_targeted(kind, other)
         }
         if others:
             break

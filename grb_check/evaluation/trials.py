@@ -33,7 +33,7 @@ Right: TypeAlias = NDArray[np.bool_]
 # Raised whenever the same models, attack, data and seed give other figures: because of what attacks
 # differentiate through (edge weights, message masks, factors of pairs), the search by queries, the
 # threat, seeds, or the measuring. It is part of names on disk.
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,8 @@ class FixedRows(TorchFunctionMode):
         return self.real(value) if value is self.rows else value
 
     def _linear(self, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        if not isinstance(weight, nn.Parameter):  # computed in each call, and so another each time
+            return F.linear(self.real(self.rows), weight, bias)
         if id(weight) not in self._maps:
             self._maps[id(weight)] = weight, F.linear(self._x, weight)
         product = self._maps[id(weight)][1].index_select(0, self._nodes)

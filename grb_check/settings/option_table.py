@@ -121,7 +121,8 @@ OPTIONS: Final = _options(
         "string",
         False,
         "bound the edges that a modification changes at each node by this share of its degree, "
-        "rounded down, besides the budget of the whole graph (default: no such bound)",
+        "rounded down, besides the budget of the whole graph; attacks on single nodes: the budget "
+        "of each target (default: no such bound)",
     ),
     (
         "--grb-case",

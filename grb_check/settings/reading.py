@@ -93,6 +93,7 @@ def read(
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"), names.model_targets)
     sources = read_sources(asked, places, suite, texts)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
+    local_budget = read_local_budget(raw, attacks, sources)
     given = raw.one("grb_shard")
     shard = None if given is None else read_shard(str(given), os.environ)
     baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
@@ -103,7 +104,7 @@ def read(
         suite=suite.name,
         datasets=sources,
         difficulties=in_order(levels) or suite.difficulties,
-        attacks=at_budgets(at_local_budget(attacks, read_local_budget(raw, attacks)), budgets),
+        attacks=at_budgets(at_local_budget(attacks, local_budget), budgets),
         patterns=tuple(map(registry.canonical_pattern, patterns)),
         repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
         gate=read_gate(raw, registry),

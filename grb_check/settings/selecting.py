@@ -108,11 +108,13 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
     return kept
 
 
-def read_local_budget(raw: RawValues, attacks: Sequence[Pair]) -> float | None:
+def read_local_budget(
+    raw: RawValues, attacks: Sequence[Pair], sources: Sequence[Source]
+) -> float | None:
     """Return the local budget that is given; None for no such bound.
 
     Raises:
-        UsageError: it is not a share, or no attack is a modification.
+        UsageError: it is not a share, no attack is a modification, or a dataset is a set of graphs.
     """
     given = raw.one("grb_local_budget")
     if given is None:
@@ -122,5 +124,12 @@ def read_local_budget(raw: RawValues, attacks: Sequence[Pair]) -> float | None:
         raise UsageError(
             f"{name} {given} bounds the edges that modifications change at each node, but no "
             f"selected attack is one; select some with --grb-scenario=modification, or leave it out"
+        )
+    sets = [source.name for source in sources if source.of_graphs]
+    if sets:
+        raise UsageError(
+            f"{name} {given} bounds the edges that change at each node of one graph, but dataset "
+            f"{sets[0]} is a set of graphs, each of which has a budget of its own; leave out the "
+            f"option or the dataset"
         )
     return read_budget(str(given), name)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import graph_of
 
-from grb_check.attacks.budgets import settings_for, threat_for, threat_of
+from grb_check.attacks.budgets import MOST_FLIPS, settings_for, threat_for, threat_of
 from grb_check.attacks.edges.removable import local_budgets
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import UsageError
@@ -182,6 +182,21 @@ def test_local_budgets_are_rounded_down_exactly(hundredths) -> None:
     star = graph_of(11, [(0, other) for other in range(1, 11)])
     found = local_budgets(star, hundredths / 10_000)
     assert found.tolist() == [10 * hundredths // 10_000] + [hundredths // 10_000] * 10
+
+
+def test_a_local_budget_that_allows_nothing_is_refused() -> None:
+    """The message says what would allow something."""
+    dataset = dataset_of("mine", 4, targets=1)
+    with pytest.raises(UsageError, match=r"no change at any node .* is 2; give at least 0\.5"):
+        threat_of(dataset, "easy", "modification", "dice+local_budget=0.1")
+
+
+def test_the_budget_of_a_single_target_has_a_limit() -> None:
+    """A star: the centre has 60 edges, but no more flips than `MOST_FLIPS`."""
+    star = graph_of(61, [(0, other) for other in range(1, 61)])
+    dataset = replace(dataset_of("mine", 61, targets=2), graph=star)
+    threat = threat_of(dataset, "easy", "modification", "nettack")
+    assert threat.budgets_of_targets().tolist() == [MOST_FLIPS, 3]
 
 
 def test_the_name_of_an_attack_gives_the_budgets_of_its_threat() -> None:

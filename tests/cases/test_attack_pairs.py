@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from grb_check.attacks.registry import attack_names
+from grb_check.attacks.registry import attack_names, canonical_name
 from grb_check.cases.attack_pairs import (
     SCENARIOS,
     at_budgets,
@@ -16,6 +16,17 @@ from grb_check.cases.attack_pairs import (
 )
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
+
+
+def test_the_local_budget_of_an_attack_is_not_written() -> None:
+    """One threat has one case id."""
+    given = [("modification", "lrbcd+budget=0.1"), ("modification", "prbcd")]
+    assert at_local_budget(given, 0.5) == (
+        ("modification", "lrbcd+budget=0.1"),
+        ("modification", "prbcd+local_budget=0.5"),
+    )
+    assert canonical_name("modification", "lrbcd+local_budget=50%") == "lrbcd"
+    assert canonical_name("modification", "lrbcd+local_budget=.2") == "lrbcd+local_budget=0.2"
 
 
 def test_scenarios_of_the_catalogue_are_the_two_known() -> None:

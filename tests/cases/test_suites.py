@@ -20,6 +20,18 @@ from grb_check.errors import UsageError
 MOLECULES = "synthetic-molecules"
 
 
+@pytest.mark.parametrize("others", [("nettack",), ("nettack", "rnd")])
+def test_attacks_on_single_targets_are_no_members_of_worst(others: tuple[str, ...]) -> None:
+    """Alone they leave those of the suite `standard`."""
+    selected = [("modification", name) for name in (*others, "worst")]
+    members = worst_members(("modification", "worst+budget=0.1"), selected)
+    if "rnd" in others:
+        assert members == ("rnd+budget=0.1",)
+    else:
+        assert len(members) > 5
+        assert "nettack" not in {each.partition("+")[0] for each in members}
+
+
 def test_sets_of_graphs_alone_have_a_suite_of_their_own(tmp_path: Path) -> None:
     """Nothing to configure: the dataset is enough."""
     made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES])

@@ -26,6 +26,7 @@ from grb_check.attacks.edges.forward_trials import ForwardTrials
 from grb_check.attacks.flip_trials import FlipTrials, Moves
 from grb_check.gradients import flip_deltas
 from grb_check.gradients.flip_deltas import DeltaTrials
+from grb_check.gradients.recorded_layers import FixedRows
 from grb_check.gradients.victim import Victim
 
 
@@ -181,3 +182,17 @@ def test_a_candidate_costs_the_rows_that_it_reaches() -> None:
     before = trials.work
     trials.tried(moves_of([[(3, 900)], [(5, 1000)]]))
     assert trials.work - before < 0.05
+
+
+def test_products_of_computed_weights_are_not_kept() -> None:
+    """A weight norm makes another tensor in each call; parameters have one product for all rows."""
+    x, nodes = torch.randn(6, 3), torch.tensor([4, 1])
+    weight = nn.Parameter(torch.randn(2, 3), requires_grad=False)
+    maps: dict[int, tuple[Tensor, Tensor]] = {}
+    with FixedRows(x, nodes, maps) as fixed:
+        computed = nn.functional.linear(fixed.rows, 2 * weight)
+        assert maps == {}
+        own = nn.functional.linear(fixed.rows, weight)
+    assert len(maps) == 1
+    torch.testing.assert_close(own, x[nodes] @ weight.T)
+    torch.testing.assert_close(computed, 2 * own)

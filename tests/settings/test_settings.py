@@ -61,3 +61,11 @@ def test_a_local_budget_needs_a_modification(tmp_path: Path) -> None:
         settings(tmp_path, attack=["fgsm"], **given)
     with pytest.raises(UsageError, match="--grb-local-budget: '2' is not a budget; give a share"):
         settings(tmp_path, attack=["dice"], **(given | {"local_budget": "2"}))
+
+
+@pytest.mark.parametrize("others", [[], ["synthetic-cora"]])
+def test_a_local_budget_is_not_for_sets_of_graphs(tmp_path: Path, others: list[str]) -> None:
+    """Whose cases would be left out without a word."""
+    datasets = ["synthetic-molecules", *others]
+    with pytest.raises(UsageError, match=r"--grb-local-budget 0.5 .* is a set of graphs, each of"):
+        settings(tmp_path, model=["a:b"], dataset=datasets, attack=["prbcd"], local_budget="0.5")

@@ -13,11 +13,11 @@ from grb_check.attacks.edges.pair_ranges import PairRanges, mask_of
 from grb_check.attacks.edges.removable import (
     edges_at,
     open_nodes,
+    reason_within,
     room_beside,
     room_for_removals,
     shortfall,
     within_capacity,
-    within_local,
 )
 from grb_check.attacks.threat import Perturbation, Threat
 
@@ -73,7 +73,7 @@ def random_flips_at_targets(
         notes=shortfall(
             removals + added.shape[1],
             threat.edge_budget,
-            f"edges to remove: {candidates.shape[1]}, to add: {addable}{within_local(threat)}",
+            reason_within(threat, f"edges to remove: {candidates.shape[1]}, to add: {addable}"),
         ),
     )
 

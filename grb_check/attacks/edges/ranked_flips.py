@@ -13,11 +13,11 @@ from grb_check.attacks.edges.flips_at_targets import pairs_across, split_budget
 from grb_check.attacks.edges.removable import (
     edges_at,
     open_nodes,
+    reason_within,
     room_beside,
     room_for_removals,
     shortfall,
     within_capacity,
-    within_local,
 )
 from grb_check.attacks.threat import Perturbation, Threat
 
@@ -146,7 +146,8 @@ def _perturbation(
         notes=shortfall(
             removed.numel() + added.numel(),
             threat.edge_budget,
-            f"edges to remove: {removals.shape[1]}, to add: {additions.shape[1]}"
-            f"{within_local(threat)}",
+            reason_within(
+                threat, f"edges to remove: {removals.shape[1]}, to add: {additions.shape[1]}"
+            ),
         ),
     )

@@ -123,9 +123,9 @@ def _earlier_at(ends: Tensor) -> Tensor:
     return earlier.reshape(-1, 2).T
 
 
-def within_local(threat: Threat) -> str:
-    """Return the end of a note's reason: that there are local budgets, if there are."""
-    return "" if threat.local_budgets is None else ", within the local budgets"
+def reason_within(threat: Threat, reason: str) -> str:
+    """Return the reason of a note on unused budget, which is another one with local budgets."""
+    return reason if threat.local_budgets is None else "no room is left within the local budgets"
 
 
 def shortfall(used: int, budget: int, reason: str) -> tuple[str, ...]:

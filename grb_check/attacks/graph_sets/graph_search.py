@@ -51,4 +51,6 @@ def search_graphs(
     pairs = torch.stack([codes // sizes, codes % sizes]) + graphs.starts[own]
     reason = "no other flip makes or keeps a graph misclassified"
     notes = shortfall(int(given.sum()), int(graphs.budgets.sum()), reason)
+    if getattr(settings, "polish", 0):
+        notes = (*notes, "not polished, because the targets are graphs")
     return graphs.edges.perturbation(graphs.edges.encode(pairs), notes)

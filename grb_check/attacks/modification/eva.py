@@ -31,6 +31,8 @@ class ModificationEva:
     made together (`answer_search`). The objective is a smooth count of right targets, which
     sharpens during the search. The search begins without flips, with none of another attack.
 
+    A model whose forward is random is searched under one of its draws.
+
     It ends after a fixed amount of work, counted in forward passes and never in time. Where only
     the rows that flips reach are computed, such a pass stands for many candidates: for 140 on
     Planetoid Cora with a GCN of two layers. On graphs of more than `answer_search.LARGE` nodes and

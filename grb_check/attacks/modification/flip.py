@@ -16,11 +16,11 @@ from grb_check.attacks.edges.lowest_pairs import count_pairs, lowest_pairs
 from grb_check.attacks.edges.removable import (
     edges_at,
     open_nodes,
+    reason_within,
     room_beside,
     room_for_removals,
     shortfall,
     within_capacity,
-    within_local,
 )
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_removal_share, check_restrict
@@ -110,7 +110,7 @@ class ModificationFlip:
             notes=shortfall(
                 removed + additions.shape[1],
                 budget,
-                f"edges to remove: {removals.shape[1]}, to add: {addable}{within_local(threat)}",
+                reason_within(threat, f"edges to remove: {removals.shape[1]}, to add: {addable}"),
             ),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import torch
 from torch_geometric.data import Data
@@ -11,9 +11,8 @@ from torch_geometric.data import Data
 from grb_check.attacks.edges.removable import local_budgets
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.protocol import DifferentiableModel
+from grb_check.attacks.registry import LOCAL_SHARE
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
-
-SHARE: Final = 0.5  # s of a threat without local budgets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ class ModificationLrbcd:
             GradientError: the model has no gradient for edges.
         """
         if threat.local_budgets is None:
-            own = local_budgets(graph, SHARE).to(graph.x.device)
+            own = local_budgets(graph, LOCAL_SHARE).to(graph.x.device)
             threat = replace(threat, local_budgets=own)
         return self._search().perturb(graph, threat, model, generator)
 

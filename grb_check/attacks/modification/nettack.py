@@ -41,7 +41,7 @@ class ModificationNettack:
     Args:
         degree_test: whether changes have to keep the distribution of degrees (the paper's
             unnoticeable perturbations).
-        isolate: whether a node may lose its last edge. (not in the authors' code)
+        isolate: whether a node may lose its last edge. (False in the authors' code)
     """
 
     degree_test: bool = True

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.edges.flips_at_targets import SPARE
-from grb_check.attacks.edges.removable import removable, shortfall, within_capacity, within_local
+from grb_check.attacks.edges.removable import reason_within, removable, shortfall, within_capacity
 from grb_check.attacks.graph_sets.graph_list import budgets_and_starts
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
@@ -69,7 +69,7 @@ class ModificationRandomFlips:
             flips = self._flips(own, budget, room, generator)
             found.append(whole.encode(own.ends(flips) + start))
         flips = torch.cat(found)
-        notes = shortfall(flips.numel(), int(budgets.sum()), _REASON + within_local(threat))
+        notes = shortfall(flips.numel(), int(budgets.sum()), reason_within(threat, _REASON))
         return EdgeSet(codes, num_nodes).perturbation(flips, notes)
 
     def _flips(

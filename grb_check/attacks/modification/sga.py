@@ -40,7 +40,7 @@ class ModificationSga:
 
     Args:
         temperature: epsilon. (the authors' code: 5)
-        isolate: whether a node may lose its last edge. (not in the authors' code)
+        isolate: whether a node may lose its last edge. (our choice: False, as in Nettack)
     """
 
     temperature: float = 5.0
