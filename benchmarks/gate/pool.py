@@ -20,10 +20,8 @@ from torch import nn
 
 from benchmarks.rows import Row, markdown
 from grb_check import datasets, models
-from grb_check.attacks.budgets import settings_for, threat_for
-from grb_check.attacks.names import split_budget
+from grb_check.attacks.budgets import settings_for, threat_of
 from grb_check.attacks.registry import load_attack
-from grb_check.attacks.threat import apply
 from grb_check.cases.case import DIFFICULTIES, Case, expand
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
@@ -123,8 +121,7 @@ class _Attacked:
             victim = self._trained(name, seed)
             for attack, trials in enumerate(self._trials):
                 for case, trial in enumerate(trials):
-                    graph = apply(self._own.dataset.graph, self._perturbations[attack][case])
-                    right = right_after(trial, victim, graph)
+                    right = right_after(trial, victim, self._perturbations[attack][case])
                     after[seed, attack, case, : len(right)] = right
                     before[seed, case, : len(right)] = right_before(trial, victim)
         return {f"before/{name}": before, f"after/{name}": after}
@@ -138,8 +135,7 @@ class _Attacked:
     def _trial(self, case: Case, seed: int) -> Trial:
         dataset = self._own.dataset
         attack = load_attack(case.scenario, case.attack, settings_for(dataset, case.scenario), {})
-        budget = split_budget(case.attack)[1]
-        threat = threat_for(dataset, case.difficulty, attack.scenario, budget)
+        threat = threat_of(dataset, case.difficulty, case.scenario, case.attack)
         return Trial(self._own, attack, threat, case, seed)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from alternating import gcn_of, gin_of, victim_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from strategies import graphs
+from strategies import graph_of, graphs
 from torch import Tensor, nn
 from torch_geometric.nn import (
     APPNP,
@@ -148,6 +148,7 @@ def test_changed_rows_are_those_of_a_forward_pass(name, search) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 @given(searches())
+@example((graph_of(3, [(0, 1)], x=torch.eye(3)), torch.tensor([0]), [[[(0, 1)], [(0, 2)]]]))
 @settings(deadline=None, max_examples=12)
 def test_other_models_are_asked_with_forward_passes(name, search) -> None:
     """Also those that look row by row and are not; unions of copies only where nothing is mixed."""

@@ -212,7 +212,7 @@ def test_the_ini_file_may_name_what_the_command_line_leaves_out(project: pytest.
     project.makepyprojecttoml(ini.format("grb-cora/easy/injection/tdgia"))
     result = project.runpytest("--grb-model=attacks:untrained")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*'grb-cora/easy/injection/tdgia' matches none of the 15 *"])
+    result.stderr.fnmatch_lines(["*'grb-cora/easy/injection/tdgia' matches none of the 18 *"])
 
 
 def test_parts_that_are_merged_have_the_same_known_failures(

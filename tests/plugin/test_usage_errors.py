@@ -43,7 +43,7 @@ from plugin_names import IDS, QUICK, TINY
             "*average takes no modifiers, because its class*",
         ),
         (["--grb-threshold=*/fgsm+iteratons=5=0.3"], "*'iteratons=5' (did you mean*"),
-        (["--grb-attack=injection/worst+hao"], "*injection/worst only takes the modifier budget=*"),
+        (["--grb-attack=injection/worst+hao"], "*injection/worst only takes the modifiers *"),
         (
             ["--grb-attack=fgsm+budget=0"],
             "attack fgsm: budget: '0' is not a budget; give a *",

@@ -13,7 +13,7 @@ import pytest
 
 MODELS = ("GCN", "GIN")
 FOUR_FILES = "grb-format/planetoid-cora"
-CASES_A_MODEL = 2 * 5  # difficulties x attacks
+CASES_A_MODEL = 2 * 6  # difficulties x attacks
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

@@ -92,12 +92,15 @@ class ForwardTrials:
         if most < 2:
             return 1
         second = torch.arange(1, self._edges.num_nodes, device=self._targets.device)
-        other = self._edges.flipped(self._edges.encode(torch.stack([second // 3, second])))
+        codes = self._edges.encode(torch.stack([second // 3, second]))
+        # The third has another number of edges than the first, whatever the second has.
+        graphs = [self._edges, self._edges.flipped(codes), self._edges.flipped(codes[:1])]
         try:
-            together = self._answers([self._edges, other, self._edges])
+            together = self._answers(graphs)
+            others = [self._answers([each]) for each in graphs[1:]]
         except (ModelError, RuntimeError):
             return 1
-        single = torch.cat([self._logits[None], self._answers([other]), self._logits[None]])
+        single = torch.cat([self._logits[None], *others])
         allowed = SAME * float(single.abs().max()) if single.numel() else 0.0
         same = not single.numel() or float((together - single).abs().max()) <= allowed
         return most if same else 1
