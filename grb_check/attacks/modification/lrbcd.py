@@ -38,8 +38,8 @@ class ModificationLrbcd:
     another one.
 
     Args:
-        iterations, step_size, block_size, renew_every, samples, objective, isolate, surrogates,
-            knowledge: see `ModificationPrbcd`.
+        iterations, step_size, block_size, renew_every, samples: see `ModificationPrbcd`.
+        objective, isolate, surrogates, knowledge: see `ModificationPrbcd`.
     """
 
     iterations: int = 60
