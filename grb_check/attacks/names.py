@@ -38,6 +38,7 @@ WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its
 # These belong to the harness: a field of that name is not a setting.
 BUDGET: Final = "budget"
 LOCAL_BUDGET: Final = "local_budget"
+LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")
 # Part of a value, or the last part of a threshold's pattern.

@@ -51,8 +51,6 @@ _MODIFICATION: Final = "grb_check.attacks.modification"
 _CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", "graphs")
 _TARGETED: Final = ("local", "targeted")
 
-LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
-
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", ("smoke", "standard", "paper")),
@@ -87,7 +85,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ),
     ("modification", "eva"): Row(f"{_MODIFICATION}.eva:ModificationEva", ("standard",)),
     ("modification", "lrbcd"): Row(
-        f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=LOCAL_SHARE
+        f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=names.LOCAL_SHARE
     ),
     ("modification", "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
     ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),

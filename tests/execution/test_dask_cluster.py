@@ -101,11 +101,14 @@ def test_nothing_is_logged_and_no_process_stays(
     assert logging.getLogger("distributed").level == level
 
 
+# What a shell starts in the background ignores SIGINT, and so do its children.
 INTERRUPTED = """
+import signal
 import time
 import worker_functions as calls
 from grb_check.execution.executors import open_workers
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = open_workers("dask", jobs=2)
     try:
         for _ in range(4):

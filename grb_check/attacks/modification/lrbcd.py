@@ -10,8 +10,8 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.edges.removable import local_budgets
 from grb_check.attacks.modification.prbcd import ModificationPrbcd
+from grb_check.attacks.names import LOCAL_SHARE
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.attacks.registry import LOCAL_SHARE
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
 
