@@ -68,7 +68,7 @@ ARXIV: Final = (169_343, 1_166_243)
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Where a row runs: the folder of the graphs, the device, and `full` or `small`."""
+    """The place of a row: the folder of the graphs, the device, and `full` or `small`."""
 
     graphs: str
     device: str

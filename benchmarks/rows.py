@@ -32,6 +32,20 @@ def mean(values: Iterable[float | None]) -> float | None:
     return round(statistics.fmean(there), 2) if there else None
 
 
+def over_seeds(
+    rows: Iterable[Mapping[str, Any]], keys: Sequence[str], figures: Sequence[str]
+) -> list[Row]:
+    """Return a row for each value of the keys: mean figures, and `attacked` of each seed."""
+    return [
+        {
+            **dict(zip(keys, key, strict=True)),
+            **{figure: mean(row[figure] for row in group) for figure in figures},
+            "of each seed": ", ".join(f"{row['attacked']:.1f}" for row in group),
+        }
+        for key, group in grouped(rows, keys).items()
+    ]
+
+
 def median_and_range(values: Sequence[float]) -> tuple[float, float, float]:
     """Return median, smallest and largest value."""
     return statistics.median(values), min(values), max(values)

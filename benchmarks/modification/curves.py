@@ -21,7 +21,7 @@ from benchmarks.modification.arena import (
 )
 from benchmarks.modification.peer import BLOCK, PEERS, run_peer
 from benchmarks.plots import Panel, check_plots, draw
-from benchmarks.rows import Row, grouped, markdown, mean
+from benchmarks.rows import Row, grouped, markdown, mean, over_seeds
 from grb_check.attacks.registry import load_attack
 from grb_check.datasets.dataset import Dataset
 from grb_check.evaluation.devices import threads_for
@@ -36,6 +36,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
 }
 PEER_EPOCHS: Final = (30, 125)
 KEYS: Final = ("data", "line", "attack")
+FIGURES: Final = ("clean", "attacked", "used", "budget", "cpu_seconds")
 COLUMNS: Final = (*KEYS, "clean", "attacked", "of each seed", "used", "budget", "cpu_seconds")
 
 
@@ -120,14 +121,4 @@ def panels(rows: Sequence[Row]) -> list[Panel]:
 
 def table(rows: Sequence[Row]) -> str:
     """Return means over the seeds."""
-    return markdown([_line(key, group) for key, group in grouped(rows, KEYS).items()], COLUMNS)
-
-
-def _line(key: tuple[object, ...], group: Sequence[Row]) -> Row:
-    figures = ("clean", "attacked", "used", "cpu_seconds")
-    return {
-        **dict(zip(KEYS, key, strict=True)),
-        **{figure: mean(row[figure] for row in group) for figure in figures},
-        "of each seed": ", ".join(f"{row['attacked']:.1f}" for row in group),
-        "budget": group[0]["budget"],
-    }
+    return markdown(over_seeds(rows, KEYS, FIGURES), COLUMNS)

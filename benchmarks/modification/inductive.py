@@ -36,7 +36,7 @@ from benchmarks.modification.arena import (
 )
 from benchmarks.modification.peer import BLOCK, PEER, PEERS, run_peer
 from benchmarks.modification.peer import EPOCHS as PEER_EPOCHS
-from benchmarks.rows import Row, grouped, markdown, mean
+from benchmarks.rows import Row, markdown, over_seeds
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Threat
 from grb_check.datasets.dataset import Dataset
@@ -49,6 +49,7 @@ SHARE: Final = 0.05
 HIDDEN: Final = 64
 ATTACKS: Final = ("prbcd", "grbcd", "grbcd+polish=1000", "eva", "eva+forwards=3000")
 KEYS: Final = ("data", "attack")
+FIGURES: Final = ("clean", "attacked", "budget", "cpu_seconds")
 COLUMNS: Final = (*KEYS, "clean", "attacked", "of each seed", "budget", "cpu_seconds")
 
 
@@ -137,13 +138,4 @@ def budget_of(dataset: Dataset) -> Threat:
 
 def table(rows: Sequence[Row]) -> str:
     """Return means over the seeds."""
-    return markdown([_line(key, group) for key, group in grouped(rows, KEYS).items()], COLUMNS)
-
-
-def _line(key: tuple[object, ...], group: Sequence[Row]) -> Row:
-    figures = ("clean", "attacked", "budget", "cpu_seconds")
-    return {
-        **dict(zip(KEYS, key, strict=True)),
-        **{figure: mean(row[figure] for row in group) for figure in figures},
-        "of each seed": ", ".join(f"{row['attacked']:.1f}" for row in group),
-    }
+    return markdown(over_seeds(rows, KEYS, FIGURES), COLUMNS)

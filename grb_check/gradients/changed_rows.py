@@ -31,7 +31,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 
 from grb_check.gradients.layer_calls import LayerCall, OnRows
 from grb_check.victims.receptive_field import is_patched
-from grb_check.victims.sparse import csr_block, csr_matrix, product
+from grb_check.victims.sparse import csr_block, csr_matrix, positions_of, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Rows:
 
 def spread(constant: Tensor, changed: Tensor, asked: Tensor) -> OnRows:
     """Return the map from rows [k, a] to the asked rows [m, a], constant [N, a] if not changed."""
-    place = places_of(asked, constant.shape[0])[changed]
+    place = positions_of(asked, constant.shape[0])[changed]
     kept = (place >= 0).nonzero().squeeze(1)
     place, fixed = place[kept], constant[asked]
     every = kept.numel() == changed.numel()
@@ -222,9 +222,9 @@ class Attention:
         z, by_source, by_target = constant
         self._slope = slope
         self._size = rows.asked.numel()
-        place = places_of(rows.asked, rows.num_nodes)
+        place = positions_of(rows.asked, rows.num_nodes)
         edges = edges[:, place[edges[1]] >= 0]
-        changes = places_of(rows.changed, rows.num_nodes)[edges].ge(0).any(dim=0)
+        changes = positions_of(rows.changed, rows.num_nodes)[edges].ge(0).any(dim=0)
         source, target = edges[:, ~changes]
         scores = F.leaky_relu(by_source[source] + by_target[target], slope)
         self._top = _highest(scores, place[target], self._size)
@@ -288,10 +288,10 @@ def _finite(top: Tensor) -> Tensor:
 
 def _on_edges(call: LayerCall, rows: Rows) -> OnRows:
     """Return any layer of one hop, called on the edges that lead into O."""
-    into = places_of(rows.asked, rows.num_nodes)[call.edge_index[1]] >= 0
+    into = positions_of(rows.asked, rows.num_nodes)[call.edge_index[1]] >= 0
     edges = call.edge_index[:, into]
     nodes = torch.unique(torch.cat([rows.asked, edges[0]]))
-    place = places_of(nodes, rows.num_nodes)
+    place = positions_of(nodes, rows.num_nodes)
     wanted, edges = place[rows.asked], place[edges]
     features = spread(call.x, rows.changed, nodes)
     others = {
@@ -300,13 +300,6 @@ def _on_edges(call: LayerCall, rows: Rows) -> OnRows:
     }
     forward = call.layer.forward
     return lambda h: cast(Tensor, forward(features(h), edges, **others))[wanted]
-
-
-def places_of(ids: Tensor, size: int) -> Tensor:
-    """Return int64 [size]: the position of each number in `ids`, -1 if it is not there."""
-    places = torch.full((size,), -1, device=ids.device)
-    places[ids] = torch.arange(ids.numel(), device=ids.device)
-    return places
 
 
 # Of exactly these types. Each plan returns None for settings that it does not know.

@@ -2,6 +2,7 @@
 
 A weighting is used only if a trial shows that, with weights of 1 and 0, the output equals the
 module's own output on the graph with the edges of weight 1, and that the weights have a gradient.
+If none passes, the same is tried of the module with random masks and votes replaced by `averages`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from grb_check.errors import ModelError
+from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.message_masks import Edges, layers_of, message_masks
 from grb_check.gradients.weighted_adjacency import MatrixOf, as_called, csr_of
 from grb_check.gradients.weighted_reductions import weighted_reductions
@@ -100,6 +102,16 @@ def first_valid_weighting(
         pairs: int64 [2, m].
     """
     x = x.detach()
+    found = _first_valid(adapter, x, edge_index, pairs)
+    if found is None and have_effect(lambda: adapter(x, edge_index)):
+        found = _first_valid(replace(adapter, within=averages), x, edge_index, pairs)
+        return None if found is None else _of_averages(found)
+    return found
+
+
+def _first_valid(
+    adapter: Adapter, x: Tensor, edge_index: Tensor, pairs: Tensor
+) -> Weighting | None:
     trial = _trial(adapter, x, *_part(x, edge_index, pairs)) or _trial(
         adapter, x, torch.arange(x.shape[0], device=x.device), edge_index, pairs
     )
@@ -108,10 +120,19 @@ def first_valid_weighting(
     return next((each for each in _weightings(adapter, x.shape[0]) if trial.passed(each)), None)
 
 
+def _of_averages(weighting: Weighting) -> Weighting:
+    """Return a weighting of a module with random masks and votes replaced by `averages`."""
+
+    def of_adapter(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
+        return weighting(replace(adapter, within=averages), edge_index, num_nodes)
+
+    return of_adapter
+
+
 def _weightings(adapter: Adapter, num_nodes: int) -> Iterator[Weighting]:
     """Yield the weightings that an adapter's convention allows, the cheapest first."""
     if isinstance(adapter.module, Probed):
-        encoder = replace(adapter.module.adapter, batch=adapter.batch)
+        encoder = _encoder(adapter, adapter.module)
         yield from map(_probed, _weightings(encoder, num_nodes))
         return
     if adapter.convention.takes_edge_weight or "data" in adapter.convention.roles:
@@ -177,11 +198,15 @@ def _probed(inner: Weighting) -> Weighting:
 
     def weighting(adapter: Adapter, edge_index: Tensor, num_nodes: int) -> WeightedForward:
         probed = cast(Probed, adapter.module)
-        encoder = replace(probed.adapter, batch=adapter.batch)
+        encoder = _encoder(adapter, probed)
         embeddings = inner(encoder, edge_index, num_nodes)
         return lambda x, weights: probed.linear(embeddings(x, weights))
 
     return weighting
+
+
+def _encoder(adapter: Adapter, probed: Probed) -> Adapter:
+    return replace(probed.adapter, batch=adapter.batch, within=adapter.within)
 
 
 @dataclass(frozen=True, eq=False)

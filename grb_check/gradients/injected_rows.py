@@ -17,6 +17,7 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import index_to_mask
 
 from grb_check.errors import ModelError
 from grb_check.gradients.changed_rows import Rows, restricted, spread
@@ -95,22 +96,16 @@ def _row_sets(
 
     A module that adds up rows from before and after a layer needs the same ones on both sides.
     """
-    reached = [mask_of(injected, num_nodes)]
+    reached = [index_to_mask(injected, num_nodes)]
     for call in calls:
         reached.append(grown(reached[-1], *call.edge_index))
-    needed = [mask_of(targets, num_nodes)]
+    needed = [index_to_mask(targets, num_nodes)]
     for call in reversed(calls):
         needed.append(grown(needed[-1], *call.edge_index.flip(0)))
     each = [r & n for r, n in zip(reached, reversed(needed), strict=True)]
     any_time = torch.stack(each).any(dim=0)
     for masks in (each, [each[0], *[any_time] * len(calls)], [any_time] * (len(calls) + 1)):
         yield [mask.nonzero().squeeze(1) for mask in masks]
-
-
-def mask_of(nodes: Tensor, num_nodes: int) -> Tensor:
-    mask = torch.zeros(num_nodes, dtype=torch.bool, device=nodes.device)
-    mask[nodes] = True
-    return mask
 
 
 def grown(mask: Tensor, source: Tensor, target: Tensor) -> Tensor:
@@ -142,7 +137,7 @@ def _on_rows(
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What a module's output is for some features of injected nodes.
+    """A module's own output for some features of injected nodes.
 
     Attributes:
         features: float [count, d], twice.

@@ -1,13 +1,16 @@
 """The gradient in the weights of all pairs of nodes, for modules of PyG's layers.
 
 It is computed from the inputs and outputs of the layers, see `propagations`, and used only if it
-agrees with autograd on a sample of pairs.
+agrees with autograd on a sample of pairs: those of the module, or else those of the module with
+random masks and votes replaced by `averages`.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -16,6 +19,7 @@ from torch import Tensor, nn
 
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.errors import ModelError
+from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.edge_weights import (
     TRIAL_NODES,
     WeightedForward,
@@ -55,6 +59,7 @@ class LayerFactors:
     def __init__(self) -> None:
         self._norms: Normalisations | None = None  # None before the trial
         self._weighting: Weighting | None = None
+        self._within: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def copy(self) -> LayerFactors:
         """Return a copy with the results so far, for the module on other graphs."""
@@ -85,9 +90,10 @@ class LayerFactors:
         """
         x = x.detach()
         if self._norms is None:
-            self._norms = _trusted_normalisations(adapter, x, edge_index)
+            self._norms = self._found(adapter, x, edge_index)
         if not self._norms:
             return None
+        adapter = replace(adapter, within=self._within)
         if edge_weight is None:
             weights = x.new_ones(edge_index.shape[1])
             forward = partial(adapter, x, edge_index)
@@ -107,6 +113,15 @@ class LayerFactors:
         found = gradients_of(value, module, calls, self._norms)
         entries = found.inputs.numel() + found.outputs.numel()
         return found if entries <= MOST_ENTRIES else None
+
+    def _found(self, adapter: Adapter, x: Tensor, edge_index: Tensor) -> Normalisations:
+        if not layers_of(adapter.module):
+            return {}
+        norms = _trusted_normalisations(adapter, x, edge_index)
+        if norms or not have_effect(lambda: adapter(x, edge_index)):
+            return norms
+        self._within = averages
+        return _trusted_normalisations(replace(adapter, within=averages), x, edge_index)
 
     def _weighted(self, adapter: Adapter, x: Tensor, edge_index: Tensor) -> WeightedForward | None:
         """Return the module as a function of features and weights of edges."""
@@ -128,8 +143,6 @@ def _trusted_normalisations(adapter: Adapter, x: Tensor, edge_index: Tensor) -> 
     Tried on a part of the graph; on the whole graph if the module cannot be called on the part, or
     no pair of it has a gradient.
     """
-    if not layers_of(adapter.module):
-        return {}
     nodes, edges = _part(edge_index, x.shape[0])
     for rows, ends in ((x[nodes], edges), (x, edge_index)):
         try:
@@ -148,8 +161,6 @@ def _verified_normalisations(
     num_nodes = x.shape[0]
     pairs = _some_pairs(edge_index, num_nodes)
     of_pairs = pair_graph(edge_index, pairs, num_nodes)
-    # In their order there, because modules that draw random numbers of edges depend on it.
-    edge_index = of_pairs.real_edges(of_pairs.present)
     graph = weighted_graph(edge_index, x.new_ones(edge_index.shape[1]), num_nodes)
     with isolated_randomness(0):
         output, calls = recorded(adapter.module, partial(adapter, x, edge_index), graph)

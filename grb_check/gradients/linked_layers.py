@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
 from torch_geometric.nn.aggr import MeanAggregation, SumAggregation
+from torch_geometric.utils import index_to_mask
 
 from grb_check.errors import ModelError
 from grb_check.gradients.changed_rows import (
@@ -26,12 +27,11 @@ from grb_check.gradients.changed_rows import (
     Rows,
     first_linear,
     is_usual,
-    places_of,
     ratio,
     spread,
     weighted_sums,
 )
-from grb_check.gradients.injected_rows import grown, mask_of, trial_of
+from grb_check.gradients.injected_rows import grown, trial_of
 from grb_check.gradients.layer_calls import (
     LayerCall,
     OnRows,
@@ -41,6 +41,7 @@ from grb_check.gradients.layer_calls import (
 )
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
+from grb_check.victims.sparse import positions_of
 
 LinkedLogits = Callable[[Tensor, Tensor], Tensor]
 # Features of C, float [k, a], and weights [n, m] -> output of O, float [o, b].
@@ -112,14 +113,14 @@ def _linked_row_sets(
     """
     both = torch.cat([links.injected, links.candidates])
     for changed in (links.injected, both):
-        reached = [mask_of(changed, links.num_nodes)]
+        reached = [index_to_mask(changed, links.num_nodes)]
         for call in calls:
             reached.append(links.grown(grown(reached[-1], *call.edge_index)))
-        needed = [mask_of(targets, links.num_nodes)]
+        needed = [index_to_mask(targets, links.num_nodes)]
         for call in reversed(calls):
             needed.append(links.grown(grown(needed[-1], *call.edge_index.flip(0))))
         each = [r & n for r, n in zip(reached, reversed(needed), strict=True)]
-        any_time = torch.stack([*each, mask_of(both, links.num_nodes)]).any(dim=0)
+        any_time = torch.stack([*each, index_to_mask(both, links.num_nodes)]).any(dim=0)
         rows = any_time.nonzero().squeeze(1)
         yield [links.injected, *[rows] * len(calls)]
         yield [rows] * (len(calls) + 1)
@@ -201,7 +202,7 @@ class _Links:
 
 @dataclass(frozen=True, eq=False)
 class _LinkedRows:
-    """Where injected nodes and candidates are among the rows of a call.
+    """The positions of injected nodes and candidates among the rows of a call.
 
     Attributes:
         rows: of the call; injected nodes are among C, and both among O.
@@ -223,7 +224,7 @@ class _LinkedRows:
 
     def receivers(self) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
         """Return the function that adds rows of injected nodes and of candidates to rows of O."""
-        place = places_of(self.rows.asked, self.rows.num_nodes)
+        place = positions_of(self.rows.asked, self.rows.num_nodes)
         new, old = place[self.links.injected], place[self.links.candidates]
         return lambda h, at_new, at_old: h.index_add(0, new, at_new).index_add(0, old, at_old)
 
@@ -338,7 +339,7 @@ def _gat(call: LayerCall, at: _LinkedRows) -> _Linked | None:
     attention = Attention(edges, at.rows, known, layer.negative_slope)
     senders = [at.senders(each) for each in known]
     added = at.receivers()
-    place = places_of(at.rows.asked, at.rows.num_nodes)
+    place = positions_of(at.rows.asked, at.rows.num_nodes)
     new, old = place[at.links.injected], place[at.links.candidates]
 
     def output(h: Tensor, of_links: Tensor) -> Tensor:

@@ -35,7 +35,6 @@ from torch import Tensor, nn
 from grb_check.attacks.pair_gradients import PairGradients
 from grb_check.gradients.message_masks import layers_of
 from grb_check.gradients.normalisation import Normalisation
-from grb_check.gradients.straight_through import votes_with_gradients
 from grb_check.victims.sparse import csr_matrix
 
 SAME: Final = 1e-4  # relative error that rounding may cause in a product
@@ -141,7 +140,7 @@ def recorded(
         another shape than [N, r].
     """
     recorder = _Recorder(graph)
-    with ExitStack() as stack, torch.enable_grad(), votes_with_gradients():
+    with ExitStack() as stack, torch.enable_grad():
         for layer in layers_of(module):
             stack.callback(layer.register_propagate_forward_hook(recorder).remove)
         output = forward()

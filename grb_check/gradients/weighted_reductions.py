@@ -10,8 +10,7 @@ degrees, variances and other moments weighted moments, and so does all that is c
 * entries of a matrix made from edges are multiplied by w_e;
 * integer counts and sums, of which there is no gradient, are rounded;
 * quantiles, sorted and sequential aggregations of PyG are those of `ranked_aggregations` and
-  `gated_sequences`;
-* random numbers and votes are those of `straight_through`.
+  `gated_sequences`.
 
 A reduction is recognised by its index: a row of a matrix [2, f] of edges of the graph, of which
 some may be missing and to which self-loops may have been added; its weights are looked up there. An
@@ -34,11 +33,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from grb_check.errors import GradientError
+from grb_check.gradients.averaging import first_argument
 from grb_check.gradients.gated_sequences import SEQUENCES
 from grb_check.gradients.message_masks import EXPONENTIALS, Edges, layers_of
 from grb_check.gradients.ranked_aggregations import RANKED
 from grb_check.gradients.relaxed_maximum import along, for_maximum, lonely
-from grb_check.gradients.straight_through import Draws, Votes, first_by_position
 
 _SUMS: Final = (
     torch.scatter_add,
@@ -120,11 +119,7 @@ class _WeightedReductions(TorchFunctionMode):
         self.edges = edges
         self.given = given
         self.active = True
-        self.draws = Draws(given)
-        self.votes = Votes()
         self.detached = _Kept()
-        # By id, tensors computed from dropped edges, with the weights of all edges there.
-        self.origins: dict[int, tuple[Tensor, Tensor]] = {}
         self.exponentials = _Kept()
         # By id and version; edges are kept so that no other tensor gets their id.
         self.found: dict[tuple[int, int, bool], tuple[Tensor, Tensor | None]] = {}
@@ -136,33 +131,23 @@ class _WeightedReductions(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        args, kwargs = first_by_position(func, args, kwargs or {})
+        kwargs = kwargs or {}
         if not self.active:
             return func(*args, **kwargs)
         if func in _SUMS or func in _REDUCTIONS:
             given, others = _in_order(args, kwargs)
             return (self._sum if func in _SUMS else self._reduced)(func, *given, **others)
-        if func is torch.bincount and self.weights_of(args[0], 0) is not None:
+        if func is torch.bincount and self.weights_of(first_argument(args, kwargs), 0) is not None:
             return self._count(*args, **kwargs)
         if func is torch.sparse_coo_tensor and (len(args) > 1 or "values" in kwargs):
             args, kwargs = (), self._of_sparse(**dict(zip(_SPARSE, args, strict=False)), **kwargs)
         elif func is Tensor.__setitem__:
             args = self._of_dense(*args)
-        if self.draws.changes(func, args):
-            return self.draws(func, args, kwargs)
-        if func is Tensor.__getitem__ and self.draws.drops(args[1]):
-            return self._kept(*args)
-        if self.votes.changes(func, args):
-            return self.votes(func, args, kwargs)
         output = func(*args, **kwargs)
         if func is Tensor.detach:
             self.detached.add(output)
         elif func in EXPONENTIALS:
             self.exponentials.add(output)
-        else:
-            self.votes.record(func, args, kwargs, output)
-            self.draws.record(func, args, output)
-            self._inherit(args, output)
         return output
 
     def weights_of(self, index: Tensor, dim: int) -> Tensor | None:
@@ -185,43 +170,14 @@ class _WeightedReductions(TorchFunctionMode):
                 weights, first = self._weights_of_edges(base, transposed=True), offset // 2
             if weights is not None:
                 return weights[first : first + length]
-        return self._given_of(index) if length == self.given.numel() else None
-
-    def _kept(self, values: Tensor, places: Any) -> Tensor:
-        """Return all of what a module takes a random part of; edges outside it have a weight of 0.
-
-        The gradient of an edge that is dropped is that of one that is not (straight-through).
-        """
-        mask = places[-1] if isinstance(places, tuple) else places
-        copied = values.clone()
-        if not values.is_floating_point():
-            weights = self._given_of(values)
-            self.origins[id(copied)] = copied, weights - (weights * ~mask).detach()
-        return copied
-
-    def _inherit(self, args: tuple[Any, ...], output: Any) -> None:
-        """Let edges that are computed from dropped ones have the same weights."""
-        if not self.origins or not isinstance(output, Tensor) or output.is_floating_point():
-            return
-        for each in args[0] if args and isinstance(args[0], (list, tuple)) else args:
-            if isinstance(each, Tensor) and not each.is_floating_point():
-                known = self.origins.get(id(each if each._base is None else each._base))
-                if known is not None:
-                    self.origins[id(output)] = output, known[1]
-                    return
-
-    def _given_of(self, edges: Tensor) -> Tensor:
-        known = self.origins.get(id(edges if edges._base is None else edges._base))
-        return self.given if known is None else known[1]
+        return self.given if length == self.given.numel() else None
 
     def _weights_of_edges(self, edges: Tensor, transposed: bool = False) -> Tensor | None:
         """Return the weights of int64 [2, f], or None if these are no edges of the graph."""
         key = id(edges), edges._version, transposed
         if key not in self.found:
             try:
-                weights = self.edges.weights(
-                    self._given_of(edges), edges.T if transposed else edges
-                )
+                weights = self.edges.weights(self.given, edges.T if transposed else edges)
             except GradientError:
                 weights = None
             self.found[key] = edges, weights
@@ -290,11 +246,11 @@ class _WeightedReductions(TorchFunctionMode):
                 return {**given, "values": values * weights.to(values.dtype)}
         return given
 
-    def _count(self, index: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-        given = self.weights_of(index, 0)
+    def _count(self, input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+        given = self.weights_of(input, 0)
         if weights is not None or given is None:
-            return torch.bincount(index, weights, minlength)
-        return torch.bincount(index, given.detach().double(), minlength).round().long()
+            return torch.bincount(input, weights, minlength)
+        return torch.bincount(input, given.detach().double(), minlength).round().long()
 
     def _fitting(self, index: Tensor, dim: int, values: Tensor) -> Tensor | None:
         """Return the weights of an index, if there is one value for each."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -178,6 +179,7 @@ class Adapter:
         method: `forward`, or `encode` for an encoder.
         batch: int64 [N], non-decreasing, the graph of each node, for a model that classifies
             graphs. Any other number of nodes than N is taken as one graph.
+        within: gives a context in which each call of the module is made.
     """
 
     module: nn.Module
@@ -185,6 +187,7 @@ class Adapter:
     convention: Convention
     method: str = "forward"
     batch: Tensor | None = None
+    within: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def rows(self, num_nodes: int) -> int:
         """Return the number of rows of the output: one for each node, or for each graph."""
@@ -322,7 +325,7 @@ class Adapter:
 
     def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         try:
-            with restored_after_forward():
+            with self.within(), restored_after_forward():
                 return function(*args, **kwargs)
         except ModelError:
             raise

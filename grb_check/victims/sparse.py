@@ -52,8 +52,8 @@ def csr_block(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         rows, columns: int64 [m] and [k], ascending.
     """
     every_row, every_column, values = entries(matrix)
-    new_row = _places(rows, matrix.shape[0])[every_row]
-    new_column = _places(columns, matrix.shape[1])[every_column]
+    new_row = positions_of(rows, matrix.shape[0])[every_row]
+    new_column = positions_of(columns, matrix.shape[1])[every_column]
     inside = ((new_row >= 0) & (new_column >= 0)).nonzero().squeeze(1)
     starts = _starts(new_row[inside], rows.numel())
     return _csr(starts, new_column[inside], values[inside], (rows.numel(), columns.numel()))
@@ -124,11 +124,11 @@ class _Product(torch.autograd.Function):
         return product(transposed, gradient, matrix), None, None
 
 
-def _places(ids: Tensor, size: int) -> Tensor:
+def positions_of(ids: Tensor, size: int) -> Tensor:
     """Return int64 [size]: the position of each number in `ids`, -1 if it is not there."""
-    places = torch.full((size,), -1, device=ids.device)
-    places[ids] = torch.arange(ids.numel(), device=ids.device)
-    return places
+    positions = torch.full((size,), -1, device=ids.device)
+    positions[ids] = torch.arange(ids.numel(), device=ids.device)
+    return positions
 
 
 def _starts(rows: Tensor, size: int) -> Tensor:

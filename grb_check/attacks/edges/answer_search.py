@@ -54,7 +54,7 @@ REMOVALS: Final = 0.1  # share of candidates that are edges
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What a search is asked for.
+    """A model, its targets and the bounds of a search.
 
     Attributes:
         model: the model under attack.

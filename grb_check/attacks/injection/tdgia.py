@@ -43,8 +43,8 @@ class InjectionTdgia:
     Where the paper is open, or its authors' code (GRB's reference) differs:
 
     * Features take sign steps, clipped to [l, h]. The paper writes them as h sin(t), which leaves
-      every range that is not symmetric, and follows t by Adam: five times as many steps as sign
-      steps of adapted size, which leave less of each of five models. (our choice)
+      every range that is not symmetric, and follows t by Adam; that took more steps than sign
+      steps of adapted size. (our choice)
     * Later rounds continue to optimise the features of earlier ones (`reoptimise`); the code
       freezes them.
     * A round with more links than targets gives every target an equal share and the most defective

@@ -34,9 +34,8 @@ class ModificationEva:
     A model whose forward is random is searched under one of its draws.
 
     It ends after a fixed amount of work, counted in forward passes and never in time. Where only
-    the rows that flips reach are computed, such a pass stands for many candidates: for 140 on
-    Planetoid Cora with a GCN of two layers. On graphs of more than `answer_search.LARGE` nodes and
-    edges it is proportionally less.
+    the rows that flips reach are computed, such a pass stands for many candidates. On graphs of
+    more than `answer_search.LARGE` nodes and edges it is proportionally less.
 
     Args:
         forwards: work, in forward passes on the whole graph.

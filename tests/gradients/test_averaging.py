@@ -1,4 +1,4 @@
-"""Random numbers of edges and votes in modules whose edges have weights."""
+"""Modules that drop edges at random, or vote, and what they do on average."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.utils import dropout_adj, dropout_edge
 
+from grb_check.gradients.averaging import averages, have_effect
 from grb_check.gradients.edge_weights import PairGraph, _by_reductions, pair_graph
-from grb_check.gradients.straight_through import Draws, votes_with_gradients
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import Adapter, detect_convention
 
@@ -49,6 +49,14 @@ def in_both_directions(edges: Tensor, generator: torch.Generator) -> Tensor:
     return dropout_edge(edges, 0.4, force_undirected=True)[0]
 
 
+def opposite(edges: Tensor, generator: torch.Generator) -> Tensor:
+    return edges[:, ~(torch.rand(edges.shape[1], generator=generator) < 0.6)]
+
+
+def by_dropout(edges: Tensor, generator: torch.Generator) -> Tensor:
+    return edges[:, functional.dropout(torch.ones(edges.shape[1], 1), 0.4)[:, 0] > 0]
+
+
 DROPS: dict[str, Drop] = {
     "comparison": by_comparison,
     "bernoulli": by_bernoulli,
@@ -56,6 +64,8 @@ DROPS: dict[str, Drop] = {
     "dropout_edge": of_pyg,
     "dropout_adj": old_of_pyg,
     "both directions": in_both_directions,
+    "opposite": opposite,
+    "dropout": by_dropout,
 }
 VOTES: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda logits: logits.softmax(-1).mean(0),
@@ -107,51 +117,60 @@ def graph_of_pairs() -> tuple[Tensor, PairGraph]:
     return pairs, pair_graph(GRAPH.edge_index, pairs, GRAPH.num_nodes)
 
 
+@pytest.mark.parametrize("drop", DROPS)
+def test_on_average_every_edge_is_there(drop: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    assert DROPS[drop](GRAPH.edge_index, generator).shape[1] < GRAPH.edge_index.shape[1]
+    with averages():
+        kept = DROPS[drop](GRAPH.edge_index, generator)
+    assert set(map(tuple, kept.T.tolist())) == set(map(tuple, GRAPH.edge_index.T.tolist()))
+    assert kept.shape == GRAPH.edge_index.shape
+
+
 @pytest.mark.parametrize("vote", VOTES)
-@pytest.mark.parametrize("drop", ["comparison", "dropout_edge"])
-def test_a_vote_is_that_of_the_real_graph(drop: str, vote: str) -> None:
-    """Each edge has the numbers that the module draws for it, and the weights have a gradient."""
-    _, graph = graph_of_pairs()
+@pytest.mark.parametrize("drop", DROPS)
+def test_a_vote_has_the_edge_gradient_of_its_average(drop: str, vote: str) -> None:
+    """Weights of 0 and 1 are the real graph; pairs that are not edges have a gradient, too."""
+    pairs, graph = graph_of_pairs()
     victim = model(drop, vote)
-    forward = _by_reductions(victim.adapter, graph.edge_index, GRAPH.num_nodes)
+    weighted = victim.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, torch.arange(GRAPH.num_nodes))
+    assert weighted is not None
     torch.manual_seed(3)
     for chosen in (graph.present, torch.rand(graph.present.shape) < 0.5):
         weights = chosen.float().requires_grad_()
-        actual = forward(GRAPH.x, graph.weights(weights))
-        real = victim.adapter(GRAPH.x, graph.real_edges(chosen))
-        torch.testing.assert_close(actual.float(), real.float(), rtol=1e-5, atol=1e-6)
+        actual = weighted(weights)
+        with averages():
+            real = victim.adapter(GRAPH.x, graph.real_edges(chosen))
+        torch.testing.assert_close(actual, real, rtol=1e-5, atol=1e-6)
         (gradient,) = torch.autograd.grad((actual * torch.randn(CLASSES)).sum(), weights)
         assert torch.isfinite(gradient).all()
         assert gradient[~chosen].count_nonzero() > 10
 
 
-@pytest.mark.parametrize("drop", DROPS)
-def test_a_model_that_drops_edges_has_edge_gradients(drop: str) -> None:
-    pairs, _ = graph_of_pairs()
-    targets = torch.arange(20)
-    assert model(drop).with_pairs(GRAPH.x, GRAPH.edge_index, pairs, targets) is not None
-
-
-def test_an_edge_has_its_gradient_in_every_copy() -> None:
-    """Also in those where it is dropped: that of a sum over neighbours is known."""
+def test_a_module_that_neither_draws_nor_votes_is_its_own_average() -> None:
     torch.manual_seed(0)
-    _, graph = graph_of_pairs()
-    victim = victim_of(Vote(by_comparison, lambda logits: logits.sum(0), pyg.SimpleConv("sum")))
-    forward = _by_reductions(victim.adapter, graph.edge_index, GRAPH.num_nodes)
-    weights = graph.present.float().requires_grad_()
-    slope = [torch.zeros(0)]
+    layer = pyg.GCNConv(8, CLASSES).eval()
+    assert not have_effect(lambda: layer(GRAPH.x, GRAPH.edge_index))
+    victim = model()
+    assert have_effect(lambda: victim.adapter(GRAPH.x, GRAPH.edge_index))
 
-    def sums(logits: Tensor) -> Tensor:
-        slope[0] = 1 - logits.detach() ** 2  # of tanh, in each copy
-        return logits.sum(0)
 
-    victim.module.vote = sums  # type: ignore[assignment]
-    output = forward(GRAPH.x, graph.weights(weights))
-    (gradient,) = torch.autograd.grad(output.sum(), weights)
-    first, second = graph.edge_index[:, -weights.numel() :]
-    of_ends = slope[0].sum(0)
-    expected = (of_ends[first] * GRAPH.x[second]).sum(1) + (of_ends[second] * GRAPH.x[first]).sum(1)
-    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-4)
+def test_dropout_of_features_and_noise_are_left_alone() -> None:
+    """Those have more than one value for each row."""
+    with averages():
+        assert not functional.dropout(torch.ones(30, 30), 0.5).all()
+        assert not (torch.rand(30, 30) < 0.5).all()
+        assert torch.randn(30).std() > 0
+
+
+def test_the_module_itself_is_not_changed() -> None:
+    victim = model("comparison", "argmax")
+    before = victim(GRAPH.x, GRAPH.edge_index)
+    pairs, _ = graph_of_pairs()
+    weighted = victim.with_pairs(GRAPH.x, GRAPH.edge_index, pairs, torch.arange(20))
+    assert weighted is not None
+    weighted(torch.zeros(pairs.shape[1]))
+    assert torch.equal(victim(GRAPH.x, GRAPH.edge_index), before)
 
 
 @pytest.mark.parametrize("vote", ["mean", "argmax"])
@@ -163,41 +182,25 @@ def test_votes_have_the_gradient_of_all_pairs(vote: str) -> None:
     assert found.inputs.shape[1] <= 4 * (8 + 8)
 
 
-def test_present_edges_get_the_numbers_of_a_module_without_the_others() -> None:
-    weights = torch.tensor([1.0, 0.0, 1.0, 0.2, 1.0])
-    draws = Draws(weights)
-    generator, alone = (torch.Generator().manual_seed(1) for _ in range(2))
-    for _ in range(3):
-        assert draws.changes(torch.rand, (5,))
-        numbers = draws(torch.rand, (5,), {"generator": generator})
-        assert torch.equal(numbers[weights > 0.5], torch.rand(3, generator=alone))
-    assert not draws.changes(torch.rand, (4, 5))
-
-
-def test_a_vote_keeps_its_value_and_has_the_gradient_of_probabilities() -> None:
-    logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0]], requires_grad=True)
-    with votes_with_gradients():
+def test_a_vote_is_its_probabilities() -> None:
+    logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0]])
+    with averages():
         votes = functional.one_hot(logits.argmax(1), 3)
-    assert votes.tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
-    (gradient,) = torch.autograd.grad(votes[0, 0], logits)
-    soft = (logits[0].detach() / 2).softmax(0)  # the differences are 2 and 4, their lower median 2
-    expected = soft[0] * (torch.tensor([1.0, 0.0, 0.0]) - soft) / 2
-    torch.testing.assert_close(gradient[0], expected)
+    expected = (logits / 2).softmax(1)  # the differences are 2 and 4, their lower median 2
+    torch.testing.assert_close(votes, expected)
 
 
 def test_first_arguments_may_be_given_by_name() -> None:
     """As torch allows it."""
-    logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0]], requires_grad=True)
-    with votes_with_gradients():
+    logits = torch.tensor([[3.0, 1.0, 0.0], [0.0, 4.0, 0.0]])
+    with averages():
         labels = torch.argmax(input=logits, dim=1)
         assert torch.max(input=logits, dim=1)[1].tolist() == labels.tolist()
         stacked = torch.stack(tensors=[labels, labels])
-        votes = functional.one_hot(input=torch.mode(input=stacked, dim=0)[0], num_classes=3)
+        votes = functional.one_hot(torch.mode(input=stacked, dim=0)[0], num_classes=3)
         assert torch.rand(size=(2,)).shape == (2,)
-    assert votes.tolist() == [[1, 0, 0], [0, 1, 0]]
-    with votes_with_gradients():
-        votes = functional.one_hot(input=torch.argmax(input=logits, dim=1), num_classes=3)
-    assert votes.requires_grad
+        assert torch.bernoulli(input=torch.zeros(4)).all()
+    torch.testing.assert_close(votes, (logits / 2).softmax(1))
 
 
 def test_functions_in_modules_with_weighted_reductions_may_name_their_arguments() -> None:
