@@ -1,4 +1,4 @@
-"""Attacks on edges by gradients, FGA and GR-BCD, and random flips."""
+"""Attacks on edges by gradients, FGA, GR-BCD and PR-BCD, and random flips."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats, undirected
 
+from grb_check.attacks.modification import prbcd
 from grb_check.attacks.modification.fga import ModificationFga
 from grb_check.attacks.modification.grbcd import ModificationGrbcd
+from grb_check.attacks.modification.prbcd import BLOCK_BUDGETS, ModificationPrbcd
 from grb_check.attacks.modification.random_flips import ModificationRandomFlips
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.errors import GradientError, UsageError
@@ -106,6 +108,50 @@ def test_all_pairs_are_searched_where_the_model_tells_their_gradients() -> None:
     ]
     # To first order: among the best three of what all flips really do.
     assert value(found) >= sorted(values, reverse=True)[2]
+
+
+def test_a_block_grows_with_the_budget() -> None:
+    """A block that is too small for the budget finds what one of eight pairs for each flip does."""
+    graph, budget = communities(), 12
+    threat = threat_to(torch.arange(0, 60, 2), budget)
+    small, enough, larger = (
+        run(ModificationPrbcd(iterations=10, block_size=size), graph, threat, averaging())
+        for size in (1, BLOCK_BUDGETS * budget, 10 * BLOCK_BUDGETS * budget)
+    )
+    assert listed(small.added_edges) == listed(enough.added_edges)
+    assert listed(small.removed_edges) == listed(enough.removed_edges)
+    assert listed(larger.added_edges) != listed(enough.added_edges)
+
+
+def test_blocks_of_a_large_graph_are_of_other_nodes_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All nodes are attacked in turn, all targets each time, and the attack still beats chance."""
+    graph, targets = communities(), torch.arange(0, 60, 2)
+    monkeypatch.setattr(prbcd, "MOST_RANKED", 50)
+    asked = []
+    source_of = prbcd.flip_source
+
+    def spied(*args):
+        source = source_of(*args)
+
+        def spy(edges, forbidden, count, nodes=None):
+            asked.append(nodes)
+            return source(edges, forbidden, count, nodes)
+
+        return spy
+
+    monkeypatch.setattr(prbcd, "flip_source", spied)
+    few = targets[:20]
+    found = run(ModificationPrbcd(iterations=60), graph, threat_to(few, 12), averaging())
+    blocks = torch.stack([nodes for nodes in asked if nodes is not None])
+    assert blocks[:, few].all()
+    assert (blocks.sum(1) <= 50).all()
+    assert not blocks.all(1).any()
+    assert blocks.any(0).all()
+    chance = run(ModificationRandomFlips(), graph, threat_to(few, 12), averaging())
+    left = held(graph, threat_to(few, 12), averaging(), chance)
+    assert held(graph, threat_to(few, 12), averaging(), found) <= left - 5
 
 
 @given(st.data(), st.integers(0, 99), st.booleans())
