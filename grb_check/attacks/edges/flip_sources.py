@@ -16,6 +16,7 @@ from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.errors import GradientError
 
 CHOSEN: Final = 4  # one of that many random pairs becomes a candidate
+MOST_RANKED: Final = 20_000  # nodes whose pairs are all ranked at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,10 @@ def flip_source(
 ) -> FlipSource:
     """Return a source of flips among all pairs if the model has their gradients, else random pairs.
 
+    On graphs of more than `MOST_RANKED` nodes "all pairs" are those of so many nodes, others each
+    time, half of them targets, if flips are allowed everywhere: ranking the pairs of 100,000 nodes
+    takes minutes.
+
     Args:
         block_size: number of random pairs drawn each time; the best quarter is returned.
 
@@ -95,9 +100,24 @@ def _all_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSou
         found = aim.model.pair_gradients(aim.x, edges.edge_index(), aim.targets, aim.value)
         if found is None:  # layers may have closed forms on some graphs only
             return some_pairs(edges, forbidden, count, nodes)
-        return best_flips(found, edges, aim.rows, forbidden, count, nodes)
+        some = _ranked_nodes(edges, aim, nodes, generator)
+        return best_flips(found, edges, aim.rows, forbidden, count, some)
 
     return source
+
+
+def _ranked_nodes(
+    edges: EdgeSet, aim: Aim, nodes: Tensor | None, generator: torch.Generator
+) -> Tensor | None:
+    """Return the nodes, bool [N], whose pairs are ranked, among these if given; None for all."""
+    num_nodes = edges.num_nodes
+    if num_nodes <= MOST_RANKED or aim.rows.numel() < num_nodes:
+        return nodes
+    half, chosen = MOST_RANKED // 2, torch.zeros(num_nodes, dtype=torch.bool)
+    chosen[aim.targets.cpu()[_some(aim.targets.numel(), half, generator)]] = True
+    chosen[_some(num_nodes, half, generator)] = True
+    chosen = chosen.to(edges.codes.device)
+    return chosen if nodes is None else chosen & nodes
 
 
 def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> FlipSource:

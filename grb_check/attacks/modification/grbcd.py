@@ -65,7 +65,7 @@ class ModificationGrbcd:
 
     name: ClassVar[str] = "grbcd"
     scenario: ClassVar[Scenario] = "modification"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)

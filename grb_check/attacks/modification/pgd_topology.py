@@ -88,7 +88,7 @@ class ModificationPgdTopology:
 
     name: ClassVar[str] = "pgd-topology"
     scenario: ClassVar[Scenario] = "modification"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
         check_gradient_settings(self)

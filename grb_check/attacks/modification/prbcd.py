@@ -32,7 +32,6 @@ from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 PROMISING: Final = 20  # a block is drawn from that many times as many pairs
 RENEWED: Final = 0.8  # share of the iterations during which blocks are renewed
 BLOCK_BUDGETS: Final = 8  # a block has at least that many pairs for each flip of the budget
-MOST_RANKED: Final = 20_000  # nodes whose pairs are ranked for a block
 # For each graph of a set:
 LEAST_BLOCK: Final = 32  # pairs in a block at least ...
 BUDGETS: Final = 4  # ... and that many for each flip of the graph's budget
@@ -55,9 +54,7 @@ class ModificationPrbcd:
     because the pairs of largest gain are all at the same few nodes. Such a block of 5,000 does
     better than one of 250,000 random pairs, if it has several pairs for each flip: 5,000 flips
     leave 59.6 % of a graph of 20,000 nodes right from blocks of 10,000 pairs, 38.7 % from blocks of
-    40,000. On graphs of more than `MOST_RANKED` nodes the pairs of so many random nodes are ranked,
-    half of them targets, others each time: ranking all pairs of 100,000 nodes takes minutes. The
-    objective is `held_margin`; the paper's choice is the tanh margin.
+    40,000. The objective is `held_margin`; the paper's choice is the tanh margin.
 
     If the targets are graphs, each has its own block, projection and rounding
     (`graph_sets.rounded_flips`); a budget of one flip is spent on the strongest of many that are
@@ -124,9 +121,7 @@ class ModificationPrbcd:
         relaxed = Relaxed(plan.clean.codes.new_empty(0), aim.x.new_empty(0))
         for first in range(0, self.iterations, self.renew_every):
             if first == 0 or first < RENEWED * self.iterations:
-                nodes = _ranked_nodes(plan, aim.targets, generator)
-                kept = relaxed.without_negligible()
-                relaxed = self._renewed(kept, plan, budget, nodes, generator)
+                relaxed = self._renewed(relaxed.without_negligible(), plan, budget, generator)
             if not relaxed.codes.numel():
                 break
             gains = gains_of(relaxed, plan.clean, aim)
@@ -136,16 +131,12 @@ class ModificationPrbcd:
         return relaxed
 
     def _renewed(
-        self,
-        relaxed: Relaxed,
-        plan: Plan,
-        budget: int,
-        nodes: Tensor | None,
-        generator: torch.Generator,
+        self, relaxed: Relaxed, plan: Plan, budget: int, generator: torch.Generator
     ) -> Relaxed:
-        """Return the flips together with new pairs of these nodes, bool [N], or of any."""
+        """Return the flips of noticeable weight together with new pairs."""
         room = max(0, max(self.block_size, BLOCK_BUDGETS * budget) - relaxed.codes.numel())
         now = plan.clean.flipped(relaxed.largest(budget))
+        nodes = None if plan.room is None else plan.room > 0
         ranked = plan.source(now, relaxed.codes, PROMISING * room, nodes)
         order = torch.randperm(ranked.codes.numel(), generator=generator)[:room]
         return relaxed.joined(ranked.codes[order.to(ranked.codes.device)])
@@ -160,19 +151,6 @@ class ModificationPrbcd:
             samples=self.samples,
             key=new_key(generator),
         )
-
-
-def _ranked_nodes(plan: Plan, targets: Tensor, generator: torch.Generator) -> Tensor | None:
-    """Return the nodes, bool [N], whose pairs a block is drawn from; None for all."""
-    with_room = None if plan.room is None else plan.room > 0
-    num_nodes = plan.clean.num_nodes
-    if num_nodes <= MOST_RANKED:
-        return with_room
-    half, drawn = MOST_RANKED // 2, torch.zeros(num_nodes, dtype=torch.bool)
-    drawn[targets.cpu()[torch.randperm(targets.numel(), generator=generator)[:half]]] = True
-    drawn[torch.randperm(num_nodes, generator=generator)[:half]] = True
-    drawn = drawn.to(plan.clean.codes.device)
-    return drawn if with_room is None else drawn & with_room
 
 
 def _renewed_of_each(search: Search, block_size: int, key: int) -> Widen:
