@@ -160,6 +160,12 @@ class Outcome:
         return statistics.fmean(repeat.references[MAIN_REFERENCE].clean for repeat in self.repeats)
 
     @property
+    def reference_attacked(self) -> float:
+        """Mean attacked accuracy of the reference GCN, in [0, 1]."""
+        left = (repeat.references[MAIN_REFERENCE].attacked for repeat in self.repeats)
+        return statistics.fmean(left)
+
+    @property
     def reference_drops(self) -> tuple[float, ...]:
         """Relative drop of the reference GCN in each repeat."""
         return tuple(repeat.references[MAIN_REFERENCE].drop for repeat in self.repeats)

@@ -6,8 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from grb_check.attacks.names import WORST, base_name, with_budgets_of, without_budgets
-from grb_check.attacks.registry import Pair, is_targeted, tagged
+from grb_check.attacks.names import WORST, base_name, split_budget, with_budget, without_budgets
+from grb_check.attacks.registry import (
+    Pair,
+    is_targeted,
+    local_budget_of,
+    name_at_local_budget,
+    tagged,
+)
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
 from grb_check.cases.case import DIFFICULTIES, WHOLE, Case, check_on_graphs
 from grb_check.datasets import Source
@@ -28,6 +34,21 @@ class Suite:
     training: Training = "inductive"
     features: FeatureRule = "grb"
 
+
+# For each threat attacks that do not know the model, attacks that do, and the worst of all.
+_AUDIT: Final = {
+    "injection": (
+        *("pgd", "speit", "tdgia", "agia"),
+        *("pgd+white-box", "tdgia+white-box", "agia+white-box"),
+        "worst",
+    ),
+    "modification": (
+        *("dice", "stack", "prbcd+black-box", "grbcd+black-box"),
+        *("pgd+white-box", "prbcd", "grbcd", "eva"),
+        *("lrbcd+black-box", "lrbcd", "prbcd+local_budget=0.5", "eva+local_budget=0.5"),
+        *("worst", "worst+local_budget=0.5"),
+    ),
+}
 
 _SUITES: Final = (
     # A minute or two on a laptop; `full` adds little to the three other difficulties.
@@ -54,6 +75,16 @@ _SUITES: Final = (
         difficulties=DIFFICULTIES,
         attacks=tagged("paper"),
         repeats=10,
+    ),
+    # Does a defence stand, or does it only look so (Mujkanovic et al. 2022)?
+    Suite(
+        name="audit",
+        datasets=("synthetic-cora",),
+        difficulties=(WHOLE,),
+        attacks=tuple(
+            sorted(((kind, name) for kind in _AUDIT for name in _AUDIT[kind]), key=attack_order)
+        ),
+        repeats=3,
     ),
     # Attacks whose threat bounds the changes for single nodes; `worst` has none of them.
     Suite(
@@ -110,19 +141,28 @@ def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:
         worst: scenario and name, with or without budgets.
         selected: attacks of the run, as the user selected them. If they have no `worst` of the
             scenario, or nothing else of it, the members are those of the suite `standard`. Attacks
-            on single targets are no members: their threats are others.
+            on single targets are no members: their threats are others. Nor are attacks of another
+            local budget, if there are some of this one.
     """
     scenario, name = worst
     chosen = any(kind == scenario and base_name(other) == WORST for kind, other in selected)
     for attacks in (selected if chosen else (), SUITES["standard"].attacks):
-        others = {
-            (scenario, without_budgets(other))
+        others = [
+            other
             for kind, other in attacks
             if kind == scenario and base_name(other) != WORST and not is_targeted(kind, other)
-        }
+        ]
         if others:
             break
-    return tuple(with_budgets_of(other, name) for _, other in sorted(others, key=attack_order))
+    bound = local_budget_of(*worst)
+    alike = [other for other in others if local_budget_of(scenario, other) == bound]
+    plain = {without_budgets(other) for other in alike or others}
+    budget = split_budget(name)[1]
+    members = {
+        (scenario, with_budget(name_at_local_budget(scenario, other, bound), budget))
+        for other in plain
+    }
+    return tuple(other for _, other in sorted(members, key=attack_order))
 
 
 def members_of(case: Case, selected: Sequence[Pair], *, of_graphs: bool) -> tuple[Case, ...]:

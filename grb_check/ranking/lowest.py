@@ -1,34 +1,46 @@
-"""Accuracy under the strongest attacks, and differences of drops to those of a reference.
+"""Accuracy under the strongest attacks of each threat, and differences of drops to a reference.
 
 What black-box attacks leave says nothing about attackers who know the model: Carlini et al. 2019,
 "On Evaluating Adversarial Robustness", and Mujkanovic et al. 2022, "Are Defenses for Graph Neural
-Networks Robust?". So the two are kept apart.
+Networks Robust?". So the two are kept apart, each beside what the same attacks leave of an
+undefended model.
 
 Guerranti et al. 2023, "On the Adversarial Robustness of Graph Contrastive Learning Methods": the
-rows "Min" of Tables 5 and 6, and Equations 4 and 5. Attacks with different budgets are not
-comparable, so each budget is treated separately; `worst`, which is made of the others, is left
+rows "Min" of Tables 5 and 6, and Equations 4 and 5. Attacks of different threats are not
+comparable, so each threat is treated separately; `worst`, which is made of the others, is left
 out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from grb_check.attacks.names import WORST, base_name, with_budget
+from grb_check.attacks.names import (
+    WORST,
+    base_name,
+    split_budget,
+    with_budget,
+    with_local_budget,
+)
+from grb_check.attacks.registry import is_targeted, local_budget_of
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.metrics import Figure, average, delta, over_repeats
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 
 REFERENCE: Final = "the reference GCN"
 
+SINGLE_NODES: Final = "single-nodes"  # the threat of attacks on each target alone
+
+Group = TypeVar("Group", "Where", "Threat")
 Attacks: TypeAlias = Mapping[str, Outcome]
 Drops: TypeAlias = Mapping[str, Sequence[float]]  # `dataset/difficulty` -> in each repeat
 
 
 class Where(NamedTuple):
-    """The dataset, difficulty and budget of attacks that are comparable."""
+    """The dataset, difficulty and budget over which drops are compared with a reference."""
 
     dataset: str
     difficulty: str
@@ -38,6 +50,19 @@ class Where(NamedTuple):
     def group(self) -> str:
         """`dataset/difficulty`."""
         return f"{self.dataset}/{self.difficulty}"
+
+
+class Threat(NamedTuple):
+    """Attacks that may do the same, so that the strongest of them counts.
+
+    Attributes:
+        dataset, difficulty: the targets.
+        name: see `threat_name`.
+    """
+
+    dataset: str
+    difficulty: str
+    name: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +75,8 @@ class Strongest:
         repeats: number of repeats of its case.
         accuracy: under it, over the repeats.
         drop: relative drop under it, over the repeats.
+        reference: lowest accuracy of the reference GCN under any of these attacks, each made on the
+            GCN itself where it was made on the model itself.
     """
 
     attack: str
@@ -57,18 +84,24 @@ class Strongest:
     repeats: int
     accuracy: Figure
     drop: Figure
+    reference: Figure
+
+    @property
+    def ahead(self) -> float:
+        """What the model keeps beyond the undefended GCN, as a fraction."""
+        return self.accuracy.mean - self.reference.mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lowest:
-    """The lowest accuracies of one model over two or more attacks on the same targets.
+    """The lowest accuracies of one model over two or more attacks of the same threat.
 
     Attributes:
         model: name.
         label: the name in ids; empty if the run has one model.
         dataset: name.
         difficulty: name.
-        budget: that the cases name; None if they name none.
+        threat: see `threat_name`.
         black_box: the strongest of the attacks that do not see the model; None without one.
         adaptive: the strongest of those that do; None without one.
     """
@@ -77,7 +110,7 @@ class Lowest:
     label: str
     dataset: str
     difficulty: str
-    budget: float | None
+    threat: str
     black_box: Strongest | None
     adaptive: Strongest | None
 
@@ -96,9 +129,9 @@ class Lowest:
 
     @property
     def id(self) -> str:
-        """`[model@]dataset/difficulty[+budget=SHARE]`."""
+        """`[model@]dataset/difficulty/threat`."""
         prefix = f"{self.label}@" if self.label else ""
-        return with_budget(f"{prefix}{self.dataset}/{self.difficulty}", self.budget)
+        return f"{prefix}{self.dataset}/{self.difficulty}/{self.threat}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,13 +159,25 @@ class Delta:
     why_none: str = ""
 
 
+def threat_name(case: Case) -> str:
+    """Return what an attack may do, in the words of case ids.
+
+    The scenario with the budgets that the case has besides the dataset's own:
+    `modification+local_budget=0.5+budget=0.1`. `single-nodes` stands for attacks on each target
+    alone.
+    """
+    kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else case.scenario
+    local_budget = local_budget_of(case.scenario, case.attack)
+    return with_budget(with_local_budget(kind, local_budget), split_budget(case.attack)[1])
+
+
 def lowest(rows: Sequence[Row]) -> list[Lowest]:
-    """Return one for each model, dataset, difficulty and budget with two or more attacks."""
+    """Return one for each model, dataset, difficulty and threat with two or more attacks."""
     several = _several(rows)
     return [
-        _lowest(model, model if several else "", where, attacks)
-        for model, groups in _by_model(rows).items()
-        for where, attacks in groups.items()
+        _lowest(model, model if several else "", threat, attacks)
+        for model, groups in _by_model(rows, _threat).items()
+        for threat, attacks in groups.items()
         if len(attacks) > 1
     ]
 
@@ -148,7 +193,7 @@ def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
         to: label of the model to compare the others with, over the cases that both have; empty for
             the reference GCN, whose drops every outcome holds.
     """
-    several, models = _several(rows), _by_model(rows)
+    several, models = _several(rows), _by_model(rows, _where)
     rival = _named(rows, to) if to else ""
     low = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
     incomplete = _incomplete(rows)
@@ -192,27 +237,36 @@ def _incomplete(rows: Sequence[Row]) -> set[str]:
     return {row.outcome.model for row in rows if row.outcome and row.case.model in labels}
 
 
-def _by_model(rows: Sequence[Row]) -> dict[str, dict[Where, dict[str, Outcome]]]:
+def _by_model(
+    rows: Sequence[Row], group_of: Callable[[Outcome], Group]
+) -> dict[str, dict[Group, dict[str, Outcome]]]:
     """Return model -> comparable cases -> attack -> outcome."""
-    found: dict[str, dict[Where, dict[str, Outcome]]] = {}
+    found: dict[str, dict[Group, dict[str, Outcome]]] = {}
     for row in rows:
         outcome = row.outcome
         if outcome is None or base_name(outcome.case.attack) == WORST:
             continue
         case = outcome.case
-        where = Where(case.dataset, case.difficulty, outcome.budget)
-        attacks = found.setdefault(outcome.model, {}).setdefault(where, {})
+        attacks = found.setdefault(outcome.model, {}).setdefault(group_of(outcome), {})
         attacks[f"{case.scenario}/{case.attack}"] = outcome
     return found
 
 
-def _lowest(model: str, label: str, where: Where, attacks: Attacks) -> Lowest:
+def _where(outcome: Outcome) -> Where:
+    return Where(outcome.case.dataset, outcome.case.difficulty, outcome.budget)
+
+
+def _threat(outcome: Outcome) -> Threat:
+    return Threat(outcome.case.dataset, outcome.case.difficulty, threat_name(outcome.case))
+
+
+def _lowest(model: str, label: str, threat: Threat, attacks: Attacks) -> Lowest:
     return Lowest(
         model=model,
         label=label,
-        dataset=where.dataset,
-        difficulty=where.difficulty,
-        budget=where.budget,
+        dataset=threat.dataset,
+        difficulty=threat.difficulty,
+        threat=threat.name,
         black_box=_strongest({name: each for name, each in attacks.items() if not each.adaptive}),
         adaptive=_strongest({name: each for name, each in attacks.items() if each.adaptive}),
     )
@@ -229,7 +283,14 @@ def _strongest(attacks: Attacks) -> Strongest | None:
         repeats=len(outcome.repeats),
         accuracy=over_repeats(average, [[each.victim.attacked for each in outcome.repeats]]),
         drop=over_repeats(average, [outcome.drops]),
+        reference=min(map(_of_reference, attacks.values()), key=lambda each: each.mean),
     )
+
+
+def _of_reference(outcome: Outcome) -> Figure:
+    """Return the accuracy of the reference GCN under an attack, over the repeats."""
+    left = [each.references[MAIN_REFERENCE].attacked for each in outcome.repeats]
+    return over_repeats(average, [left])
 
 
 def _drops(groups: Mapping[Where, Attacks]) -> Drops:

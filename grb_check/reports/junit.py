@@ -14,6 +14,7 @@ from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.budget_curves import Curve
 from grb_check.reports import lowest_words, rank_words
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import Digest
 from grb_check.reports.record import RankedDrop, RunRecord
 
@@ -96,6 +97,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     for name, curve in digest.named_curves:
         properties[f"grb.curve.{name}"] = curve_points(curve)
     properties |= lowest_words.suite_properties(record.lowest, record.delta)
+    properties |= {f"grb.audit.{n}": text for n, text in enumerate(conclusions(record))}
     for suffix, models in (
         ("", ranks.models),
         ("_black_box", ranks.models_black_box),

@@ -16,13 +16,17 @@ WIDE: Final = 0.2  # of black-box accuracy beyond the adaptive one, as a fractio
 
 
 def lowest_lines(entries: Sequence[Lowest]) -> list[str]:
-    """Return a table of a model on a dataset; without a row if it has no entry."""
+    """Return a table of a model on a dataset; without a row if it has no entry.
+
+    Beside each accuracy stands that of an undefended GCN.
+    """
     if not entries:
         return []
-    rows = [["lowest accuracy", "black-box", "", "adaptive", ""]]
+    head = ["(GCN)", ""]
+    rows = [["lowest accuracy", "black-box", *head, "adaptive", *head]]
     for entry in entries:
-        level = with_budget(entry.difficulty, entry.budget)
-        rows.append([level, *_cells(entry.black_box), *_cells(entry.adaptive)])
+        where = f"{entry.difficulty}/{entry.threat}"
+        rows.append([where, *_cells(entry.black_box), *_cells(entry.adaptive)])
     return columns(rows)
 
 
@@ -84,8 +88,11 @@ def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> di
     return properties
 
 
-def _cells(found: Strongest | None) -> tuple[str, str]:
-    return ("-", "") if found is None else (_percent(found.accuracy, found.repeats), found.attack)
+def _cells(found: Strongest | None) -> tuple[str, str, str]:
+    if found is None:
+        return "-", "", ""
+    name = found.attack.partition("/")[2]
+    return _percent(found.accuracy, found.repeats), f"({found.reference.mean:.1%})", name
 
 
 def _over(groups: Iterable[str]) -> str:

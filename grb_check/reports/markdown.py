@@ -19,6 +19,7 @@ from grb_check.errors import count
 from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
 from grb_check.ranking.lowest import Strongest
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, gate_lines
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
@@ -211,14 +212,17 @@ def _lowest(digest: Digest) -> Part:
         f"| {cell(each.id)} | {_strongest(each.black_box)} | {_strongest(each.adaptive)} |"
         for each in lows
     ]
-    gaps = [f"- {span(text)}" for text in gap_lines(lows)]
-    head = ("| lowest accuracy | black-box | adaptive |", "| :-- | :-- | :-- |")
-    before = ("### Attackers who know the model", "", *gaps, *([""] if gaps else []), *head)
+    told = [*conclusions(digest.record), *gap_lines(lows)]
+    lines = [f"- {span(text)}" for text in told]
+    head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
+    before = ("### Attackers who know the model", "", *lines, *([""] if lines else []), *head)
     return Part(before, tuple(rows), ("",), "row")
 
 
 def _strongest(found: Strongest | None) -> str:
-    return "" if found is None else f"{found.accuracy.mean:.1%} {cell(found.attack)}"
+    if found is None:
+        return ""
+    return f"{found.accuracy.mean:.1%} ({found.reference.mean:.1%}) {cell(found.attack)}"
 
 
 def _baseline(digest: Digest) -> Part:

@@ -31,7 +31,7 @@ from grb_check.reports.record import FIGURES, CaseRecord, RunRecord, RunSettings
 from grb_check.reports.recording import ranks_record, summaries
 
 KIND: Final = FileKind(
-    name="run record", type=RunRecord, format=8, wanted="give a file that --grb-json wrote"
+    name="run record", type=RunRecord, format=9, wanted="give a file that --grb-json wrote"
 )
 
 # Fields of a verdict that are compared with those of the gate; texts may be rounded otherwise.

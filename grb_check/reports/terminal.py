@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
 from grb_check.gate.baselines.comparison import Comparison, Result
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import STATUSES, Digest, Line
 from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
@@ -151,6 +152,8 @@ def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
         for text in lowest_lines(lows):
             out.write_line(f"  {text}")
         out.write_line("")
+    for text in conclusions(record):
+        out.write_line(f"audit: {text}", bold=True)
     for text in gap_lines(record.lowest):
         out.write_line(text, yellow=True, bold=True)
     for text in _lines_on_all(digest):

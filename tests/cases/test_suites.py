@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from settings_factory import settings
 
-from grb_check.attacks.registry import canonical_name, tagged
+from grb_check.attacks.names import base_name
+from grb_check.attacks.registry import canonical_name, load_attack, tagged
 from grb_check.cases.attack_pairs import (
     SCENARIOS,
     attack_order,
@@ -127,11 +128,26 @@ def test_suites_for_nodes_attack_a_model_that_they_know() -> None:
 
 
 def test_every_attack_of_a_suite_is_in_the_catalogue() -> None:
-    """Once, and in its order; also in its white-box form."""
+    """Once, by its canonical name, and in its order."""
     for suite in SUITES.values():
-        plain = {(scenario, name.removesuffix("+white-box")) for scenario, name in suite.attacks}
-        assert plain <= set(known_attacks())
+        assert {(kind, base_name(name)) for kind, name in suite.attacks} <= set(known_attacks())
+        assert all(canonical_name(*pair) == pair[1] for pair in suite.attacks)
         assert list(suite.attacks) == sorted(set(suite.attacks), key=attack_order)
+
+
+def test_the_audit_has_a_worst_for_each_threat() -> None:
+    """Made of the attacks of that threat, some that know the model and some that do not."""
+    attacks = SUITES["audit"].attacks
+    threats = [pair for pair in attacks if base_name(pair[1]) == "worst"]
+    assert [name for _, name in threats] == ["worst", "worst", "worst+local_budget=0.5"]
+    members = [(kind, name) for kind, name in attacks if base_name(name) != "worst"]
+    every = [
+        (kind, each) for kind, name in threats for each in worst_members((kind, name), attacks)
+    ]
+    assert sorted(every) == sorted(members)
+    for threat in threats:
+        known = [load_attack(threat[0], each).knowledge for each in worst_members(threat, attacks)]
+        assert set(known) == {"black-box", "white-box"}
 
 
 def test_the_worst_is_that_of_the_other_selected_attacks_of_its_scenario() -> None:

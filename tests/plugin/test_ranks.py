@@ -219,21 +219,21 @@ def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pyte
     result = ranked.runpytest(
         *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
         *("--grb-delta-to=build", "--junitxml=out.xml", "--grb-json=out.json"),
+        *("--grb-attack=dice", "--grb-scenario=modification"),
     )
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
         [
             "grb delta: to build (command line)",
             "build on tiny *",
-            "  lowest accuracy *black-box *adaptive",
-            "  easy * *% */rnd* -",
+            "  lowest accuracy *black-box *(GCN) *adaptive *",
+            "  easy/modification *% * -*",
             "delta of twin to build over 1 dataset: +0.0 points",
         ]
     )
     wide = properties(suite(ranked))
-    assert (
-        wide["grb.lowest_black_box.build@tiny/easy"] == wide["grb.lowest_black_box.twin@tiny/easy"]
-    )
+    low = "grb.lowest_black_box.{}@tiny/easy/modification"
+    assert wide[low.format("build")] == wide[low.format("twin")]
     assert wide["grb.delta.twin"] == "0.0000 to build over 1 dataset"
     record = json.loads((ranked.path / "out.json").read_text())
     assert record["settings"]["delta_to"] == "build"

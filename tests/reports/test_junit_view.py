@@ -73,7 +73,9 @@ def test_ranks_averages_and_origins_are_properties_of_the_suite(full: str) -> No
     assert found["grb.gate.1"] == "drop at most 30.0% (command line)"
     assert found["grb.version"] == "0.1.0"
     assert found["grb.environment.torch"] == "2.13.0"
-    assert found["grb.lowest_black_box.synthetic-cora/easy"].startswith("injection/pgd 0.44")
+    assert found["grb.lowest_black_box.synthetic-cora/easy/injection"].startswith(
+        "injection/pgd 0.44"
+    )
     assert not [name for name in found if name.startswith("grb.rank.") and "hard" in name]
     assert "grb.average.medium" not in found  # a case was lost
 

@@ -16,6 +16,7 @@ PRBCD = Strongest(
     repeats=2,
     accuracy=Figure(0.58, 0.0283),
     drop=Figure(0.275, 0.0354),
+    reference=Figure(0.5, 0.01),
 )
 RND = replace(PRBCD, attack="injection/rnd", repeats=1, accuracy=Figure(0.785, 0.0))
 LOWEST = Lowest(
@@ -23,7 +24,7 @@ LOWEST = Lowest(
     label="",
     dataset="cora",
     difficulty="full",
-    budget=None,
+    threat="modification",
     black_box=None,
     adaptive=PRBCD,
 )
@@ -32,11 +33,11 @@ DELTA = Delta(model="a", label="", to=REFERENCE, budget=None, groups=("cora/full
 
 def test_black_box_and_adaptive_attacks_are_side_by_side() -> None:
     """With a deviation if there are several repeats; nothing is printed that was not measured."""
-    both = replace(LOWEST, difficulty="easy", budget=0.05, black_box=RND)
+    both = replace(LOWEST, difficulty="easy", threat="modification+budget=0.05", black_box=RND)
     assert lowest_lines([both, LOWEST]) == [
-        "lowest accuracy   black-box                 adaptive",
-        "easy+budget=0.05  78.5%      injection/rnd  58.0% +- 2.8  modification/prbcd",
-        "full              -                         58.0% +- 2.8  modification/prbcd",
+        "lowest accuracy                black-box  (GCN)         adaptive      (GCN)",
+        "easy/modification+budget=0.05  78.5%      (50.0%)  rnd  58.0% +- 2.8  (50.0%)  prbcd",
+        "full/modification              -                        58.0% +- 2.8  (50.0%)  prbcd",
     ]
     assert lowest_lines([]) == []
 
@@ -49,11 +50,11 @@ def test_a_model_is_named_that_holds_against_black_box_attacks_only() -> None:
     assert gap_lines([LOWEST, near]) == []
     text = "a: its robustness does not hold against an attacker who knows the model: "
     assert gap_lines([wide, near]) == [
-        f"{text}78.5% under injection/rnd, 58.0% under modification/prbcd (cora/full)"
+        f"{text}78.5% under injection/rnd, 58.0% under modification/prbcd (cora/full/modification)"
     ]
     assert gap_lines([wide, wider]) == [
-        f"{text}90.0% under injection/rnd, 58.0% under modification/prbcd (cora/easy and 1 more "
-        "place)"
+        f"{text}90.0% under injection/rnd, 58.0% under modification/prbcd "
+        "(cora/easy/modification and 1 more place)"
     ]
     assert suite_properties([wide], [])["grb.gap.0"] == gap_lines([wide])[0]
 
@@ -98,6 +99,6 @@ def test_models_and_budgets_are_named_and_a_reason_takes_the_place_of_a_value() 
         "no delta of other to base at budget 0.05: they have no case in common",
     ]
     assert suite_properties([replace(LOWEST, label="mine")], [mine, other]) == {
-        "grb.lowest_adaptive.mine@cora/full": "modification/prbcd 0.5800, drop 0.2750",
+        "grb.lowest_adaptive.mine@cora/full/modification": "modification/prbcd 0.5800, drop 0.2750",
         "grb.delta.mine+budget=0.05": "0.2500 to base over 1 dataset",
     }

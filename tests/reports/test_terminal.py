@@ -224,8 +224,8 @@ def test_the_strongest_attack_and_the_delta_have_a_line_each() -> None:
     lines = shown(at("rnd", 0.7), at("dice", 0.4))
     assert lines[5:] == [
         "",
-        "  lowest accuracy  black-box                     adaptive",
-        "  easy             40.0%      modification/dice  -",
+        "  lowest accuracy    black-box  (GCN)          adaptive  (GCN)",
+        "  easy/modification  40.0%      (40.0%)  dice  -",
         "",
         "attacks by mean drop: 1. modification/dice 50.0%, 2. modification/rnd 12.5%",
         "delta to the reference GCN over 1 dataset: +0.0 points",

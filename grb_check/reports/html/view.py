@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from grb_check.attacks.names import with_budget
+from grb_check.attacks.names import WORST, base_name, with_budget
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
+from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
-from grb_check.ranking.lowest import Strongest
+from grb_check.ranking.lowest import Lowest, threat_name
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines, gap_lines
@@ -105,6 +107,7 @@ def sections(digest: Digest) -> list[Section]:
     """Return the sections that are not empty, in order."""
     contents = (
         ("broke", digest.trouble, _failures(digest)),
+        ("threats", "Threats", _threats(digest)),
         ("drops", "Drops", _heat_maps(digest)),
         ("curves", "Budget curves", _curves(digest)),
         ("baseline", "Baseline", _baseline(digest)),
@@ -181,23 +184,42 @@ def _ranks(digest: Digest) -> dict[str, Any]:
     }
 
 
-def _summary(digest: Digest) -> dict[str, Any]:
-    lowest = {
-        (each.model, each.dataset, each.difficulty, each.budget): each
-        for each in digest.record.lowest
+def _threats(digest: Digest) -> dict[str, Any]:
+    """What each attack of a threat left, the strongest first, and what follows from that."""
+    tables = []
+    for low in digest.record.lowest:
+        lines = [
+            line
+            for line in digest.groups.get((fit(low.model), low.dataset), ())
+            if _is_of(line, low) and line.row.outcome is not None
+        ]
+        tables.append((low, digest.title_of((low.model, low.dataset)), sorted(lines, key=_left)))
+    return {
+        "conclusions": conclusions(digest.record),
+        "gaps": gap_lines(digest.record.lowest),
+        "tables": tables,
     }
-    tables: dict[str, list[tuple[str, Averages, tuple[Strongest | None, ...]]]] = {}
+
+
+def _is_of(line: Line, low: Lowest) -> bool:
+    """Whether a case is an attack of a threat; `worst` is made of the others."""
+    case = line.row.case
+    alone = base_name(case.attack) != WORST
+    return alone and (case.difficulty, threat_name(case)) == (low.difficulty, low.threat)
+
+
+def _left(line: Line) -> float:
+    assert line.row.outcome is not None
+    return line.row.outcome.attacked
+
+
+def _summary(digest: Digest) -> dict[str, Any]:
+    tables: dict[str, list[tuple[str, Averages]]] = {}
     for mean in digest.record.averages:
-        found = lowest.get((mean.model, mean.dataset, mean.difficulty, mean.budget))
-        both = (None, None) if found is None else (found.black_box, found.adaptive)
-        row = (with_budget(mean.difficulty, mean.budget), mean, both)
+        row = (with_budget(mean.difficulty, mean.budget), mean)
         tables.setdefault(digest.title_of((mean.model, mean.dataset)), []).append(row)
     differences = [line.replace(" +- ", " ± ") for line in delta_lines(digest.record.delta)]
-    return {
-        "tables": tables,
-        "gaps": gap_lines(digest.record.lowest),
-        "differences": differences,
-    }
+    return {"tables": tables, "differences": differences}
 
 
 def _diagnostics(digest: Digest) -> dict[str, Any]:

@@ -123,6 +123,7 @@ def test_the_verdicts_come_first_then_figures_then_the_run() -> None:
     found = read(rich())
     assert [each for each in found.ids if not each.startswith("case-")] == [
         "broke",
+        "threats",
         "drops",
         "baseline",
         "ranks",

@@ -1,0 +1,95 @@
+"""The conclusion of the suite `audit` in one line for each model.
+
+The question is that of Mujkanovic et al. 2022, "Are Defenses for Graph Neural Networks Robust?":
+attacks that do not know a defence may fail where an undefended model falls, and attacks that do
+know it may leave it no better than that model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from grb_check.errors import count
+from grb_check.ranking.lowest import Lowest, Strongest
+from grb_check.reports.record import CaseRecord, RunRecord
+
+AUDIT: Final = "audit"  # the suite
+AHEAD: Final = 0.05  # of accuracy beyond the undefended GCN, for a model to stand
+
+
+def conclusions(record: RunRecord) -> list[str]:
+    """Return a line for each model; none for other suites.
+
+    A model stands against a threat if the strongest adaptive attack leaves more than `AHEAD` beyond
+    what it leaves of an undefended GCN. It only looks robust if it is that far ahead of the GCN
+    under the attacks that do not know it, and under those that do it is not.
+    """
+    if record.settings.suite != AUDIT:
+        return []
+    models = dict.fromkeys(each.model for each in record.lowest)
+    return [_conclusion(model, record) for model in models]
+
+
+def _conclusion(model: str, record: RunRecord) -> str:
+    entries = [each for each in record.lowest if each.model == model]
+    judged = [(each, each.adaptive) for each in entries if each.adaptive is not None]
+    standing = [each for each, adaptive in judged if adaptive.ahead > AHEAD]
+    falling = [each for each, adaptive in judged if adaptive.ahead <= AHEAD]
+    text = f"{model} {_verdict(standing, falling)}"
+    return "; ".join([text, *_doubts(model, record)])
+
+
+def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest]) -> str:
+    if not standing and not falling:
+        return "was not attacked by anyone who knows it: nothing can be concluded"
+    if not falling:
+        return f"stands against attackers who know it: {_told(standing)}"
+    looked = any(each.black_box is not None and each.black_box.ahead > AHEAD for each in falling)
+    if not standing:
+        word = "only looks robust" if looked else "is no more robust than an undefended GCN"
+        return f"{word}: attackers who know it leave {_told(falling)}"
+    return (
+        f"stands against attackers who know it only under {_told(standing)}; "
+        f"{'it only looks robust' if looked else 'it does not stand'} under {_told(falling)}"
+    )
+
+
+def _told(entries: Sequence[Lowest]) -> str:
+    """Name each threat with what is left: of the model, of the GCN, and of the model unknown."""
+    where = {(each.dataset, each.difficulty) for each in entries}
+    return ", ".join(_place(each, short=len(where) == 1) for each in entries)
+
+
+def _place(entry: Lowest, *, short: bool) -> str:
+    assert entry.adaptive is not None
+    name = entry.threat if short else f"{entry.dataset}/{entry.difficulty}/{entry.threat}"
+    return f"{name} {_figures(entry.adaptive, entry.black_box)}"
+
+
+def _figures(adaptive: Strongest, black_box: Strongest | None) -> str:
+    unknown = ""
+    if black_box is not None:
+        unknown = f"; {black_box.accuracy.mean:.1%} by attackers who do not know it"
+    return f"{adaptive.accuracy.mean:.1%} (GCN {adaptive.reference.mean:.1%}{unknown})"
+
+
+def _doubts(model: str, record: RunRecord) -> list[str]:
+    """Return what weakens the conclusion: attacks without figures, and findings."""
+    own = [row for row in record.cases if _model_of(row, record) == model]
+    failed = sum(row.outcome is None for row in own) + len(record.missing)
+    doubted = sum(bool(row.outcome and row.outcome.findings) for row in own)
+    found = []
+    if failed:
+        found.append(f"{count(failed, 'case')} without figures may hold stronger attacks")
+    if doubted:
+        found.append(f"diagnostics doubt {count(doubted, 'case')}")
+    return found
+
+
+def _model_of(row: CaseRecord, record: RunRecord) -> str:
+    """The model of a case; of one without figures by its label."""
+    if row.outcome is not None:
+        return row.outcome.model
+    models = record.settings.models
+    return row.case.model or (models[0].label if len(models) == 1 else "")

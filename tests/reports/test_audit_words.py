@@ -1,0 +1,107 @@
+"""The conclusion of an audit: what stands, what only looks robust, and why that may be wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from outcome_factory import finding, outcome
+from record_factory import entry, record, typed
+
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Outcome
+from grb_check.reports.audit_words import conclusions
+from grb_check.reports.digest import digest
+from grb_check.reports.html.page import page_text
+from grb_check.reports.markdown import markdown_text
+from grb_check.reports.record import RunRecord
+
+KNOWN = {"pgd+white-box": "adaptive", "prbcd": "transferred", "eva": "score-based"}
+
+
+def attacked(scenario: str, name: str, left: float, reference: float) -> Outcome:
+    """An outcome of one repeat; attacks in `KNOWN` know the model."""
+    case = Case("d", "full", scenario, name)
+    made = outcome([(0.8, left)], [(0.8, reference)], case, "build")
+    method = KNOWN.get(name, "black-box")
+    return replace(made, repeats=tuple(replace(each, method=method) for each in made.repeats))
+
+
+def audit(*outcomes: Outcome, suite: str = "audit") -> RunRecord:
+    """The record of an audit with these outcomes."""
+    fields = record([entry(each.case, each) for each in outcomes])
+    fields["settings"]["suite"] = suite
+    return typed(fields)
+
+
+def injection(black_box: float, adaptive: float) -> list[Outcome]:
+    """Injection attacks that leave this much of the model; of the GCN 50 % and 10 %."""
+    return [
+        attacked("injection", "pgd", black_box, 0.5),
+        attacked("injection", "pgd+white-box", adaptive, 0.1),
+    ]
+
+
+def modification(black_box: float, adaptive: float) -> list[Outcome]:
+    """Modification attacks that leave this much of the model; of the GCN 70 % and 40 %."""
+    return [
+        attacked("modification", "dice", black_box, 0.7),
+        attacked("modification", "prbcd", adaptive, 0.4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "words"),
+    [
+        (
+            [*injection(0.6, 0.12), *modification(0.7, 0.41)],
+            "build only looks robust: attackers who know it leave "
+            "injection 12.0% (GCN 10.0%; 60.0% by attackers who do not know it), "
+            "modification 41.0% (GCN 40.0%; 70.0% by attackers who do not know it)",
+        ),
+        (
+            injection(0.5, 0.15),
+            "build is no more robust than an undefended GCN: attackers who know it leave "
+            "injection 15.0% (GCN 10.0%; 50.0% by attackers who do not know it)",
+        ),
+        (
+            injection(0.6, 0.16),
+            "build stands against attackers who know it: "
+            "injection 16.0% (GCN 10.0%; 60.0% by attackers who do not know it)",
+        ),
+        (
+            [*injection(0.6, 0.3), *modification(0.7, 0.2)],
+            "build stands against attackers who know it only under "
+            "injection 30.0% (GCN 10.0%; 60.0% by attackers who do not know it); "
+            "it does not stand under "
+            "modification 20.0% (GCN 40.0%; 70.0% by attackers who do not know it)",
+        ),
+        (
+            [*injection(0.6, 0.3)[:1], attacked("injection", "rnd", 0.7, 0.7)],
+            "build was not attacked by anyone who knows it: nothing can be concluded",
+        ),
+    ],
+)
+def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
+    outcomes: list[Outcome], words: str
+) -> None:
+    """By more than five points, under the strongest attack that knows it, for each threat."""
+    made = audit(*outcomes)
+    assert conclusions(made) == [words]
+    assert words in page_text([digest(made)]).replace("&#39;", "'")
+    assert words in markdown_text([digest(made)])
+    assert conclusions(audit(*outcomes, suite="smoke")) == []
+
+
+def test_what_weakens_the_conclusion_is_said() -> None:
+    """Attacks that ended in an error may have been the strongest; so may doubted ones."""
+    first, second = injection(0.6, 0.16)
+    found = replace(second.repeats[0], diagnostics=(finding("no-effect", 0.0),))
+    doubted = replace(second, repeats=(found,))
+    lost = Case("d", "full", "injection", "tdgia+white-box")
+    fields = record([entry(first.case, first), entry(doubted.case, doubted), entry(lost, None)])
+    fields["settings"]["suite"] = "audit"
+    (line,) = conclusions(typed(fields))
+    assert line.endswith(
+        "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
+    )
