@@ -72,6 +72,27 @@ class RepeatResult:
         return msgspec.convert(fields, cls, builtin_types=(bytes,))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A perturbation of a run.
+
+    Attributes:
+        case: that it was made in.
+        knows_model: whether it was made on the model of that case; else on a surrogate.
+        perturbation: see `perturbation_bytes`.
+    """
+
+    case: Case
+    knows_model: bool
+    perturbation: bytes
+
+    def is_foreign(self, case: Case) -> bool:
+        """Whether it attacks the targets of a case, and was not made on the case's model."""
+        same = (case.dataset, case.difficulty, case.scenario)
+        alike = (self.case.dataset, self.case.difficulty, self.case.scenario) == same
+        return alike and not (self.knows_model and self.case.model == case.model)
+
+
 def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outcome:
     """Put the outcome of a case together.
 

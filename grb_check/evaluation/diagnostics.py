@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Right = NDArray[np.bool_]  # [t], which targets are classified correctly
 
+TRANSFER: Final = "transfer-stronger"
 DOCUMENT: Final = "docs/explanation/diagnostics.md"
 ENOUGH_TARGETS: Final = 20  # right before the attack; with fewer, an effect may be chance
 
@@ -63,7 +64,7 @@ _ROWS: Final = (
         about_model=True,
     ),
     Diagnostic(
-        name="transfer-stronger",
+        name=TRANSFER,
         limit=0.01,
         figure="share of targets that the transferred perturbation takes beyond the adaptive one",
     ),

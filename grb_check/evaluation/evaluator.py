@@ -13,13 +13,14 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
-from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
-from grb_check.cases.repeat_results import CaseFacts, RepeatResult, outcome_of
+from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Outcome
+from grb_check.cases.repeat_results import CaseFacts, Made, RepeatResult, outcome_of
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.datasets.views import AnyDataset
-from grb_check.errors import choose
+from grb_check.errors import choose, count
 from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
+from grb_check.evaluation.foreign_perturbations import stronger_transfers
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.packed import check_pack
 from grb_check.evaluation.repeats import Progress, facts_of, measure_repeat, plan, reference_scores
@@ -263,6 +264,38 @@ class Evaluator:
         known = {**measured.references, **scores}
         references = {kind: known[kind] for kind in kinds}
         return replace(result, measurement=replace(measured, references=references))
+
+    def stronger_transfers(
+        self,
+        subject: Subject,
+        source: datasets.Source,
+        own: Mapping[Case, bytes],
+        seed: int,
+        made: Sequence[Made],
+        selected: Sequence[Pair] = (),
+    ) -> dict[Case, Finding]:
+        """Try perturbations that were made for other models, see `foreign_perturbations`.
+
+        Args:
+            subject: the model.
+            source: of the dataset.
+            own: the cases of the model whose attackers know it, and which targets stay right.
+            seed: of the repeat.
+            made: perturbations of that repeat.
+            selected: attacks of the run as the user selected them, see `worst_members`.
+
+        Raises:
+            ModelError: the victim fails on one of the attacked graphs.
+        """
+        cache = self._cache(source)
+        trials = {case: replace(self.trials(source, case, selected)[0], seed=seed) for case in own}
+        with (
+            threads_for(cache.own.dataset.num_nodes),
+            restored(),
+            self._progress(f"{subject.name}: trying {count(len(made), 'perturbation')} of others"),
+        ):
+            victim = cache.victims.get(subject, seed)
+            return stronger_transfers(victim, trials, own, made)
 
     def facts(
         self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()

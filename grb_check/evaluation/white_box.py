@@ -219,7 +219,7 @@ def _beaten(
     found = []
     if transferred is not None:
         what = "the same attack on a surrogate"
-        found.append(diagnostics.stronger("transfer-stronger", own.right, transferred.right, what))
+        found.append(diagnostics.stronger(diagnostics.TRANSFER, own.right, transferred.right, what))
     comparable = not _only_features(own.perturbation)  # random ones flip edges
     others = random_ones(trial) if comparable else []
     random = [right_after(trial, victim, each) for each in others]

@@ -16,14 +16,16 @@ from typing import Any, Final, Protocol
 
 from grb_check import datasets, errors
 from grb_check.cases.case import Case, by_model_and_dataset
+from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.suites import members_of
 from grb_check.errors import GrbCheckError, count
 from grb_check.execution.planning import Durations, plan
 from grb_check.execution.retrying import Calls
-from grb_check.execution.run_task import check_task, references_task, run_task
+from grb_check.execution.run_task import check_task, references_task, run_task, transfers_task
 from grb_check.execution.spool import Spool
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
+from grb_check.execution.transfers import Trying
 
 _WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
 
@@ -162,6 +164,15 @@ class Elsewhere:
                 full = _result_in(made["cases"][case.id])
                 found.append(replace(full, perturbation=result.perturbation))
         return found
+
+    def tried(self, trying: Trying) -> dict[Case, Finding]:
+        """Try perturbations of the run on a victim, which a worker may have to train again."""
+        task = self._task(tuple(trying.own), trying.seed, trying.seed + 1)
+        with self._cleared():
+            made = self._wait(self.calls.submit(transfers_task, task, trying))
+        self._note(made)
+        findings = made["findings"]
+        return {case: Finding(**findings[case.id]) for case in trying.own if case.id in findings}
 
     @property
     def environments(self) -> list[Mapping[str, str]]:

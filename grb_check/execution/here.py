@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grb_check.attacks.registry import Pair
 from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets import Source
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.execution.finished import Finished
+from grb_check.execution.transfers import Trying
 from grb_check.victims.subject import Subject
 
 
@@ -44,6 +46,12 @@ class Here:
             )
             for seed in range(repeats)
         ]
+
+    def tried(self, subject: Subject, source: Source, trying: Trying) -> Mapping[Case, Finding]:
+        """Try perturbations on a victim of this run; see `Evaluator.stronger_transfers`."""
+        return self.evaluator.stronger_transfers(
+            subject, source, trying.own, trying.seed, trying.made, self.selected
+        )
 
     def with_references(
         self, source: Source, case: Case, results: Sequence[RepeatResult]

@@ -22,6 +22,7 @@ from grb_check.execution.retrying import Calls, Retrying
 from grb_check.execution.start import setup_for, workers_for
 from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
 from grb_check.execution.this_process import ThisProcess
+from grb_check.execution.transfers import Transfers, with_findings
 from grb_check.gate.limits import judge_beside
 from grb_check.ranking.rank_plan import RankPlan
 from grb_check.reports.record import RunRecord
@@ -74,14 +75,18 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     with closing(_elsewhere(settings, registry, tasks)) as measuring:
         measuring.check(cases, settings.repeats)
         measuring.plan(dict.fromkeys(cases, settings.repeats), NO_DURATIONS)
-        rows, missing = [], []
+        rows, missing, transfers = [], [], Transfers()
         for case in cases:
             try:
-                rows.append(_row(settings, case, measuring, len(cases)))
+                rows.append(_row(settings, case, measuring, transfers, len(cases)))
             except LostError:
                 missing.append(node_id_of(case))
             except GrbCheckError as error:
                 rows.append(_failed(case, str(error)))
+        if not missing:
+            late = transfers.findings(rows, measuring.tried)
+            rows = [with_findings(row, late) for row in rows]
+        transfers.close()
         environment = environment_of(joined(measuring.environments))
     ranks = RankPlan(request=rank_request(settings)).ranks(rows, [node_id_of(c) for c in cases])
     return record_of(
@@ -137,7 +142,9 @@ def _elsewhere(settings: Settings, registry: AttackRegistry, tasks: int) -> Else
     return Elsewhere(calls, setup, on_dataset)
 
 
-def _row(settings: Settings, case: Case, measuring: Elsewhere, cases: int) -> Row:
+def _row(
+    settings: Settings, case: Case, measuring: Elsewhere, transfers: Transfers, cases: int
+) -> Row:
     """Measure and judge a case.
 
     Raises:
@@ -145,6 +152,7 @@ def _row(settings: Settings, case: Case, measuring: Elsewhere, cases: int) -> Ro
     """
     name = settings.model(case.model).label
     results = measuring.results(case, settings.repeats)
+    transfers.add(case, results)
 
     def all_references() -> Outcome:
         return outcome_of(case, name, measuring.with_references(case, results))

@@ -9,19 +9,22 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check import datasets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.execution.finished import Finished
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
+from grb_check.execution.transfers import Trying
 from grb_check.store.place import open_store
 from grb_check.user_code.sources import definition, imported_digest
 
@@ -90,6 +93,22 @@ def references_task(task: Task, results: dict[str, dict[str, Any]]) -> dict[str,
         return {"cases": found, **process.about(caught)}
 
 
+def transfers_task(task: Task, trying: Trying) -> dict[str, Any]:
+    """Try perturbations of the run on the victim of a task.
+
+    Returns:
+        `findings`: for some of the cases, by id, the fields of a `Finding`; and `device`,
+        `environment` and `warnings`.
+
+    Raises:
+        GrbCheckError: as `Evaluator.stronger_transfers`.
+    """
+    with _here(task.setup) as (process, caught):
+        found = process.tried(task, trying)
+        findings = {case.id: asdict(each) for case, each in found.items()}
+        return {"findings": findings, **process.about(caught)}
+
+
 class _Process:
     """Everything that a process keeps from one task of a run to the next."""
 
@@ -136,6 +155,17 @@ class _Process:
         """Add the scores of all references."""
         source = _source(task.subject)
         return self.evaluator.references(source, case, result, task.setup.selected)
+
+    def tried(self, task: Task, trying: Trying) -> Mapping[Case, Finding]:
+        """Try perturbations of the run on the victim of a task."""
+        return self.evaluator.stronger_transfers(
+            self.model(task.subject),
+            _source(task.subject),
+            trying.own,
+            trying.seed,
+            trying.made,
+            task.setup.selected,
+        )
 
     def about(self, caught: list[warnings.WarningMessage]) -> dict[str, Any]:
         """Return where a task ran, and the warnings that it gave, each once."""

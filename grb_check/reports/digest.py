@@ -253,6 +253,8 @@ class Digest:
             if check.differences:
                 text = f"{check.dataset}: {check.differences}"
                 found.append(Failure(f"environment of {check.dataset}", "", text))
+        if self.record.settings.gate.strict_diagnostics:
+            found += map(_found_late, filter(_doubted, self.lines))
         if self.unasked:
             found.append(Failure("no baseline", "", self.unasked))
         for name, text in self.inconsistent.items():
@@ -419,6 +421,21 @@ def _lost(missing: Iterable[str]) -> list[CaseRecord]:
         for node_id, case in cases
         if case is not None
     ]
+
+
+def _doubted(line: Line) -> bool:
+    """Whether a case has passed, and a diagnostic has found something at the end of the run."""
+    return (
+        line.row.result == "pass"
+        and line.row.outcome is not None
+        and bool(line.row.outcome.findings)
+    )
+
+
+def _found_late(line: Line) -> Failure:
+    assert line.row.outcome is not None
+    text = "; ".join(each.text for each in line.row.outcome.findings)
+    return Failure(f"diagnostics of {line.row.id}", line.model, text)
 
 
 def _model_in(group: str) -> str:

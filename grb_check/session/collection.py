@@ -30,6 +30,8 @@ RANK_TEST: Final = "test_rank"
 BASELINE_TEST: Final = "test_baseline"
 ENVIRONMENT_TEST: Final = "test_environment"
 PIN_TEST: Final = "test_pin"
+TRANSFER_TEST: Final = "test_transfers"
+ON_ALL: Final = (BASELINE_TEST, PIN_TEST, ENVIRONMENT_TEST, TRANSFER_TEST)
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 
@@ -48,14 +50,14 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
 
 def is_verdict_id(node_id: str) -> bool:
     """Whether it is the id of a verdict on several cases."""
-    ends = tuple(f"::{each}" for each in (BASELINE_TEST, PIN_TEST, ENVIRONMENT_TEST))
+    ends = tuple(f"::{each}" for each in ON_ALL)
     formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(ends)
     return is_node_id(node_id) and formed
 
 
 def _case_id(argument: str) -> NodeId:
     path, found, name = argument.rpartition("::")
-    if name in (BASELINE_TEST, PIN_TEST, ENVIRONMENT_TEST):
+    if name in ON_ALL:
         raise UsageError(
             f"{argument!r} is the verdict on all cases of {path} together, which cannot run "
             f"as a test; give {path} instead"

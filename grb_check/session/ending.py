@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases, Result, Row
 from grb_check.cases.node_ids import case_of, node_id_of
+from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.result import baseline_result
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.recording import environment_of, record_of, settings_record
 from grb_check.session.collection import is_verdict_id
-from grb_check.session.entered_tests import baseline_tests, rank_test
+from grb_check.session.entered_tests import baseline_tests, rank_test, transfer_tests
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.option_table import COMMAND_LINE
@@ -62,6 +64,7 @@ def finish(
     session: pytest.Session,
     plan: SessionPlan,
     expected_cases: ExpectedCases,
+    late: Mapping[tuple[Case, int], Finding],
     measured: Mapping[str, str],
     definition: Callable[[str], tuple[str, int]],
 ) -> Ending:
@@ -71,6 +74,7 @@ def finish(
         session: that is about to finish.
         plan: of it.
         expected_cases: with the reports of those that came back.
+        late: findings of diagnostics since the verdicts, by case and repeat.
         measured: with what, see `measured_with`; empty if there are none.
         definition: of the model with a label, see `CaseRunner.definition`.
     """
@@ -79,6 +83,8 @@ def finish(
     ranks = plan.ranks.ranks(rows, expected_cases.expected)
     verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(expected_cases.missing))
     entered = [rank_test(each) for each in verdicts if each.passed is not None]
+    if settings.gate.strict_diagnostics:
+        entered += transfer_tests(late)
     compared, environment = None, environment_of(measured)
     if settings.baseline is not None:
         compared = baseline_result(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_path
+from grb_check.cases.outcomes import Finding
 from grb_check.errors import count
 from grb_check.gate.baselines.environment import EnvironmentCheck
 from grb_check.gate.baselines.joint import JointComparison
@@ -17,7 +18,13 @@ from grb_check.gate.baselines.result import BaselineResult
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import PREFIX, Property, verdict_message
-from grb_check.session.collection import BASELINE_TEST, ENVIRONMENT_TEST, PIN_TEST, RANK_TEST
+from grb_check.session.collection import (
+    BASELINE_TEST,
+    ENVIRONMENT_TEST,
+    PIN_TEST,
+    RANK_TEST,
+    TRANSFER_TEST,
+)
 
 ACCEPT_PIN: Final = "; --grb-update-baseline --grb-pin accepts the losses since the pin"
 
@@ -41,6 +48,26 @@ def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
         properties=properties,
         shown=None if verdict.rank is None else f"rank {verdict.rank}",
     )
+
+
+def transfer_tests(
+    late: Mapping[tuple[Case, int], Finding],
+) -> list[list[pytest.TestReport]]:
+    """Return the reports of each `grb::[model::]dataset::test_transfers`, which has failed.
+
+    Args:
+        late: findings since the verdicts, by case and repeat.
+    """
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (case, seed), each in late.items():
+        text = f"{case.id}, repeat {seed + 1}: {each.text}"
+        groups.setdefault((case.model, case.dataset), []).append(text)
+    return [
+        entered_test(
+            _path(*group), TRANSFER_TEST, failure="\n".join(texts), properties=(), shown=None
+        )
+        for group, texts in groups.items()
+    ]
 
 
 def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:

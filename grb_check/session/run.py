@@ -7,9 +7,12 @@ import os
 import msgspec
 import pytest
 
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases
+from grb_check.cases.outcomes import Finding
 from grb_check.errors import UsageError
 from grb_check.execution.gpus import SHARED_OUT, visible_gpus
+from grb_check.execution.transfers import with_findings
 from grb_check.gate.limits import Verdict
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.session import collection, ending, worker_gpus
@@ -105,13 +108,26 @@ class Run:
         if self._config.option.collectonly:
             return
         measured = self.runner.environment if self.expected_cases.rows else {}
+        late = self._try_transfers()
         self._ending = ending.finish(
-            session, self.plan, self.expected_cases, measured, self.runner.definition
+            session, self.plan, self.expected_cases, late, measured, self.runner.definition
         )
         # Whatever it raises, Ctrl-C during an upload too: pytest's summary is still to come.
         self._hooks.call("pytest_grb_record", record=self._ending.digest.record)
         if self._hooks.failures and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _try_transfers(self) -> dict[tuple[Case, int], Finding]:
+        """Try the perturbations of the run on its models, and add what was found to the rows.
+
+        Nothing is tried if the run was stopped, or measured by workers of pytest-xdist.
+        """
+        if self.expected_cases.missing:
+            return {}
+        rows = self.expected_cases.entries
+        found = self.runner.transfers(self.expected_cases.rows)
+        rows.update({name: with_findings(row, found) for name, row in rows.items()})
+        return found
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """Write the tables below pytest's own reports."""
@@ -120,6 +136,8 @@ class Run:
                 f"grb: {', '.join(self.runner.kept_here)} was measured in pytest's own process: "
                 f"only a model that --grb-model names can be measured elsewhere"
             )
+        for reason in self.runner.untried:
+            reporter.write_line(f"grb: perturbations of other models were not tried on {reason}")
         if self._ending is not None:
             ending.summarise(reporter, self._ending, self.plan.settings.layout)
         for line in self._hooks.failures:

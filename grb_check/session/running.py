@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -14,8 +14,9 @@ import pytest
 
 from grb_check import datasets
 from grb_check.cases.case import Case, by_model_and_dataset
+from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
@@ -24,6 +25,7 @@ from grb_check.execution.finished import Finished
 from grb_check.execution.retrying import Retrying
 from grb_check.execution.start import setup_for, workers_for
 from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
+from grb_check.execution.transfers import Transfers, Trying
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
 from grb_check.session.collection import MARK, cases_of_marker, point_to
@@ -61,6 +63,8 @@ class CaseRunner:
         self._definitions: dict[str, tuple[str, int] | None] = {}  # that workers have told
         self._terminal: Ticker | LogLines | None = None
         self._elsewhere: Elsewhere | None = None
+        self._transfers = Transfers()
+        self.untried: list[str] = []  # why perturbations were not tried on other models
         self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
 
     def check(self) -> None:
@@ -249,15 +253,19 @@ class CaseRunner:
         spec = self._travelling(model)
         if elsewhere is not None and spec is not None:
             results = elsewhere.results(case, repeats)
+            self._transfers.add(case, results)
             add = partial(elsewhere.with_references, case)
             return self._case_result(case, spec.label, results, add)
         subject, source = self.imported(model), self._source(case.dataset)
         if elsewhere is not None and subject.name not in self.kept_here:
             self.kept_here.append(subject.name)
+        results = self.here.results(subject, source, case, repeats)
+        if spec is not None:
+            self._transfers.add(case, results)
         return self._case_result(
             case,
             subject.name,
-            self.here.results(subject, source, case, repeats),
+            results,
             partial(self.here.with_references, source, case),
         )
 
@@ -316,6 +324,22 @@ class CaseRunner:
         verdict, _ = judge_beside(outcome, all_references, settings.gate, comparison, cases=cases)
         return verdict, full[0] if full else result
 
+    def transfers(self, rows: Sequence[Row]) -> dict[tuple[Case, int], Finding]:
+        """Return what perturbations of other models do to a model, by case and repeat."""
+
+        def tried(trying: Trying) -> Mapping[Case, Finding]:
+            case = next(iter(trying.own))
+            try:
+                if self._elsewhere is not None:
+                    return self._elsewhere.tried(trying)
+                source = self._source(case.dataset)
+                return self.here.tried(self.subject(case.model), source, trying)
+            except GrbCheckError as error:
+                self.untried.append(f"{case.model or self._plan.settings.label}: {error}")
+                return {}
+
+        return self._transfers.findings(rows, tried)
+
     def expected_failure(self, node: pytest.Item, case: Case) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.
 
@@ -373,6 +397,7 @@ class CaseRunner:
 
     def close(self) -> None:
         """End all work, and release the terminal."""
+        self._transfers.close()
         if self._elsewhere is not None:
             self._elsewhere.close()
         if self._terminal is not None:

@@ -1,0 +1,108 @@
+"""At the end of a run each of its perturbations is tried on every model that it was not made on.
+
+Models are trained already, so that it costs a call of the model for each. Findings are added to the
+outcomes afterwards; they do not depend on the order of the cases. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from grb_check.cases.case import Case, by_model_and_dataset
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import Finding
+from grb_check.cases.repeat_results import Made, RepeatResult
+from grb_check.execution.spool import Spool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trying:
+    """What is tried on the victim of one repeat.
+
+    Attributes:
+        own: case of a model and dataset whose attackers know the model -> the targets that stay
+            right, packed bits.
+        seed: of the repeat.
+        made: perturbations of that repeat on the same dataset.
+    """
+
+    own: Mapping[Case, bytes]
+    seed: int
+    made: Sequence[Made]
+
+
+class Transfers:
+    """The perturbations of a run."""
+
+    def __init__(self) -> None:
+        self._spool = Spool()
+        self._known: dict[tuple[Case, int], bool] = {}  # whether the attack knows the model
+
+    def add(self, case: Case, results: Sequence[RepeatResult]) -> None:
+        """Keep the perturbations of a case; those of an interrupted run are not known."""
+        for each in results:
+            seed, known = each.measurement.seed, each.measurement.method != "black-box"
+            if each.perturbation:
+                self._spool.put(case, seed, {"perturbation": each.perturbation})
+                self._known[case, seed] = known
+
+    def findings(
+        self, rows: Sequence[Row], tried: Callable[[Trying], Mapping[Case, Finding]]
+    ) -> dict[tuple[Case, int], Finding]:
+        """Return what was found, by case and repeat.
+
+        Args:
+            rows: of the run; users' own tests may be of other models, and are left out.
+            tried: tries perturbations on a victim.
+        """
+        known = {row.case: row for row in rows if is_node_id(row.node_id)}
+        found: dict[tuple[Case, int], Finding] = {}
+        for cases in by_model_and_dataset(known):
+            for seed in range(max(_repeats(known[case]) for case in cases)):
+                own = {case: right for case in cases if (right := _right(known[case], seed))}
+                made = self._made(own, seed)
+                if made:
+                    trying = Trying(own=own, seed=seed, made=made)
+                    found |= {(case, seed): each for case, each in tried(trying).items()}
+        return found
+
+    def close(self) -> None:
+        """Forget all perturbations."""
+        self._spool.close()
+
+    def _made(self, cases: Mapping[Case, bytes], seed: int) -> list[Made]:
+        """Perturbations that may be tried in some of these cases, each once."""
+        made: dict[bytes, Made] = {}
+        for case, own_seed in sorted(self._known, key=lambda key: key[0].order):
+            known = self._known[case, own_seed]
+            each = Made(case=case, knows_model=known, perturbation=b"")
+            if own_seed == seed and any(map(each.is_foreign, cases)):
+                content: bytes = self._spool.get(case, seed)["perturbation"]
+                made.setdefault(content, replace(each, perturbation=content))
+        return list(made.values())
+
+
+def _repeats(row: Row) -> int:
+    return 0 if row.outcome is None else len(row.outcome.repeats)
+
+
+def _right(row: Row, seed: int) -> bytes:
+    """The targets that stay right in a repeat; empty if the attack did not know the model."""
+    repeats = () if row.outcome is None else row.outcome.repeats
+    found = [each for each in repeats if each.seed == seed and each.method != "black-box"]
+    return found[0].victim.right_after if found else b""
+
+
+def with_findings(row: Row, found: Mapping[tuple[Case, int], Finding]) -> Row:
+    """Return the row of a built-in case with its findings; any other as it is."""
+    if row.outcome is None or not is_node_id(row.node_id):
+        return row
+    repeats = tuple(
+        each
+        if (finding := found.get((row.case, each.seed))) is None
+        else replace(each, diagnostics=(*each.diagnostics, finding))
+        for each in row.outcome.repeats
+    )
+    return replace(row, outcome=replace(row.outcome, repeats=repeats))

@@ -1,0 +1,105 @@
+"""Which perturbations of a run are tried on which models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from outcome_factory import finding, outcome
+
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import node_id_of
+from grb_check.cases.outcomes import Finding, Method
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult
+from grb_check.execution.transfers import Transfers, Trying, with_findings
+
+FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
+
+
+def row(case: Case, method: Method, repeats: int = 1) -> Row:
+    """A row of a built-in case."""
+    made = outcome([(0.8, 0.5)] * repeats, [(0.8, 0.5)] * repeats, case)
+    measured = tuple(replace(each, method=method) for each in made.repeats)
+    return Row(
+        node_id=node_id_of(case),
+        case=case,
+        result="pass",
+        outcome=replace(made, repeats=measured),
+        verdict=None,
+        message="",
+    )
+
+
+def results(of: Row, content: bytes) -> list[RepeatResult]:
+    """The results of a row, each with another perturbation."""
+    assert of.outcome is not None
+    return [
+        RepeatResult(
+            facts=FACTS,
+            measurement=each,
+            warnings=(),
+            attacked_by=(),
+            perturbation=content and content + bytes([each.seed]),
+        )
+        for each in of.outcome.repeats
+    ]
+
+
+ADAPTIVE = row(Case("d", "easy", "injection", "pgd+white-box", "a"), "adaptive", 2)
+OTHER = row(Case("d", "easy", "injection", "pgd+white-box", "b"), "transferred", 2)
+BLACK_BOX = row(Case("d", "easy", "injection", "rnd", "a"), "black-box", 2)
+TWIN = row(Case("d", "easy", "injection", "rnd", "b"), "black-box", 2)
+ELSEWHERE = row(Case("d", "hard", "injection", "rnd", "a"), "black-box", 2)
+
+
+def tried(*rows: Row, contents: Mapping[str, bytes]) -> list[tuple[str, int, list[bytes]]]:
+    """What is tried: the model, the repeat, and the perturbations."""
+    transfers, seen = Transfers(), []
+    for each in rows:
+        transfers.add(each.case, results(each, contents.get(each.case.id, b"")))
+
+    def note(trying: Trying) -> dict[Case, Finding]:
+        (case,) = trying.own
+        seen.append((case.model, trying.seed, [each.perturbation for each in trying.made]))
+        return {}
+
+    transfers.findings(rows, note)
+    transfers.close()
+    return seen
+
+
+def test_each_model_meets_the_perturbations_of_others_in_the_same_repeat() -> None:
+    """Each once, though black-box attacks have the same for every model; not its own."""
+    rows = (ADAPTIVE, OTHER, BLACK_BOX, TWIN, ELSEWHERE)
+    contents = {
+        ADAPTIVE.case.id: b"a",
+        OTHER.case.id: b"b",
+        BLACK_BOX.case.id: b"rnd",
+        TWIN.case.id: b"rnd",
+        ELSEWHERE.case.id: b"hard",
+    }
+    both = [
+        ("a", 0, [b"rnd\0", b"b\0"]),
+        ("a", 1, [b"rnd\1", b"b\1"]),
+        ("b", 0, [b"rnd\0", b"a\0"]),
+        ("b", 1, [b"rnd\1", b"a\1"]),
+    ]
+    assert tried(*rows, contents=contents) == both
+    assert sorted(tried(*rows[::-1], contents=contents)) == both
+
+
+def test_without_a_perturbation_of_another_model_nothing_is_tried() -> None:
+    """Those of an interrupted run are not known, and black-box cases have nothing to doubt."""
+    assert tried(ADAPTIVE, BLACK_BOX, contents={ADAPTIVE.case.id: b"a"}) == []
+    assert tried(BLACK_BOX, TWIN, contents={BLACK_BOX.case.id: b"x", TWIN.case.id: b"y"}) == []
+
+
+def test_findings_belong_to_the_repeat_of_a_built_in_case() -> None:
+    """A test of the user may have the same case with another model."""
+    late = finding("transfer-stronger", 0.3)
+    found = with_findings(ADAPTIVE, {(ADAPTIVE.case, 1): late})
+    assert found.outcome is not None
+    assert [each.diagnostics for each in found.outcome.repeats] == [(), (late,)]
+    own = replace(ADAPTIVE, node_id="tests/test_own.py::test_it")
+    assert with_findings(own, {(ADAPTIVE.case, 1): late}) == own
