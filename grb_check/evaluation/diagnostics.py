@@ -136,7 +136,9 @@ def kept_state(clean: float, attacked: float | None, again: float = 0.0) -> Find
     return None
 
 
-def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:
+def stronger(
+    name: str, own: Right, other: Right, what: str, than: str = "the attack on the model itself"
+) -> Finding | None:
     """Another perturbation of the same budget is clearly stronger than the adaptive one.
 
     Args:
@@ -144,15 +146,15 @@ def stronger(name: str, own: Right, other: Right, what: str) -> Finding | None:
         own: targets that stay right under the adaptive perturbation, bool [t].
         other: targets that stay right under the other one, bool [t].
         what: description of the other one, for the message.
+        than: description of the adaptive one.
     """
     ahead = int(own.sum()) - int(other.sum())
     limit = DIAGNOSTICS[name].limit
     if ahead <= max(1.0, limit * own.size):
         return None
     text = (
-        f"{what} leaves {ahead} of {count(own.size, 'target')} fewer right than the attack on "
-        "the model "
-        f"itself (limit {limit:.0%}, at least 1)"
+        f"{what} leaves {ahead} of {count(own.size, 'target')} fewer right than {than} "
+        f"(limit {limit:.0%}, at least 1)"
     )
     return _finding(name, ahead / own.size, text)
 

@@ -19,7 +19,7 @@ from grb_check.errors import BudgetError
 from grb_check.evaluation import diagnostics
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.perturbation_bytes import from_bytes
-from grb_check.evaluation.trials import Right, Trial, right_after
+from grb_check.evaluation.trials import Right, Trial, describe_threat, right_after
 
 
 def stronger_transfers(
@@ -28,9 +28,11 @@ def stronger_transfers(
     own: Mapping[Case, bytes],
     made: Sequence[Made],
 ) -> dict[Case, Finding]:
-    """Return a finding for each case of which another model's perturbation is clearly stronger.
+    """Return a finding for each case of whose threat another model's perturbation is stronger.
 
-    A perturbation is tried in every case whose threat allows it. It takes one call of the model.
+    Clearly stronger than every attack on the model itself under that threat: beside a stronger
+    attack of the run a weaker one is no news. A perturbation is tried under every threat that
+    allows it, which takes one call of the model.
 
     Args:
         victim: of one repeat.
@@ -40,23 +42,40 @@ def stronger_transfers(
     """
     tried: dict[int, Right] = {}
     found: dict[Case, Finding] = {}
-    for case, trial in trials.items():
-        stays = np.unpackbits(
-            np.frombuffer(own[case], dtype=np.uint8), count=int(trial.threat.targets.numel())
-        ).astype(bool)
+    for cases in _by_threat(trials):
+        case, trial = cases[0], trials[cases[0]]
+        stays = min((_unpacked(own[each], trial) for each in cases), key=np.count_nonzero)
         for number, each in enumerate(made):
-            if not each.is_foreign(case):
+            if not any(map(each.is_foreign, cases)):
                 continue
             perturbation = from_bytes(each.perturbation)
             if not _fits(perturbation, trial):
                 continue
             if number not in tried:
                 tried[number] = right_after(trial, victim, perturbation)
-            what = f"the perturbation of {each.case.id}"
-            finding = diagnostics.stronger(diagnostics.TRANSFER, stays, tried[number], what)
+            finding = diagnostics.stronger(
+                diagnostics.TRANSFER,
+                stays,
+                tried[number],
+                f"the perturbation of {each.case.id}",
+                "every attack on the model itself",
+            )
             if finding is not None and (case not in found or finding.figure > found[case].figure):
-                found[case] = finding
+                found |= dict.fromkeys(cases, finding)
     return found
+
+
+def _by_threat(trials: Mapping[Case, Trial]) -> list[list[Case]]:
+    """The cases on the same targets with the same budgets, in lists."""
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case, trial in trials.items():
+        groups.setdefault((case.difficulty, describe_threat(trial.threat)), []).append(case)
+    return list(groups.values())
+
+
+def _unpacked(right: bytes, trial: Trial) -> Right:
+    count = int(trial.threat.targets.numel())
+    return np.unpackbits(np.frombuffer(right, dtype=np.uint8), count=count).astype(bool)
 
 
 def _fits(perturbation: Perturbation, trial: Trial) -> bool:

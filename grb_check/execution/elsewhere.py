@@ -20,6 +20,7 @@ from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.suites import members_of
 from grb_check.errors import GrbCheckError, count
+from grb_check.execution.estimate import duration
 from grb_check.execution.planning import Durations, plan
 from grb_check.execution.retrying import Calls
 from grb_check.execution.run_task import check_task, references_task, run_task, transfers_task
@@ -189,7 +190,7 @@ class Elsewhere:
             text = f"{finished} of {count(len(self._tasks), 'task')} done"
         if done and done < total:
             left = (time.monotonic() - self._begun) * (total - done) / done
-            text += f", about {_duration(left)} left"
+            text += f", about {duration(left)} left"
         return "; ".join([text, *self.calls.workers.doing()])
 
     def close(self) -> None:
@@ -282,8 +283,3 @@ def _result_in(made: Mapping[str, Any]) -> RepeatResult:
 def _category(name: str) -> type[Warning]:
     found = getattr(builtins, name, None)
     return found if isinstance(found, type) and issubclass(found, Warning) else RemoteWarning
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes >= 2 else f"{seconds:.0f} s"

@@ -21,6 +21,7 @@ from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.execution.elsewhere import Elsewhere, joined
+from grb_check.execution.estimate import seconds
 from grb_check.execution.finished import Finished
 from grb_check.execution.retrying import Retrying
 from grb_check.execution.start import setup_for, workers_for
@@ -28,6 +29,7 @@ from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
 from grb_check.execution.transfers import Transfers, Trying
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
+from grb_check.reports.audit_words import AUDIT
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan, quiet_imports
 from grb_check.session.progress import LogLines, Ticker
@@ -64,6 +66,7 @@ class CaseRunner:
         self._terminal: Ticker | LogLines | None = None
         self._elsewhere: Elsewhere | None = None
         self._transfers = Transfers()
+        self.seconds: float | None = None  # that the run may take; None if unknown
         self.untried: list[str] = []  # why perturbations were not tried on other models
         self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
 
@@ -85,6 +88,20 @@ class CaseRunner:
                     loaded = evaluator.check(self.subject(cases[0].model), source)
                 self._plan.ranks.check_data(cases[0].dataset, loaded)
                 evaluator.check_pack(source, cases, repeats, selected)
+            if self._plan.settings.suite == AUDIT:
+                self.seconds = self._estimate()
+
+    def _estimate(self) -> float:
+        """Train each model once, which the run needs anyway, and return what the run may take."""
+        total = 0.0
+        for cases in by_model_and_dataset(self._plan.cases.own):
+            source, evaluator = self._source(cases[0].dataset), self.here.evaluator
+            with captured(self._config):
+                training, one_pass = evaluator.costs(self.subject(cases[0].model), source)
+            total += seconds(
+                cases, self._plan.settings.repeats, training=training, one_pass=one_pass
+            )
+        return total
 
     def _start_elsewhere(self, cases: Iterable[Case]) -> None:
         plan, settings = self._plan, self._plan.settings

@@ -91,3 +91,14 @@ def test_the_strongest_is_told() -> None:
     both = [made(content=nothing), made(replace(OTHER, attack="strong"))]
     (finding,) = stronger_transfers(victim, trials, {CASE: all_right()}, both).values()
     assert "injection/strong" in finding.text
+
+
+def test_beside_a_stronger_attack_of_the_run_a_weaker_one_is_no_news() -> None:
+    """Every attack on the model under that threat has to be weaker, and then all are doubted."""
+    strong = replace(CASE, attack="strong")
+    trials = {CASE: trial(Spy()), strong: trial(Spy())}
+    nothing = np.packbits(np.zeros(TARGETS.numel(), dtype=bool)).tobytes()
+    both = {CASE: all_right(), strong: nothing}
+    assert stronger_transfers(brittle(), trials, both, [made()]) == {}
+    weak = {CASE: all_right(), strong: all_right()}
+    assert set(stronger_transfers(brittle(), trials, weak, [made()])) == {CASE, strong}

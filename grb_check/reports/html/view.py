@@ -105,9 +105,11 @@ class Run:
 
 def sections(digest: Digest) -> list[Section]:
     """Return the sections that are not empty, in order."""
+    broke = ("broke", digest.trouble, _failures(digest))
+    threats = _threats(digest)
+    audit, others = ("threats", "Audit", threats), ("threats", "Threats", threats)
     contents = (
-        ("broke", digest.trouble, _failures(digest)),
-        ("threats", "Threats", _threats(digest)),
+        *((audit, broke) if threats["conclusions"] else (broke, others)),
         ("drops", "Drops", _heat_maps(digest)),
         ("curves", "Budget curves", _curves(digest)),
         ("baseline", "Baseline", _baseline(digest)),
