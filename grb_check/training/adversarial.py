@@ -1,9 +1,10 @@
-"""Adversarial training: a model is trained on graphs into which FGSM injects nodes.
+"""Adversarial training: a model is trained on graphs into which an attack injects nodes.
 
 GRB's general defence AT (`Graph Robustness Benchmark <https://arxiv.org/abs/2111.04314>`_, Zheng et
 al. 2021, appendix A.4.3): (1) a warm-up on the clean training graph; (2) FGSM injects nodes to
 attack the training nodes of the current model; (3) one update on the injected graph, by the loss of
-the training nodes; (4) repeat from (2) until convergence.
+the training nodes; (4) repeat from (2) until convergence. Any other injection attack can take the
+place of FGSM.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check.attacks.injection.fgsm import InjectionFgsm
+from grb_check.attacks.names import has_setting, with_settings
 from grb_check.attacks.objectives import objective_named
+from grb_check.attacks.protocol import Attack
 from grb_check.attacks.threat import Threat, apply
 from grb_check.errors import UsageError
 from grb_check.gradients.victim import Victim
@@ -63,6 +66,9 @@ class AdversarialSettings:
         steps: of FGSM in each iteration.
         step_size: of one step; None: all steps together reach from 0 to the farther limit.
         objective: maximised by FGSM, one of `attacks.objectives.OBJECTIVES`.
+        attack: white-box injection attack of each iteration instead of FGSM, such as
+            `InjectionTdgia(knowledge="white-box", iterations=10)`; `steps`, `step_size` and
+            `objective` are then those of the attack.
         warmup: settings of the training on the clean graph.
         training: settings of the training under attack.
         growth: iterations over which the number of injected nodes grows from 1 to its maximum;
@@ -76,6 +82,7 @@ class AdversarialSettings:
     steps: int = 3
     step_size: float | None = None
     objective: str = "tanh_margin"
+    attack: Attack | None = None
     warmup: TrainingSettings = WARMUP
     training: TrainingSettings = UNDER_ATTACK
     growth: int = 25
@@ -99,6 +106,17 @@ class AdversarialSettings:
                 f"feature_range is {limits}; it must be two finite limits, the lower one first"
             )
         objective_named(self.objective)
+        if self.attack is not None:
+            _check_attack(self.attack)
+
+
+def _check_attack(attack: Attack) -> None:
+    known = getattr(attack, "scenario", None), getattr(attack, "knowledge", None)
+    if known != ("injection", "white-box"):
+        raise UsageError(
+            f"attack is {attack!r}; it must be an injection attack on the model itself, such as "
+            f"InjectionPgd(knowledge='white-box', iterations=10)"
+        )
 
 
 def adversarial_training(
@@ -189,8 +207,10 @@ def threat_to(view: Data, targets: Tensor, settings: AdversarialSettings) -> Thr
     )
 
 
-def fgsm_of(settings: AdversarialSettings, limits: tuple[float, float]) -> InjectionFgsm:
+def attack_of(settings: AdversarialSettings, limits: tuple[float, float]) -> Attack:
     """Return the attack of one iteration, for features within these limits."""
+    if settings.attack is not None:
+        return settings.attack
     low, high = limits
     start = min(max(0.0, low), high)
     reach = max(high - start, start - low) / settings.steps
@@ -201,6 +221,14 @@ def fgsm_of(settings: AdversarialSettings, limits: tuple[float, float]) -> Injec
         objective=settings.objective,
         knowledge="white-box",
     )
+
+
+def with_iterations(attack: Attack, changed: Callable[[int], int]) -> Attack:
+    """Return an attack with another number of iterations, if it has such a setting."""
+    if not has_setting(attack, "iterations"):
+        return attack
+    wanted = {"iterations": changed(attack.iterations)}  # type: ignore[attr-defined]
+    return with_settings(attack, wanted, attack.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +254,7 @@ class _AttackedNodes:
         return labels
 
     def attacked(
-        self, attack: InjectionFgsm, threat: Threat, generator: torch.Generator
+        self, attack: Attack, threat: Threat, generator: torch.Generator
     ) -> Callable[[], Tensor]:
         """Attack the current model; return a function of its differentiable logits [t, columns]."""
         with frozen(self.adapter.module):
@@ -254,7 +282,7 @@ def _loss_under_growing_attack(
 ) -> Callable[[], Tensor]:
     """Return a function that attacks the current model and computes the training nodes' loss."""
     generator = torch.Generator().manual_seed(derive_seed("attacks", seed))
-    attack = fgsm_of(settings, threat.feature_range)
+    attack = attack_of(settings, threat.feature_range)
     iteration = 0
 
     def loss() -> Tensor:
@@ -272,7 +300,7 @@ def _try_attack(
     ground: _AttackedNodes, threat: Threat, settings: AdversarialSettings, seed: int
 ) -> None:
     """Attack once with one node, so that a model that cannot be attacked fails before warm-up."""
-    attack = replace(fgsm_of(settings, threat.feature_range), iterations=1)
+    attack = with_iterations(attack_of(settings, threat.feature_range), lambda _: 1)
     with isolated_randomness(seed):
         ground.attacked(attack, replace(threat, injected_nodes=1), torch.Generator())
 
@@ -290,8 +318,8 @@ def _robustness(
 
     The attack has the same budget and the same random links each time.
     """
-    attack = fgsm_of(settings, threat.feature_range)
-    attack = replace(attack, iterations=JUDGING_STEPS * settings.steps)
+    attack = attack_of(settings, threat.feature_range)
+    attack = with_iterations(attack, lambda steps: JUDGING_STEPS * steps)
     clean = _clean(ground)
 
     def measure() -> tuple[float, float]:

@@ -13,7 +13,7 @@ import pytest
 from grb_check.attacks.registry import describe
 from grb_check.models.zoo import CONTRASTIVE, ZOO
 from grb_check.training import nodes
-from grb_check.training.adversarial import JUDGING_STEPS, AdversarialSettings, fgsm_of
+from grb_check.training.adversarial import JUDGING_STEPS, AdversarialSettings, attack_of
 from grb_check.training.nodes import TrainingSettings
 
 # Never change a row: raise the version and add one.
@@ -51,7 +51,7 @@ def test_versions_of_models_stand_for_their_hyper_parameters(name: str) -> None:
 
 def test_adversarially_trained_models_are_of_this_version_of_the_attack() -> None:
     """If FGSM gets another version, the versions of these models must be raised."""
-    attack = fgsm_of(AdversarialSettings(step_size=0.1), (0.0, 1.0))
+    attack = attack_of(AdversarialSettings(step_size=0.1), (0.0, 1.0))
     assert (describe(attack) or "").startswith("injection/fgsm v3 ("), (
         "raise the `version` of every model that is trained under attack in zoo.py"
     )

@@ -29,7 +29,7 @@ from grb_check.models.reference.gin import GIN
 from grb_check.training.adversarial import (
     AdversarialSettings,
     adversarial_training,
-    fgsm_of,
+    attack_of,
     threat_to,
 )
 from grb_check.training.building import build_victim
@@ -241,7 +241,7 @@ def test_the_attacks_of_training_keep_their_budget(
     module.eval().requires_grad_(False)
     victim = Victim(Adapter(module, "m", detect_convention(module, "forward", "m")), columns)
     generator = torch.Generator().manual_seed(0)
-    done = fgsm_of(chosen, threat.feature_range).perturb(graph, threat, victim, generator)
+    done = attack_of(chosen, threat.feature_range).perturb(graph, threat, victim, generator)
     verify(done, graph, threat)
     assert done.injected_x.shape[0] == threat.injected_nodes >= 1
     assert nodes is None or threat.injected_nodes == nodes
@@ -263,7 +263,7 @@ def test_the_steps_together_reach_the_farther_limit(
     limits: tuple[float, float], step: float
 ) -> None:
     """From 0."""
-    attack = fgsm_of(AdversarialSettings(steps=5), limits)
+    attack = attack_of(AdversarialSettings(steps=5), limits)
     assert (attack.iterations, attack.patience) == (5, None)
     assert attack.step_size == pytest.approx(step)
 
