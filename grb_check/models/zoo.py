@@ -105,6 +105,12 @@ _ENTRIES: Final = (
         "GATGuard",
         "GAT without edges of dissimilar nodes (Zhang & Zitnik 2020)",
     ),
+    Entry(
+        "elastic_gnn",
+        "defences.elastic_gnn",
+        "ElasticGNN",
+        "a perceptron, then smoothing by lengths of differences (Liu et al. 2021)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}

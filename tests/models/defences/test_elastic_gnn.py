@@ -1,0 +1,128 @@
+"""ElasticGNN: the paper's iteration with dense matrices, its objective, weights of edges."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check import SelfTrained, UsageError
+from grb_check.models.defences.edge_differences import Incidence
+from grb_check.models.defences.elastic_gnn import ElasticGNN, elastic_gnn
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def dense_parts(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """The normalised adjacency and the normalised incidence matrix, one row for each edge."""
+    adjacency = torch.eye(num_nodes, dtype=torch.float64)
+    adjacency[edge_index[0], edge_index[1]] = 1.0
+    scale = adjacency.sum(dim=1).rsqrt().diag()
+    rows = [(a, b) for a, b in edge_index.T.tolist() if a < b]
+    incidence = torch.zeros(len(rows), num_nodes, dtype=torch.float64)
+    for number, (a, b) in enumerate(rows):
+        incidence[number, a], incidence[number, b] = 1.0, -1.0
+    return scale @ adjacency @ scale, incidence @ scale
+
+
+def dense_steps(model: ElasticGNN, h: Tensor, edge_index: Tensor) -> Tensor:
+    """The paper's Figure 1 as it stands there, with Z for W U."""
+    matrix, incidence = dense_parts(edge_index, h.shape[0])
+    gamma = 1 / (1 + model.lambda2)
+    beta = 1 / (2 * gamma)
+    x, z = h, h.new_zeros(incidence.shape[0], h.shape[1])
+    for _ in range(model.k):
+        y = gamma * h + (1 - gamma) * matrix @ x
+        ahead = y - gamma * incidence.T @ z
+        z = z + beta * incidence @ ahead
+        z = z * (model.lambda1 / z.norm(dim=1, keepdim=True).clamp(min=model.lambda1))
+        x = y - gamma * incidence.T @ z
+    return x
+
+
+def objective(model: ElasticGNN, f: Tensor, h: Tensor, edge_index: Tensor) -> float:
+    matrix, incidence = dense_parts(edge_index, h.shape[0])
+    smooth = (f * (f - matrix @ f)).sum()
+    lengths = (incidence @ f).norm(dim=1).sum()
+    return float((f - h).square().sum() / 2 + model.lambda1 * lengths + model.lambda2 / 2 * smooth)
+
+
+@settings(deadline=None, max_examples=30)
+@given(graph=graphs(), lambda1=st.sampled_from([0.05, 3.0]), lambda2=st.sampled_from([0.0, 3.0]))
+def test_equals_the_papers_iteration(graph: Data, lambda1: float, lambda2: float) -> None:
+    """With N x N matrices; on graphs without edges these are the perceptron's logits."""
+    torch.manual_seed(0)
+    model = ElasticGNN(graph.num_features, 3, (4,), lambda1=lambda1, lambda2=lambda2, k=5)
+    model = model.double().eval()
+    x = graph.x.double()
+    h = 10 * model.perceptron(x)
+    edges = Incidence.of(graph.edge_index, graph.num_nodes, torch.float64).weighted(None)
+    expected = dense_steps(model, h, graph.edge_index)
+    torch.testing.assert_close(model.propagate(h, edges), expected)
+    if not graph.edge_index.numel():
+        torch.testing.assert_close(model(x, graph.edge_index), model.perceptron(x))
+
+
+def test_the_steps_minimise_the_objective() -> None:
+    """No row that is a little off has a lower one, after many steps."""
+    torch.manual_seed(1)
+    h = 5 * torch.randn(3, 2, dtype=torch.float64)
+    model = ElasticGNN(2, 2, lambda1=0.7, lambda2=2.0, k=500)
+    found = model.propagate(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
+    least = objective(model, found, h, PATH)
+    for _ in range(50):
+        other = found + 0.01 * torch.randn_like(found)
+        assert objective(model, other, h, PATH) > least
+
+
+@settings(deadline=None, max_examples=20)
+@given(graph=graphs(), seed=st.integers(0, 99))
+def test_many_weak_edges_do_not_disturb_the_steps(graph: Data, seed: int) -> None:
+    """All pairs with a weight of 1e-6: logits change by no more than that order of magnitude."""
+    torch.manual_seed(seed)
+    num_nodes = graph.num_nodes
+    every = (1 - torch.eye(num_nodes)).nonzero().T
+    present = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    present[graph.edge_index[0], graph.edge_index[1]] = 1.0
+    weights = present[every[0], every[1]].clamp(min=1e-6)
+    model = ElasticGNN(graph.num_features, 2, (4,)).double().eval()
+    x = 5 * graph.x.double()
+    torch.testing.assert_close(
+        model(x, every, weights), model(x, graph.edge_index), atol=1e-3, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("lambda1", [0.1, 3.0])
+def test_gradients_of_weights_are_right(lambda1: float) -> None:
+    """Against finite differences, inside and outside of the ball; at weights near 0 too."""
+    torch.manual_seed(2)
+    model = ElasticGNN(3, 2, (4,), lambda1=lambda1, k=4).double().eval()
+    x = 20 * torch.rand(4, 3, dtype=torch.float64)
+    pairs = torch.tensor([[0, 1, 0], [1, 2, 3]])
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    weight = torch.tensor([1.0, 0.3, 1e-3], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda w: model(x, edge_index, w.repeat(2)), (weight,))
+
+
+@pytest.mark.parametrize(("lambda1", "lambda2"), [(0.0, 3.0), (3.0, -1.0), (float("nan"), 3.0)])
+def test_weights_of_terms_have_limits(lambda1: float, lambda2: float) -> None:
+    """The message names both."""
+    with pytest.raises(UsageError, match=r"lambda1 is .* and lambda2 .*must be above 0"):
+        ElasticGNN(3, 2, lambda1=lambda1, lambda2=lambda2)
+
+
+def test_the_factory_trains_itself() -> None:
+    """On an easy graph, and then answers for a graph of another size."""
+    built = elastic_gnn(2, 2, "planetoid-cora")
+    assert isinstance(built, SelfTrained)
+    torch.manual_seed(0)
+    y = torch.arange(12) % 2
+    data = Data(x=torch.eye(2)[y], edge_index=PATH * 2, y=y)
+    built.fit(data)
+    assert not built.module.training
+    assert (built.module(data.x, data.edge_index).argmax(dim=1) == y).all()
+    assert built.module(data.x[:5], PATH).shape == (5, 2)
