@@ -111,6 +111,12 @@ _ENTRIES: Final = (
         "ElasticGNN",
         "a perceptron, then smoothing by lengths of differences (Liu et al. 2021)",
     ),
+    Entry(
+        "air_gnn",
+        "defences.air_gnn",
+        "AirGNN",
+        "a perceptron, then PageRank with a residual of its own at each node (Liu et al. 2021)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}

@@ -1,0 +1,115 @@
+"""AirGNN: the paper's iteration with dense matrices, its objective, weights of edges."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check import SelfTrained, UsageError
+from grb_check.models.defences.air_gnn import AirGNN, air_gnn
+from grb_check.models.defences.edge_differences import Incidence
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def dense_matrix(edge_index: Tensor, num_nodes: int) -> Tensor:
+    adjacency = torch.eye(num_nodes, dtype=torch.float64)
+    adjacency[edge_index[0], edge_index[1]] = 1.0
+    scale = adjacency.sum(dim=1).rsqrt().diag()
+    return scale @ adjacency @ scale
+
+
+def dense_steps(h: Tensor, edge_index: Tensor, share: float, k: int) -> Tensor:
+    """The paper's equations, node by node."""
+    matrix = dense_matrix(edge_index, h.shape[0])
+    threshold = share / (2 * (1 - share))
+    f = h
+    for _ in range(k):
+        y = matrix @ f
+        rows = []
+        for node in range(h.shape[0]):
+            far = (y[node] - h[node]).norm()
+            kept = max(0.0, 1 - threshold / float(far)) if far > 0 else 0.0
+            rows.append((1 - kept) * h[node] + kept * y[node])
+        f = torch.stack(rows)
+    return f
+
+
+@settings(deadline=None, max_examples=30)
+@given(graph=graphs(), share=st.sampled_from([0.1, 0.5, 0.9]), size=st.sampled_from([1.0, 20.0]))
+def test_equals_the_papers_iteration(graph: Data, share: float, size: float) -> None:
+    """Whether all, some or none of the nodes keep their own prediction."""
+    torch.manual_seed(0)
+    h = size * torch.randn(graph.num_nodes, 3, dtype=torch.float64)
+    model = AirGNN(graph.num_features, 3, (4,), share=share, k=5)
+    edges = Incidence.of(graph.edge_index, graph.num_nodes, torch.float64).weighted(None)
+    torch.testing.assert_close(
+        model.propagate(h, edges), dense_steps(h, graph.edge_index, share, 5)
+    )
+
+
+def test_the_steps_minimise_the_objective() -> None:
+    """No rows that are a little off have a lower one, after many steps."""
+    torch.manual_seed(1)
+    share, h = 0.4, 5 * torch.randn(3, 2, dtype=torch.float64)
+    matrix = dense_matrix(PATH, 3)
+
+    def objective(f: Tensor) -> float:
+        smooth = (f * (f - matrix @ f)).sum()
+        return float(share * (f - h).norm(dim=1).sum() + (1 - share) * smooth)
+
+    model = AirGNN(2, 2, share=share, k=500)
+    found = model.propagate(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
+    least = objective(found)
+    assert least < objective(h)
+    for _ in range(50):
+        assert objective(found + 0.01 * torch.randn_like(found)) > least
+
+
+def test_nodes_that_agree_with_their_neighbours_keep_their_prediction() -> None:
+    """Below the threshold the propagation returns its input, and edges have no influence."""
+    h = torch.tensor([[0.1], [0.0], [0.1]])
+    weight = torch.ones(4, requires_grad=True)
+    edges = Incidence.of(PATH, 3, torch.float32).weighted(weight)
+    found = AirGNN(2, 1).propagate(h, edges)
+    torch.testing.assert_close(found, h, atol=1e-7, rtol=0)
+    (gradient,) = torch.autograd.grad(found.sum(), weight)
+    assert not gradient.any()
+
+
+def test_gradients_of_weights_are_right() -> None:
+    """Against finite differences, with weights near 0 and an isolated node."""
+    torch.manual_seed(2)
+    model = AirGNN(3, 2, (4,), k=4).double().eval()
+    x = 20 * torch.rand(5, 3, dtype=torch.float64)
+    pairs = torch.tensor([[0, 1, 0], [1, 2, 3]])
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    weight = torch.tensor([1.0, 0.3, 1e-3], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda w: model(x, edge_index, w.repeat(2)), (weight,))
+    (gradient,) = torch.autograd.grad(model(x, edge_index, weight.repeat(2)).sum(), weight)
+    assert gradient.all()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
+def test_the_share_has_limits(share: float) -> None:
+    """The message names the value."""
+    with pytest.raises(UsageError, match=f"share is {share}; it must be above 0 and below 1"):
+        AirGNN(3, 2, share=share)
+
+
+def test_the_factory_trains_itself() -> None:
+    """On an easy graph, and then answers for a graph of another size."""
+    built = air_gnn(2, 2, "planetoid-cora")
+    assert isinstance(built, SelfTrained)
+    torch.manual_seed(0)
+    y = torch.arange(12) % 2
+    data = Data(x=torch.eye(2)[y], edge_index=PATH * 2, y=y)
+    built.fit(data)
+    assert not built.module.training
+    assert (built.module(data.x, data.edge_index).argmax(dim=1) == y).all()
+    assert built.module(data.x[:5], PATH).shape == (5, 2)
