@@ -117,6 +117,12 @@ _ENTRIES: Final = (
         "AirGNN",
         "a perceptron, then PageRank with a residual of its own at each node (Liu et al. 2021)",
     ),
+    Entry(
+        "rung",
+        "defences.rung",
+        "RUNG",
+        "a perceptron, then steps along edges of small differences (Hou et al. 2024)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
