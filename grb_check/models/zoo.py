@@ -123,6 +123,12 @@ _ENTRIES: Final = (
         "RUNG",
         "a perceptron, then steps along edges of small differences (Hou et al. 2024)",
     ),
+    Entry(
+        "grand",
+        "defences.grand",
+        "GRAND",
+        "a perceptron on random propagations that have to agree (Feng et al. 2020)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
