@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -19,6 +19,8 @@ from torch_geometric.nn import GATConv, GCNConv
 
 import grb_check
 from grb_check.attacks.injection.fgsm import InjectionFgsm
+from grb_check.attacks.injection.pgd import InjectionPgd
+from grb_check.attacks.modification.prbcd import ModificationPrbcd
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.views import training_view, validation_view
 from grb_check.errors import DataError, GradientError, GrbCheckError, ModelError, UsageError
@@ -109,6 +111,34 @@ def test_it_withstands_what_a_plainly_trained_model_does_not() -> None:
         ]
     assert left["trained adversarially"][1] > left["plain"][1] + 0.15
     assert left["trained adversarially"][0] > left["plain"][0] - 0.1
+
+
+def test_another_attack_takes_the_place_of_fgsm() -> None:
+    """Its nodes are injected in each iteration, with three times its steps to compare states."""
+    calls: list[tuple[int, int]] = []
+
+    @dataclass(frozen=True)
+    class Counting(InjectionPgd):
+        def perturb(
+            self, graph: Data, threat: Threat, model: Any, generator: torch.Generator
+        ) -> Perturbation:
+            calls.append((self.iterations, threat.injected_nodes))
+            return super().perturb(graph, threat, model, generator)
+
+    attack = Counting(knowledge="white-box", iterations=2, patience=None)
+    settings = replace(SHORT, attack=attack, injected_nodes=3, growth=0)
+    adversarial_training(fresh(), VIEW, VALIDATION, settings=settings, seed=0)
+    trial, *others = calls
+    assert trial == (1, 1)
+    assert (2, 3) in others
+    assert {iterations for iterations, _ in others} == {2, 6}
+
+
+@pytest.mark.parametrize("attack", [InjectionPgd(), ModificationPrbcd(), object()])
+def test_an_attack_has_to_inject_and_to_know_the_model(attack: Any) -> None:
+    """Others say nothing about the model that is trained."""
+    with pytest.raises(UsageError, match="must be an injection attack on the model itself"):
+        AdversarialSettings(attack=attack)
 
 
 def _fit(module: nn.Module, chosen: AdversarialSettings) -> Callable[..., object]:

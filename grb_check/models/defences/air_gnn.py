@@ -20,7 +20,7 @@ it documents none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from torch import Tensor
@@ -36,49 +36,38 @@ TRAINING: Final = TrainingSettings(
 )
 
 
-class AirGNN(Decoupled):
-    """A perceptron whose logits are propagated with adaptive residuals.
+@dataclass(frozen=True, kw_only=True)
+class AdaptivePropagation:
+    """Adaptive message passing.
 
-    Args:
-        num_features: columns of `x`.
-        num_classes: columns of the logits.
-        hidden_sizes: of the layers before the last.
+    Attributes:
         share: lambda, the weight of the residual.
-        k: steps of the propagation.
-        dropout: probability, on `x` and after the ReLU of every hidden layer.
+        k: steps.
 
     Raises:
         UsageError: the share is not above 0 and below 1.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        num_classes: int,
-        hidden_sizes: Sequence[int] = (64,),
-        *,
-        share: float = 0.5,
-        k: int = 10,
-        dropout: float = 0.8,
-    ) -> None:
-        super().__init__(
-            num_features, num_classes, hidden_sizes, dropout=dropout, input_dropout=dropout
-        )
-        if not 0 < share < 1:
-            raise UsageError(f"share is {share}; it must be above 0 and below 1")
-        self.threshold = share / (2 * (1 - share))
-        self.k = k
+    share: float = 0.5
+    k: int = 10
 
-    def propagate(self, h: Tensor, edges: WeightedEdges) -> Tensor:
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise UsageError(f"share is {self.share}; it must be above 0 and below 1")
+
+    def __call__(self, h: Tensor, edges: WeightedEdges, *, training: bool = False) -> Tensor:
         """Return the last F, float [N, c], for H float [N, c]."""
+        threshold = self.share / (2 * (1 - self.share))
         f = h
         for _ in range(self.k):
             disagreement = f - edges.laplacian(f) - h
-            f = h + disagreement - on_ball(disagreement, self.threshold)
+            f = h + disagreement - on_ball(disagreement, threshold)
         return f
 
 
 def air_gnn(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
     """Return an untrained AirGNN and its training, the same for all datasets."""
-    model = AirGNN(num_features, num_classes)
+    model = Decoupled(
+        num_features, num_classes, (64,), AdaptivePropagation(), dropout=0.8, input_dropout=0.8
+    )
     return SelfTrained(model, fit_with(model, TRAINING))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +12,20 @@ from torch import Tensor, nn
 from grb_check.models.defences.edge_differences import Incidence, WeightedEdges
 
 
-class Decoupled(nn.Module, ABC):
-    """A perceptron with dropout before its layers, and a propagation without parameters.
+class Propagate(Protocol):
+    """Propagates the logits float [N, c] of a perceptron, without parameters."""
+
+    def __call__(self, h: Tensor, edges: WeightedEdges, *, training: bool = False) -> Tensor: ...
+
+
+class Decoupled(nn.Module):
+    """A perceptron with dropout before its layers, and a propagation of its logits.
 
     Args:
         num_features: columns of `x`.
         num_classes: columns of the logits.
         hidden_sizes: of the layers before the last.
+        propagate: of the logits.
         dropout: probability, after the ReLU of every hidden layer.
         input_dropout: probability, on `x`.
     """
@@ -29,9 +35,10 @@ class Decoupled(nn.Module, ABC):
         num_features: int,
         num_classes: int,
         hidden_sizes: Sequence[int],
+        propagate: Propagate,
         *,
-        dropout: float,
-        input_dropout: float,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         sizes = [num_features, *hidden_sizes, num_classes]
@@ -39,6 +46,7 @@ class Decoupled(nn.Module, ABC):
         for inputs, outputs in pairwise(sizes):
             parts += [nn.Linear(inputs, outputs), nn.ReLU(), nn.Dropout(dropout)]
         self.perceptron = nn.Sequential(*parts[:-2])
+        self.propagate = propagate
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return logits float [num_nodes, num_classes].
@@ -49,20 +57,16 @@ class Decoupled(nn.Module, ABC):
             edge_weight: float [e], the same in both directions; may require a gradient.
         """
         incidence = Incidence.of(edge_index, x.shape[0], x.dtype)
-        return self.propagate(self._predicted(x), incidence.weighted(edge_weight))
+        return self._through(x, incidence.weighted(edge_weight))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """Return the map from features to logits with the edges prepared once."""
         dtype = next(self.parameters()).dtype
         edges = Incidence.of(edge_index, num_nodes, dtype).weighted(None)
-        return lambda x: self.propagate(self._predicted(x), edges)
+        return lambda x: self._through(x, edges)
 
-    @abstractmethod
-    def propagate(self, h: Tensor, edges: WeightedEdges) -> Tensor:
-        """Return logits float [N, c] from the perceptron's float [N, c]."""
-
-    def _predicted(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.perceptron(x))
+    def _through(self, x: Tensor, edges: WeightedEdges) -> Tensor:
+        return self.propagate(cast(Tensor, self.perceptron(x)), edges, training=self.training)
 
 
 def on_ball(rows: Tensor, radius: float) -> Tensor:

@@ -24,7 +24,7 @@ before training has lambda1 = 9, 16 hidden columns, dropout 0.5 and features wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -41,46 +41,31 @@ TRAINING: Final = TrainingSettings(
 )
 
 
-class ElasticGNN(Decoupled):
-    """A perceptron whose logits are propagated by elastic message passing.
+@dataclass(frozen=True, kw_only=True)
+class ElasticPropagation:
+    """Elastic message passing.
 
-    Args:
-        num_features: columns of `x`.
-        num_classes: columns of the logits.
-        hidden_sizes: of the layers before the last.
+    Attributes:
         lambda1: weight of the lengths of differences.
         lambda2: weight of their squares.
-        k: steps of the propagation.
-        dropout: probability, on `x` and after the ReLU of every hidden layer.
+        k: steps.
 
     Raises:
         UsageError: lambda1 is not above 0, or lambda2 is below 0.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        num_classes: int,
-        hidden_sizes: Sequence[int] = (64,),
-        *,
-        lambda1: float = 3.0,
-        lambda2: float = 3.0,
-        k: int = 10,
-        dropout: float = 0.8,
-    ) -> None:
-        super().__init__(
-            num_features, num_classes, hidden_sizes, dropout=dropout, input_dropout=dropout
-        )
-        if not (lambda1 > 0 and lambda2 >= 0):
-            raise UsageError(
-                f"lambda1 is {lambda1} and lambda2 {lambda2}; the first must be above 0, the "
-                f"second at least 0"
-            )
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.k = k
+    lambda1: float = 3.0
+    lambda2: float = 3.0
+    k: int = 10
 
-    def propagate(self, h: Tensor, edges: WeightedEdges) -> Tensor:
+    def __post_init__(self) -> None:
+        if not (self.lambda1 > 0 and self.lambda2 >= 0):
+            raise UsageError(
+                f"lambda1 is {self.lambda1} and lambda2 {self.lambda2}; the first must be above 0, "
+                f"the second at least 0"
+            )
+
+    def __call__(self, h: Tensor, edges: WeightedEdges, *, training: bool = False) -> Tensor:
         """Return the last F, float [N, c], for H float [N, c]."""
         gamma = 1 / (1 + self.lambda2)
         beta = 1 / (2 * gamma)
@@ -97,5 +82,7 @@ class ElasticGNN(Decoupled):
 
 def elastic_gnn(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
     """Return an untrained ElasticGNN and its training, the same for all datasets."""
-    model = ElasticGNN(num_features, num_classes)
+    model = Decoupled(
+        num_features, num_classes, (64,), ElasticPropagation(), dropout=0.8, input_dropout=0.8
+    )
     return SelfTrained(model, fit_with(model, TRAINING))

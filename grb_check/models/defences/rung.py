@@ -25,7 +25,7 @@ and features.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -43,48 +43,35 @@ TRAINING: Final = TrainingSettings(
 )
 
 
-class RUNG(Decoupled):
-    """A perceptron whose logits are propagated along the edges whose ends do not differ much.
+@dataclass(frozen=True, kw_only=True)
+class UnbiasedPropagation:
+    """Unbiased aggregation: edges whose ends differ much have no weight.
 
-    Args:
-        num_features: columns of `x`.
-        num_classes: columns of the logits.
-        hidden_sizes: of the layers before the last.
+    Attributes:
         gamma: difference from which on an edge has no weight.
         residual: lambda, the weight of the perceptron's logits.
-        k: steps of the propagation.
-        dropout: probability, after the ReLU of every hidden layer.
+        k: steps.
 
     Raises:
         UsageError: gamma or the residual is not above 0.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        num_classes: int,
-        hidden_sizes: Sequence[int] = (64,),
-        *,
-        gamma: float = 6.0,
-        residual: float = 1 / 0.9 - 1,
-        k: int = 10,
-        dropout: float = 0.5,
-    ) -> None:
-        super().__init__(
-            num_features, num_classes, hidden_sizes, dropout=dropout, input_dropout=0.0
-        )
-        if not (gamma > 0 and residual > 0):
-            raise UsageError(f"gamma is {gamma} and residual {residual}; both must be above 0")
-        self.gamma = gamma
-        self.residual = residual
-        self.k = k
+    gamma: float = 6.0
+    residual: float = 1 / 0.9 - 1
+    k: int = 10
 
-    def propagate(self, h: Tensor, edges: WeightedEdges) -> Tensor:
+    def __post_init__(self) -> None:
+        if not (self.gamma > 0 and self.residual > 0):
+            raise UsageError(
+                f"gamma is {self.gamma} and residual {self.residual}; both must be above 0"
+            )
+
+    def __call__(self, h: Tensor, edges: WeightedEdges, *, training: bool = False) -> Tensor:
         """Return the last F, float [N, c], for H float [N, c]."""
         f = h
         for _ in range(self.k):
             differences = edges.differences(f)
-            weights = edges.weights * self._trust(differences)
+            weights = edges.weights * self._trust(differences.detach() if training else differences)
             sums = edges.incidence.at_ends(weights.squeeze(1)).unsqueeze(1)
             curvature = edges.scale.square() * sums + self.residual
             pull = edges.divergence(weights * differences)
@@ -93,13 +80,11 @@ class RUNG(Decoupled):
 
     def _trust(self, differences: Tensor) -> Tensor:
         """Return V, float [m, 1]."""
-        if self.training:
-            differences = differences.detach()
         squares = differences.square().sum(dim=1, keepdim=True)
         return (0.5 * torch.rsqrt(squares + LEAST_SQUARE) - 0.5 / self.gamma).clamp(min=0.0)
 
 
 def rung(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
     """Return an untrained RUNG and its training, the same for all datasets."""
-    model = RUNG(num_features, num_classes)
+    model = Decoupled(num_features, num_classes, (64,), UnbiasedPropagation(), dropout=0.5)
     return SelfTrained(model, fit_with(model, TRAINING))

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import SelfTrained, UsageError
-from grb_check.models.defences.air_gnn import AirGNN, air_gnn
+from grb_check.models.defences.air_gnn import AdaptivePropagation, air_gnn
+from grb_check.models.defences.decoupled import Decoupled
 from grb_check.models.defences.edge_differences import Incidence
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -46,11 +47,9 @@ def test_equals_the_papers_iteration(graph: Data, share: float, size: float) -> 
     """Whether all, some or none of the nodes keep their own prediction."""
     torch.manual_seed(0)
     h = size * torch.randn(graph.num_nodes, 3, dtype=torch.float64)
-    model = AirGNN(graph.num_features, 3, (4,), share=share, k=5)
+    model = AdaptivePropagation(share=share, k=5)
     edges = Incidence.of(graph.edge_index, graph.num_nodes, torch.float64).weighted(None)
-    torch.testing.assert_close(
-        model.propagate(h, edges), dense_steps(h, graph.edge_index, share, 5)
-    )
+    torch.testing.assert_close(model(h, edges), dense_steps(h, graph.edge_index, share, 5))
 
 
 def test_the_steps_minimise_the_objective() -> None:
@@ -63,8 +62,8 @@ def test_the_steps_minimise_the_objective() -> None:
         smooth = (f * (f - matrix @ f)).sum()
         return float(share * (f - h).norm(dim=1).sum() + (1 - share) * smooth)
 
-    model = AirGNN(2, 2, share=share, k=500)
-    found = model.propagate(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
+    model = AdaptivePropagation(share=share, k=500)
+    found = model(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
     least = objective(found)
     assert least < objective(h)
     for _ in range(50):
@@ -76,7 +75,7 @@ def test_nodes_that_agree_with_their_neighbours_keep_their_prediction() -> None:
     h = torch.tensor([[0.1], [0.0], [0.1]])
     weight = torch.ones(4, requires_grad=True)
     edges = Incidence.of(PATH, 3, torch.float32).weighted(weight)
-    found = AirGNN(2, 1).propagate(h, edges)
+    found = AdaptivePropagation()(h, edges)
     torch.testing.assert_close(found, h, atol=1e-7, rtol=0)
     (gradient,) = torch.autograd.grad(found.sum(), weight)
     assert not gradient.any()
@@ -85,7 +84,7 @@ def test_nodes_that_agree_with_their_neighbours_keep_their_prediction() -> None:
 def test_gradients_of_weights_are_right() -> None:
     """Against finite differences, with weights near 0 and an isolated node."""
     torch.manual_seed(2)
-    model = AirGNN(3, 2, (4,), k=4).double().eval()
+    model = Decoupled(3, 2, (4,), AdaptivePropagation(k=4)).double().eval()
     x = 20 * torch.rand(5, 3, dtype=torch.float64)
     pairs = torch.tensor([[0, 1, 0], [1, 2, 3]])
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
@@ -99,7 +98,7 @@ def test_gradients_of_weights_are_right() -> None:
 def test_the_share_has_limits(share: float) -> None:
     """The message names the value."""
     with pytest.raises(UsageError, match=f"share is {share}; it must be above 0 and below 1"):
-        AirGNN(3, 2, share=share)
+        AdaptivePropagation(share=share)
 
 
 def test_the_factory_trains_itself() -> None:

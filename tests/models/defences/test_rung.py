@@ -13,13 +13,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check import SelfTrained, UsageError
+from grb_check.models.defences.decoupled import Decoupled
 from grb_check.models.defences.edge_differences import Incidence
-from grb_check.models.defences.rung import LEAST_SQUARE, RUNG, rung
+from grb_check.models.defences.rung import LEAST_SQUARE, UnbiasedPropagation, rung
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
-def dense_steps(model: RUNG, h: Tensor, edge_index: Tensor) -> Tensor:
+def dense_steps(model: UnbiasedPropagation, h: Tensor, edge_index: Tensor) -> Tensor:
     """The paper's equation 8 with N x N matrices."""
     num_nodes = h.shape[0]
     adjacency = torch.zeros(num_nodes, num_nodes, dtype=h.dtype)
@@ -36,7 +37,7 @@ def dense_steps(model: RUNG, h: Tensor, edge_index: Tensor) -> Tensor:
     return f
 
 
-def objective(model: RUNG, f: Tensor, h: Tensor, edge_index: Tensor) -> float:
+def objective(model: UnbiasedPropagation, f: Tensor, h: Tensor, edge_index: Tensor) -> float:
     """With the penalty that V is the derivative of, the root of y^2 + 0.01 in the place of y."""
     degrees = torch.bincount(edge_index[0], minlength=h.shape[0]) + 1.0
     first, second = edge_index[:, edge_index[0] < edge_index[1]]
@@ -53,9 +54,9 @@ def test_equals_the_papers_steps(graph: Data, gamma: float, size: float) -> None
     """Whether edges are kept or lose their weight."""
     torch.manual_seed(0)
     h = size * torch.randn(graph.num_nodes, 3, dtype=torch.float64)
-    model = RUNG(graph.num_features, 3, (4,), gamma=gamma, k=5)
+    model = UnbiasedPropagation(gamma=gamma, k=5)
     edges = Incidence.of(graph.edge_index, graph.num_nodes, torch.float64).weighted(None)
-    torch.testing.assert_close(model.propagate(h, edges), dense_steps(model, h, graph.edge_index))
+    torch.testing.assert_close(model(h, edges), dense_steps(model, h, graph.edge_index))
 
 
 @settings(deadline=None, max_examples=30)
@@ -66,8 +67,8 @@ def test_every_step_lowers_the_objective(graph: Data, seed: int) -> None:
     h = 3 * torch.randn(graph.num_nodes, 2, dtype=torch.float64)
     edges = Incidence.of(graph.edge_index, graph.num_nodes, torch.float64).weighted(None)
     reached = [
-        objective(model, model.propagate(h, edges), h, graph.edge_index)
-        for model in (RUNG(1, 2, gamma=2.0, k=k) for k in range(6))
+        objective(model, model(h, edges), h, graph.edge_index)
+        for model in (UnbiasedPropagation(gamma=2.0, k=k) for k in range(6))
     ]
     assert all(after <= before + 1e-9 for before, after in pairwise(reached))
 
@@ -76,14 +77,14 @@ def test_an_edge_of_very_different_ends_has_no_influence() -> None:
     """Its ends keep their predictions."""
     h = torch.tensor([[0.0], [100.0]])
     edges = Incidence.of(torch.tensor([[0, 1], [1, 0]]), 2, torch.float32).weighted(None)
-    torch.testing.assert_close(RUNG(1, 1, gamma=6.0).propagate(h, edges), h)
-    assert not torch.allclose(RUNG(1, 1, gamma=200.0).propagate(h, edges), h, atol=1.0)
+    torch.testing.assert_close(UnbiasedPropagation(gamma=6.0)(h, edges), h)
+    assert not torch.allclose(UnbiasedPropagation(gamma=200.0)(h, edges), h, atol=1.0)
 
 
 def test_gradients_of_weights_are_right_in_evaluation_mode() -> None:
     """Through the reweighting too, against finite differences, with weights near 0."""
     torch.manual_seed(2)
-    model = RUNG(3, 2, (4,), k=4).double().eval()
+    model = Decoupled(3, 2, (4,), UnbiasedPropagation(k=4)).double().eval()
     x = 20 * torch.rand(5, 3, dtype=torch.float64)
     pairs = torch.tensor([[0, 1, 0], [1, 2, 3]])
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
@@ -95,8 +96,8 @@ def test_rows_that_are_equal_have_finite_gradients() -> None:
     """At a difference of 0 the weight is at its maximum, and not infinite."""
     h = torch.zeros(3, 2, requires_grad=True)
     weight = torch.ones(4, requires_grad=True)
-    model = RUNG(2, 2).eval()
-    found = model.propagate(h, Incidence.of(PATH, 3, torch.float32).weighted(weight))
+    model = UnbiasedPropagation()
+    found = model(h, Incidence.of(PATH, 3, torch.float32).weighted(weight))
     gradients = torch.autograd.grad(found.sum(), (h, weight))
     assert all(torch.isfinite(gradient).all() for gradient in gradients)
 
@@ -105,7 +106,7 @@ def test_rows_that_are_equal_have_finite_gradients() -> None:
 def test_parameters_have_limits(gamma: float, residual: float) -> None:
     """The message names both."""
     with pytest.raises(UsageError, match=r"gamma is .* and residual .*; both must be above 0"):
-        RUNG(3, 2, gamma=gamma, residual=residual)
+        UnbiasedPropagation(gamma=gamma, residual=residual)
 
 
 def test_the_factory_trains_itself() -> None:
