@@ -1,0 +1,46 @@
+"""The suite that asks whether a defence stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plugin_names import TINY
+
+ARGS = (
+    *(*TINY, "--grb-only", "--grb-suite=audit", "--grb-model=models:build", "--grb-min-clean=0"),
+    *("--grb-attack=injection/rnd,injection/fgsm+white-box", "--grb-max-drop=1"),
+)
+
+
+def test_an_audit_says_how_long_it_takes_and_what_it_concludes(project: pytest.Pytester) -> None:
+    """The first in the header, the second below the tables and in JUnit's report."""
+    result = project.runpytest(*ARGS, "--junitxml=out.xml")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "grb time: about * s; --grb-jobs=N divides it, --grb-resume continues *",
+            "  full/injection *% * rnd * fgsm+white-box",
+            "audit: build * injection * (GCN *; * by attackers who do not know it)*",
+        ]
+    )
+    assert 'name="grb.audit.0" value="build ' in Path(project.path / "out.xml").read_text()
+
+
+def test_a_resumed_audit_concludes_the_same(project: pytest.Pytester) -> None:
+    """From the measurements of the first run."""
+    store = f"--grb-store={project.path / 'store'}"
+    lines = [
+        [line for line in project.runpytest(*ARGS, store, *more).outlines if "audit: " in line]
+        for more in ((), ("--grb-resume",))
+    ]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 1
+
+
+def test_other_suites_conclude_nothing(project: pytest.Pytester) -> None:
+    """They have too few attackers who know the model."""
+    result = project.runpytest(*ARGS, "--grb-suite=smoke")
+    result.assert_outcomes(passed=6)
+    result.stdout.no_fnmatch_line("audit: *")
+    result.stdout.no_fnmatch_line("grb time: *")
