@@ -128,6 +128,10 @@ _ENTRIES: Final = (
         "defences.grand",
         "GRAND",
         "a perceptron on random propagations that have to agree (Feng et al. 2020)",
+        "gcn_jaccard",
+        "defences.jaccard",
+        "GCN-Jaccard",
+        "GCN without edges of dissimilar features (Wu et al. 2019)",
     ),
 )
 
