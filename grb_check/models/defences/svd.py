@@ -25,8 +25,9 @@ from grb_check.models.reference.gcn import GCN
 class GCNSVD(nn.Module):
     """A GCN whose propagation has low rank.
 
-    The factors are a function of the edges alone, computed for each graph; they have no gradient in
-    weights of edges. `on_topology` computes them once for many features.
+    The factors are a function of the edges alone, computed for each graph; their gradient in the
+    weights of edges is that of the truncated decomposition, see `low_rank`. `on_topology` computes
+    them once for many features.
 
     Args:
         num_features: columns of `x`.
@@ -49,14 +50,18 @@ class GCNSVD(nn.Module):
         self.gcn = GCN(num_features, num_classes, hidden_sizes, dropout=dropout)
         self.rank = rank
 
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return logits float [num_nodes, num_classes].
 
         Args:
             x: float [num_nodes, num_features].
             edge_index: int64 [2, e], both directions of each edge, no self-loop, no duplicate.
+            edge_weight: float [e], the same in both directions; may require a gradient.
         """
-        return self.on_topology(edge_index, x.shape[0])(x)
+        if edge_weight is None:
+            return self.on_topology(edge_index, x.shape[0])(x)
+        factors = low_rank_adjacency(edge_index, x.shape[0], self.rank, edge_weight)
+        return self.gcn.through(x, _propagation(*factors))
 
     def on_topology(self, edge_index: Tensor, num_nodes: int) -> Callable[[Tensor], Tensor]:
         """Return the map from features to logits with the decomposition computed once."""

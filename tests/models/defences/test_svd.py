@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Data
 from torch_geometric.utils import barabasi_albert_graph
 
-from grb_check.models.defences.low_rank import DENSE, low_rank_adjacency
+from grb_check.models.defences.low_rank import DENSE, SPARE, low_rank_adjacency
 from grb_check.models.defences.svd import GCNSVD
 
 
@@ -81,6 +81,61 @@ def test_the_sparse_solver_agrees_with_the_dense_one(monkeypatch: pytest.MonkeyP
     assert not vectors[DENSE + 50 :].any()
 
 
+def weighted_pairs(num_nodes: int, seed: int) -> tuple[Tensor, Tensor]:
+    """All pairs in both directions, of which most have weight 0, and their weights float64."""
+    torch.manual_seed(seed)
+    present = dense_adjacency(barabasi_albert_graph(num_nodes, 3), num_nodes)
+    fractions = torch.rand(num_nodes, num_nodes, dtype=torch.float64)
+    pairs = torch.combinations(torch.arange(num_nodes)).T
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    weights = present * (0.7 + 0.15 * (fractions + fractions.T))
+    return edge_index, weights[edge_index[0], edge_index[1]]
+
+
+@pytest.mark.parametrize("dense", [DENSE, 0])
+def test_the_gradient_is_that_of_the_dense_truncation(
+    monkeypatch: pytest.MonkeyPatch, dense: int
+) -> None:
+    """Also of pairs of weight 0, with both solvers; the gap at the cut is clear."""
+    monkeypatch.setattr("grb_check.models.defences.low_rank.DENSE", dense)
+    monkeypatch.setattr("grb_check.models.defences.low_rank.SPARE", 8)
+    size, rank = 40, 5
+    edge_index, weights = weighted_pairs(size, 6)
+    weights.requires_grad_()
+    model = GCNSVD(6, 3, (4,), rank=rank).double().eval()
+    x = torch.randn(size, 6, dtype=torch.float64)
+    adjacency = torch.zeros(size, size, dtype=torch.float64)
+    adjacency = adjacency.index_put((edge_index[0], edge_index[1]), weights)
+    values, vectors = torch.linalg.eigh((adjacency + adjacency.T) / 2)
+    best = values.abs().argsort(descending=True)
+    assert values[best[rank - 1]].abs() - values[best[rank]].abs() > 0.1
+    kept = vectors[:, best[:rank]]
+    expected = dense_logits(model, x, kept * values[best[:rank]] @ kept.T)
+    actual = model(x, edge_index, weights)
+    torch.testing.assert_close(actual, expected)
+    gradients = [torch.autograd.grad(out.square().sum(), weights)[0] for out in (actual, expected)]
+    largest = float(gradients[1].abs().max())
+    torch.testing.assert_close(*gradients, rtol=0.0, atol=1e-4 * largest)
+
+
+@settings(deadline=None, max_examples=30)
+@given(graph=graphs(), rank=st.integers(1, 9), seed=st.integers(0, 99))
+def test_weights_of_0_and_1_are_absent_and_present_edges(graph: Data, rank: int, seed: int) -> None:
+    """With a finite gradient, also if eigenvalues are equal at the cut or 0, or nodes isolated."""
+    torch.manual_seed(seed)
+    model = GCNSVD(graph.num_features, 2, (4,), rank=rank).eval()
+    both = graph.edge_index
+    ones = torch.ones(both.shape[1])
+    assert torch.equal(model(graph.x, both, ones), model(graph.x, both))
+    low, high = both.min(dim=0).values, both.max(dim=0).values
+    chosen = torch.rand(9, 9)[low, high] < 0.6
+    weights = chosen.float().requires_grad_()
+    logits = model(graph.x, both, weights)
+    torch.testing.assert_close(logits, model(graph.x, both[:, chosen]))
+    (gradient,) = torch.autograd.grad(logits.square().sum(), weights)
+    assert torch.isfinite(gradient).all()
+
+
 class _Largest(TorchDispatchMode):
     """Counts the entries of the largest tensor that any operation makes."""
 
@@ -120,3 +175,17 @@ def test_twenty_thousand_nodes_need_no_square_matrix() -> None:
         logits = model(torch.randn(num_nodes, 32), edge_index)
     assert torch.isfinite(logits).all()
     assert largest.entries <= num_nodes * 32
+
+
+def test_the_gradient_needs_no_square_matrix() -> None:
+    """No tensor is larger than the factors with the spare vectors, or those at some edges."""
+    torch.manual_seed(0)
+    num_nodes = 3_000
+    edge_index = barabasi_albert_graph(num_nodes, 3)
+    weights = torch.ones(edge_index.shape[1], requires_grad=True)
+    model = GCNSVD(8, 3, (4,), rank=8).eval()
+    with _Largest() as largest:
+        loss = model(torch.randn(num_nodes, 8), edge_index, weights).square().sum()
+        (gradient,) = torch.autograd.grad(loss, weights)
+    assert gradient.abs().max() > 0
+    assert largest.entries <= max(num_nodes * (8 + SPARE), edge_index.shape[1] * 8)
