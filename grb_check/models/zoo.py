@@ -128,6 +128,8 @@ _ENTRIES: Final = (
         "defences.grand",
         "GRAND",
         "a perceptron on random propagations that have to agree (Feng et al. 2020)",
+    ),
+    Entry(
         "gcn_jaccard",
         "defences.jaccard",
         "GCN-Jaccard",
