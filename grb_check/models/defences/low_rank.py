@@ -125,7 +125,8 @@ def _inside(of_vectors: Tensor, of_values: Tensor, values: Tensor) -> Tensor:
 def _outside(matrix: Tensor, vectors: Tensor, values: Tensor, of_vectors: Tensor) -> Tensor:
     """Return R_i g_i [n, k] for the columns g_i [n, k] of the gradient in U.
 
-    Solved by conjugate gradients, each column with its own shift. Eigenvalues of 0 are left out.
+    Solved by conjugate gradients, each column with its own shift. Eigenvalues of 0 are left out, and
+    directions in which v_i - A is 0 but for rounding: an eigenvalue outside equals v_i.
     """
     sign, size = values.sign(), values.abs()
     counting = size > ROUNDING * values.norm()
@@ -138,7 +139,8 @@ def _outside(matrix: Tensor, vectors: Tensor, values: Tensor, of_vectors: Tensor
         image = size * direction - sign * (matrix @ direction)
         image = image - vectors @ (vectors.T @ image)
         curvature = (direction * image).sum(dim=0)
-        running = (square > enough) & (curvature > 0)
+        flat = ROUNDING * size * direction.square().sum(dim=0)
+        running = (square > enough) & (curvature > flat)
         if not bool(running.any()):
             break
         step = torch.where(running, square / torch.where(running, curvature, 1.0), 0.0)
