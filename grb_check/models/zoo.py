@@ -135,6 +135,12 @@ _ENTRIES: Final = (
         "GCN-Jaccard",
         "GCN without edges of dissimilar features (Wu et al. 2019)",
     ),
+    Entry(
+        "median_gcn",
+        "defences.median",
+        "MedianGCN",
+        "the median of the neighbours instead of their mean (Chen et al. 2021)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
