@@ -141,6 +141,12 @@ _ENTRIES: Final = (
         "MedianGCN",
         "the median of the neighbours instead of their mean (Chen et al. 2021)",
     ),
+    Entry(
+        "soft_median_gdc",
+        "defences.soft_median",
+        "Soft Median GDC",
+        "means near the median of diffused neighbours (Geisler et al. 2021)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}

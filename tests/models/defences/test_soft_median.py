@@ -1,0 +1,167 @@
+"""Soft Median GDC equals dense computations, of the diffusion, the medians and the gradient."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import graphs
+from torch import Tensor
+from torch_geometric.data import Data
+
+from grb_check import SelfTrained
+from grb_check.errors import ModelError, UsageError
+from grb_check.models.defences import diffusion
+from grb_check.models.defences.diffusion import diffused
+from grb_check.models.defences.soft_median import SoftMedianGDC, soft_median_gdc, soft_medians
+
+
+def dense_diffusion(adjacency: Tensor, alpha: float) -> Tensor:
+    size = adjacency.shape[0]
+    looped = adjacency + torch.eye(size, dtype=adjacency.dtype)
+    scale = looped.sum(dim=1).rsqrt()
+    matrix = scale[:, None] * looped * scale
+    inverse = torch.linalg.inv(torch.eye(size, dtype=adjacency.dtype) - (1 - alpha) * matrix)
+    return alpha * inverse
+
+
+def dense_logits(model: SoftMedianGDC, x: Tensor, adjacency: Tensor) -> Tensor:
+    """The formulas of both modules with N x N matrices and a loop over nodes and columns."""
+    entries = dense_diffusion(adjacency, model.alpha)
+    kept = torch.zeros_like(entries)
+    for i, row in enumerate(entries):
+        best = row.detach().argsort(descending=True)[: model.neighbours]
+        kept[i, best] = 1.0
+    weights = entries * kept
+    weights = weights / weights.sum(dim=1, keepdim=True)
+    for number, (layer, bias) in enumerate(zip(model.layers, model.biases, strict=True)):
+        x = layer(torch.relu(x) if number else x)
+        out = []
+        for a in weights:
+            order = x.detach().argsort(dim=0)
+            upto = a.detach()[order].cumsum(dim=0)
+            place = (upto < 0.5 * a.detach().sum()).sum(dim=0, keepdim=True)
+            median = x.gather(0, order.gather(0, place))
+            distance = (x - median).square().sum(dim=1).clamp(min=1e-30).sqrt()
+            s = torch.exp(-distance / (model.temperature * math.sqrt(x.shape[1]))) * a
+            out.append(s @ x / s.sum() * a.sum())
+        x = torch.stack(out) + bias
+    return x
+
+
+def weighted_adjacency(num_nodes: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """All pairs in both directions, their weights, many of them 0, and the adjacency."""
+    generator = torch.Generator().manual_seed(seed)
+    fractions = torch.rand(num_nodes, num_nodes, generator=generator, dtype=torch.float64)
+    fractions = (fractions + fractions.T - 0.9).clamp(min=0).fill_diagonal_(0)
+    pairs = torch.combinations(torch.arange(num_nodes)).T
+    edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
+    return edge_index, fractions[edge_index[0], edge_index[1]], fractions
+
+
+@pytest.mark.parametrize("per_entry", [0, 10_000])
+@pytest.mark.parametrize("neighbours", [4, 99])
+def test_logits_and_gradients_equal_the_dense_formulas(
+    monkeypatch: pytest.MonkeyPatch, neighbours: int, per_entry: int
+) -> None:
+    """Also those of pairs of weight 0, and both ways to compute the gradient."""
+    monkeypatch.setattr(diffusion, "PER_ENTRY", per_entry)
+    monkeypatch.setattr(diffusion, "GATHERED", 100)
+    torch.manual_seed(0)
+    edge_index, weights, _ = weighted_adjacency(12, 1)
+    model = SoftMedianGDC(5, 3, (4,), neighbours=neighbours).double().eval()
+    for bias in model.biases:
+        torch.nn.init.normal_(bias)
+    x = torch.randn(12, 5, dtype=torch.float64, requires_grad=True)
+    weights.requires_grad_()
+    adjacency = torch.zeros(12, 12, dtype=torch.float64)
+    adjacency = adjacency.index_put((edge_index[0], edge_index[1]), weights)
+    actual, expected = model(x, edge_index, weights), dense_logits(model, x, adjacency)
+    torch.testing.assert_close(actual, expected)
+    (ours, of_x), (theirs, right) = (
+        torch.autograd.grad(out.square().sum(), (weights, x)) for out in (actual, expected)
+    )
+    torch.testing.assert_close(of_x, right)
+    # Which of the two directions has how much of an edge's gradient is arbitrary.
+    torch.testing.assert_close(ours.view(2, -1).sum(dim=0), theirs.view(2, -1).sum(dim=0))
+    assert bool((ours[weights == 0] != 0).any())
+
+
+@settings(deadline=None, max_examples=30)
+@given(graph=graphs(), seed=st.integers(0, 99), neighbours=st.integers(1, 9))
+def test_weights_of_0_and_1_are_absent_and_present_edges(
+    graph: Data, seed: int, neighbours: int
+) -> None:
+    """With a finite gradient, and the same logits if the diffusion is computed once."""
+    torch.manual_seed(seed)
+    model = SoftMedianGDC(graph.num_features, 2, (4,), neighbours=neighbours).eval()
+    both = graph.edge_index
+    plain = model(graph.x, both)
+    assert torch.equal(model(graph.x, both, torch.ones(both.shape[1])), plain)
+    assert torch.equal(model.on_topology(both, graph.num_nodes)(graph.x), plain)
+    low, high = both.min(dim=0).values, both.max(dim=0).values
+    chosen = torch.rand(9, 9)[low, high] < 0.6
+    weights = chosen.float().requires_grad_()
+    logits = model(graph.x, both, weights)
+    torch.testing.assert_close(logits, model(graph.x, both[:, chosen]))
+    (gradient,) = torch.autograd.grad(logits.square().sum(), weights)
+    assert torch.isfinite(gradient).all()
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 999), neighbours=st.integers(1, 6))
+def test_rows_of_the_diffusion_add_up_to_one(seed: int, neighbours: int) -> None:
+    """And hold the largest entries, in descending order."""
+    edge_index, weights, adjacency = weighted_adjacency(7, seed)
+    near, entries = diffused(edge_index, weights, 7, alpha=0.2, neighbours=neighbours)
+    torch.testing.assert_close(entries.sum(dim=1), torch.ones(7, dtype=torch.float64))
+    best = dense_diffusion(adjacency, 0.2).sort(dim=1, descending=True).values[:, :neighbours]
+    torch.testing.assert_close(entries, best / best.sum(dim=1, keepdim=True))
+    assert all(len(set(row.tolist())) == neighbours for row in near)
+
+
+def test_a_high_temperature_makes_means_and_a_low_one_resists_an_outlier() -> None:
+    """The outlier has a fifth of the weight."""
+    h = torch.tensor([[0.0, 1.0], [0.1, 1.1], [0.2, 0.9], [0.1, 1.0], [100.0, -100.0]])
+    near = torch.arange(5).expand(5, 5)
+    weights = torch.full((5, 5), 0.2)
+    warm = soft_medians(h, near, weights, 1e6)
+    torch.testing.assert_close(warm, h.mean(dim=0).expand(5, 2), rtol=1e-3, atol=1e-3)
+    assert (soft_medians(h, near, weights, 0.5) - torch.tensor([0.1, 1.0])).abs().max() < 0.05
+
+
+def test_a_graph_that_is_too_large_is_refused_before_it_takes_memory() -> None:
+    """The message says how much it would take, and what is allowed."""
+    model = SoftMedianGDC(1, 2).eval()
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ModelError, match=r"100,000 nodes takes 149\.0 GiB.* 4 GiB are allowed"):
+        model(torch.zeros(100_000, 1), edge_index)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"alpha": 1.5}, "alpha is 1.5"),
+        ({"neighbours": 0}, "neighbours is 0"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(wrong: dict[str, float], message: str) -> None:
+    """Each by its name and value."""
+    with pytest.raises(UsageError, match=message):
+        SoftMedianGDC(3, 2, **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dataset", ["planetoid-cora", "planetoid-citeseer", "elsewhere"])
+def test_the_factory_has_the_published_settings(dataset: str) -> None:
+    """Those of planetoid-cora for all other datasets."""
+    made = soft_median_gdc(5, 3, dataset)
+    assert isinstance(made, SelfTrained)
+    module = made.module
+    assert isinstance(module, SoftMedianGDC)
+    assert [layer.out_features for layer in module.layers] == [64, 3]
+    assert (module.alpha, module.neighbours, module.temperature) == (0.15, 64, 0.5)
