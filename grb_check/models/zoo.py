@@ -147,6 +147,12 @@ _ENTRIES: Final = (
         "Soft Median GDC",
         "means near the median of diffused neighbours (Geisler et al. 2021)",
     ),
+    Entry(
+        "gprgnn",
+        "defences.gprgnn",
+        "GPR-GNN",
+        "a perceptron, then a learned polynomial of the adjacency (Chien et al. 2021)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
