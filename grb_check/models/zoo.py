@@ -153,6 +153,12 @@ _ENTRIES: Final = (
         "GPR-GNN",
         "a perceptron, then a learned polynomial of the adjacency (Chien et al. 2021)",
     ),
+    Entry(
+        "simp_gcn",
+        "defences.simp_gcn",
+        "SimP-GCN",
+        "GCN that also propagates among nodes of similar features (Jin et al. 2021)",
+    ),
 )
 
 _ROWS: Final = {entry.name: entry for entry in _ENTRIES}
