@@ -125,8 +125,8 @@ def _inside(of_vectors: Tensor, of_values: Tensor, values: Tensor) -> Tensor:
 def _outside(matrix: Tensor, vectors: Tensor, values: Tensor, of_vectors: Tensor) -> Tensor:
     """Return R_i g_i [n, k] for the columns g_i [n, k] of the gradient in U.
 
-    Solved by conjugate gradients, each column with its own shift. Eigenvalues of 0 are left out, and
-    directions in which v_i - A is 0 but for rounding: an eigenvalue outside equals v_i.
+    Solved by conjugate gradients, each column with its own shift. Eigenvalues of 0 are left out,
+    and directions in which v_i - A is 0 but for rounding: an eigenvalue outside equals v_i.
     """
     sign, size = values.sign(), values.abs()
     counting = size > ROUNDING * values.norm()
