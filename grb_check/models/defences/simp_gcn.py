@@ -49,7 +49,6 @@ from grb_check.training.nodes import (
     drawn_seed,
     measure_on,
 )
-from grb_check.user_code.randomness import derive_seed
 from grb_check.victims.wrappers import SelfTrained
 
 # All 200 epochs are run; the gradient of the second part of the loss is not to be clipped.
@@ -252,7 +251,7 @@ def fit_of(model: SimPGCN, similarity_weight: float) -> Fit:
         adapter = adapter_of(model)
         seed = drawn_seed()
         columns = check_views(adapter, data, validation, seed=seed)
-        generator = torch.Generator().manual_seed(derive_seed("pairs", seed))
+        generator = torch.Generator().manual_seed(drawn_seed())
         pairs, cosines = contrasting_pairs(data.x, generator)
         nodes = counted(data, "train_mask")
 
