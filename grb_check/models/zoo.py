@@ -154,6 +154,12 @@ _ENTRIES: Final = (
         "a perceptron, then a learned polynomial of the adjacency (Chien et al. 2021)",
     ),
     Entry(
+        "gprgnn_at",
+        "defences.gprgnn",
+        "GPR-GNN+AT",
+        "GPR-GNN, adversarial training with LR-BCD flips of edges (Gosch et al. 2023)",
+    ),
+    Entry(
         "simp_gcn",
         "defences.simp_gcn",
         "SimP-GCN",

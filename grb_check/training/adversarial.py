@@ -153,15 +153,17 @@ def adversarial_training(
         raise UsageError(
             f"settings is a {type(chosen).__name__}; give grb_check.AdversarialSettings(...)"
         )
-    seed = _checked_seed(drawn_seed() if seed is None else seed)
+    seed = checked_seed(drawn_seed() if seed is None else seed)
     adapter = adapter_of(module)
     if validation is None and isinstance(data, Data) and "val_mask" in data:
         validation = data
     columns = check_views(adapter, data, validation, seed=seed)
-    trained_on = _AttackedNodes(adapter, columns, data, _nodes(data, "train_mask"))
+    trained_on = _AttackedNodes(adapter, columns, data, masked_nodes(data, "train_mask"))
     judged_on = trained_on
     if validation is not None:
-        judged_on = _AttackedNodes(adapter, columns, validation, _nodes(validation, "val_mask"))
+        judged_on = _AttackedNodes(
+            adapter, columns, validation, masked_nodes(validation, "val_mask")
+        )
     threat = threat_to(data, trained_on.nodes, chosen)
     _try_attack(trained_on, threat, chosen, seed)
     descend(adapter, loss_on(adapter, data, columns), _clean(judged_on), chosen.warmup, seed=seed)
@@ -305,7 +307,7 @@ def _try_attack(
         ground.attacked(attack, replace(threat, injected_nodes=1), torch.Generator())
 
 
-def _checked_seed(seed: object) -> int:
+def checked_seed(seed: object) -> int:
     if not isinstance(seed, int) or not 0 <= seed < 2**32:
         raise UsageError(f"seed is {seed!r}; it must be an integer from 0 to {2**32 - 1}")
     return seed
@@ -337,7 +339,7 @@ def _clean(ground: _AttackedNodes) -> Callable[[], tuple[float, float]]:
     return measure_on(ground.adapter, ground.view, ground.columns, ground.nodes)
 
 
-def _nodes(view: Data, mask: str) -> Tensor:
+def masked_nodes(view: Data, mask: str) -> Tensor:
     """Return int64 [t], the nodes of a mask; all nodes if there is none."""
     if mask in view:
         found: Tensor = view[mask].nonzero().squeeze(1)

@@ -15,12 +15,15 @@ mean of the last 200, after at most 1,000 epochs; here training ends after 100 w
 improvement, or 500.
 
 Gosch et al., "Adversarial Training for Graph Neural Networks: Pitfalls, Solutions, and New
-Directions", NeurIPS 2023, train such models against flips of edges: `gprgnn_at`.
+Directions", NeurIPS 2023, train such models against flips of edges: `gprgnn_at`, with the learning
+rate and weight decay of their code's defaults. Those for its budget and number of iterations are
+0.1 and 3,000; here they are 0.25, with which it gains more, and 300.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -42,6 +45,10 @@ from grb_check.training.nodes import (
     loss_on,
     measure_on,
 )
+from grb_check.training.structural_adversarial import (
+    StructuralSettings,
+    structural_adversarial_training,
+)
 from grb_check.victims.wrappers import SelfTrained
 
 # Without clipping: the penalty is part of the gradient, as weight decay of Adam is not.
@@ -49,6 +56,12 @@ TRAINING: Final = TrainingSettings(
     lr=0.01, max_epochs=500, patience=100, warmup_epochs=1, max_gradient_norm=float("inf")
 )
 WEIGHT_DECAY: Final = 5e-4
+WEIGHT_DECAY_UNDER_ATTACK: Final = 1e-3  # Gosch et al., their code
+UNDER_ATTACK: Final = StructuralSettings(
+    budget=0.25,
+    warmup=replace(TRAINING, max_epochs=100),
+    training=replace(TRAINING, max_epochs=300),
+)
 
 
 class GeneralizedPageRank(nn.Module):
@@ -147,3 +160,19 @@ def gprgnn(num_features: int, num_classes: int, dataset: str = "") -> SelfTraine
     """Return an untrained GPR-GNN and its training, the same for all datasets."""
     model = GPRGNN(num_features, num_classes)
     return SelfTrained(model, fit_of(model))
+
+
+def gprgnn_at(num_features: int, num_classes: int, dataset: str = "") -> SelfTrained:
+    """Return `gprgnn` with adversarial training against flips of edges, see the module above."""
+    model = GPRGNN(num_features, num_classes)
+
+    def fit(data: Data, validation: Data | None = None) -> TrainingRun:
+        return structural_adversarial_training(
+            model,
+            data,
+            validation,
+            settings=UNDER_ATTACK,
+            penalty=model.penalty(WEIGHT_DECAY_UNDER_ATTACK),
+        )
+
+    return SelfTrained(model, fit)
