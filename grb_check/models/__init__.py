@@ -1,8 +1,8 @@
 """Reference models, defences and contrastive encoders: the factories that `zoo` lists.
 
-May import `errors`, `user_code`, `datasets`, `attacks`, `victims`, `gradients` and `training`. May
-be imported by `evaluation`, `ranking`, `settings`, `session` and `cli`. A factory is imported when
-it is first asked for, so that the table of models needs no torch.
+May import `errors`, `datasets`, `attacks`, `victims`, `gradients` and `training`. May be imported
+by `evaluation`, `ranking`, `settings`, `session` and `cli`. A factory is imported when it is first
+asked for, so that the table of models needs no torch.
 """
 
 from __future__ import annotations
