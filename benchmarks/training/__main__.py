@@ -1,5 +1,6 @@
 """Training of the reference models: its cost and its accuracy.
 
+    python -m benchmarks.training adaptive --models gcn --inner none fgsm tdgia
     python -m benchmarks.training adversarial --data synthetic-cora FOLDER/planetoid-cora
     python -m benchmarks.training clean --data FOLDER --seeds 5
 
@@ -9,7 +10,9 @@ Each command writes one JSON object a line as figures come in, then a table in M
 from __future__ import annotations
 
 from benchmarks.command import run
-from benchmarks.training import adversarial, clean
+from benchmarks.training import adaptive, adversarial, clean
 
 if __name__ == "__main__":
-    run(__spec__.parent, __doc__, {"adversarial": adversarial, "clean": clean})
+    run(
+        __spec__.parent, __doc__, {"adaptive": adaptive, "adversarial": adversarial, "clean": clean}
+    )
