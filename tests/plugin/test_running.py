@@ -214,7 +214,7 @@ def test_json_holds_everything_of_every_outcome(project: pytest.Pytester) -> Non
     """Settings with their origins, versions, outcomes with bits, verdicts, ranks."""
     project.runpytest(*QUICK, "--grb-json=deep/out.json")
     record = json.loads((project.path / "deep" / "out.json").read_text())
-    assert (record["kind"], record["format"]) == ("run record", 8)
+    assert (record["kind"], record["format"]) == ("run record", 9)
     assert record["settings"]["origins"]["grb_model"] == "command line"
     assert set(record["environment"]) >= {"python", "torch", "pytest"}
     assert record["missing"] == []
