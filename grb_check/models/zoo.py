@@ -160,6 +160,12 @@ _ENTRIES: Final = (
         "GPR-GNN, adversarial training with LR-BCD flips of edges (Gosch et al. 2023)",
     ),
     Entry(
+        "pro_gnn",
+        "defences.pro_gnn",
+        "Pro-GNN",
+        "GCN that learns a sparse adjacency of low rank in training (Jin et al. 2020)",
+    ),
+    Entry(
         "simp_gcn",
         "defences.simp_gcn",
         "SimP-GCN",

@@ -20,11 +20,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from grb_check.errors import ModelError
 from grb_check.gradients.normalisation import GCN_NORM
+from grb_check.models.defences.dense import check_dense
 from grb_check.victims.sparse import csr_matrix
 
-MOST_BYTES: Final = 4 * 2**30
 ARRAYS: Final = 4  # N x N arrays in memory at a time
 GATHERED: Final = 1_000_000  # values of dense rows at some edges, in memory at a time
 PER_ENTRY: Final = 20  # an entry of a gathered product takes as long as that many of a dense one
@@ -47,15 +46,9 @@ def diffused(
         Nodes int64 [N, k] and entries float [N, k], in descending order.
 
     Raises:
-        ModelError: the matrices would take more than `MOST_BYTES`.
+        ModelError: the matrices would take too much memory, see `dense`.
     """
-    needed = ARRAYS * weights.element_size() * num_nodes**2
-    if needed > MOST_BYTES:
-        raise ModelError(
-            f"diffusion of a graph of {num_nodes:,} nodes takes {needed / 2**30:.1f} GiB, of which "
-            f"at most {MOST_BYTES / 2**30:.0f} GiB are allowed; choose a smaller graph or a model "
-            f"without diffusion"
-        )
+    check_dense("diffusion", num_nodes, arrays=ARRAYS, bytes_each=weights.element_size())
     places = GCN_NORM.places(edge_index, num_nodes)
     entries = GCN_NORM.entries(edge_index, num_nodes, weights)
     kept = min(neighbours, num_nodes)
@@ -71,7 +64,7 @@ class _Largest(torch.autograd.Function):
     def forward(
         ctx: Any, entries: Tensor, places: Tensor, num_nodes: int, alpha: float, kept: int
     ) -> tuple[Tensor, Tensor]:
-        matrix = entries.new_zeros((num_nodes, num_nodes))  # N x N, see `MOST_BYTES`
+        matrix = entries.new_zeros((num_nodes, num_nodes))  # N x N, see `dense`
         matrix[places[0], places[1]] = entries * (alpha - 1)
         matrix.diagonal().add_(1.0)
         matrix = torch.cholesky_inverse(torch.linalg.cholesky(matrix)).mul_(alpha)
