@@ -62,7 +62,7 @@ def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) 
             "two_wide on synthetic-molecules (bundled with grb_check)",
             "*full*modification/random-flips*pass*",
             "*full*modification/grbcd*pass*",
-            "  full * modification/grbcd",
+            "  full/modification * random-flips * grbcd",
         ]
     )
     record = json.loads((pytester.path / "run.json").read_text())
