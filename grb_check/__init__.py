@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from grb_check.gate.limits import Gate, Verdict, judge
     from grb_check.training.adversarial import AdversarialSettings, adversarial_training
     from grb_check.training.nodes import TrainingSettings
+    from grb_check.training.structural_adversarial import (
+        StructuralSettings,
+        structural_adversarial_training,
+    )
     from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, wrap
 
 __version__ = "0.1.0"
@@ -43,6 +47,7 @@ __all__ = [
     "Outcome",
     "Perturbation",
     "SelfTrained",
+    "StructuralSettings",
     "Trained",
     "TrainingSettings",
     "UsageError",
@@ -51,6 +56,7 @@ __all__ = [
     "evaluate",
     "judge",
     "run",
+    "structural_adversarial_training",
     "wrap",
 ]
 
@@ -72,6 +78,7 @@ _HOMES = {
     "cases.outcomes": ("Measurement", "Outcome"),
     "victims.wrappers": ("Encoder", "SelfTrained", "Trained", "wrap"),
     "training.nodes": ("TrainingSettings",),
+    "training.structural_adversarial": ("StructuralSettings", "structural_adversarial_training"),
 }
 
 
