@@ -23,7 +23,13 @@ from grb_check.errors import GrbCheckError, count
 from grb_check.execution.estimate import duration
 from grb_check.execution.planning import Durations, plan
 from grb_check.execution.retrying import Calls
-from grb_check.execution.run_task import check_task, references_task, run_task, transfers_task
+from grb_check.execution.run_task import (
+    check_task,
+    costs_task,
+    references_task,
+    run_task,
+    transfers_task,
+)
 from grb_check.execution.spool import Spool
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
 from grb_check.execution.transfers import Trying
@@ -102,18 +108,33 @@ class Elsewhere:
             DataError, ModelError, UsageError: the first that a worker raised.
             LostError: a worker was lost twice.
         """
+        return {
+            case: Checked(fingerprint=made["fingerprint"], definition=made["definition"])
+            for case, made in self._for_each_model(check_task, cases, repeats).items()
+        }
+
+    def costs(self, cases: Iterable[Case], repeats: int) -> dict[Case, tuple[float, float]]:
+        """Return `Evaluator.costs`, by the first case of each model and dataset.
+
+        Raises:
+            GrbCheckError: as `check`; a model cannot be trained.
+        """
+        made = self._for_each_model(costs_task, cases, repeats)
+        return {case: each["costs"] for case, each in made.items()}
+
+    def _for_each_model(
+        self, function: Callable[[Task], dict[str, Any]], cases: Iterable[Case], repeats: int
+    ) -> dict[Case, dict[str, Any]]:
+        """Call a function in workers for each model and dataset, and return what it returned."""
         calls = {
-            each[0]: self.calls.submit(check_task, self._task(each, 0, repeats))
+            each[0]: self.calls.submit(function, self._task(each, 0, repeats))
             for each in by_model_and_dataset(cases)
         }
         found = {}
         with self._cleared():
             for case, future in calls.items():
-                made = self._wait(future)
-                self._note(made)
-                found[case] = Checked(
-                    fingerprint=made["fingerprint"], definition=made["definition"]
-                )
+                found[case] = self._wait(future)
+                self._note(found[case])
         return found
 
     def plan(self, repeats: Mapping[Case, int], durations: Durations) -> None:

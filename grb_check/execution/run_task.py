@@ -60,6 +60,20 @@ def check_task(task: Task) -> dict[str, Any]:
         return {"fingerprint": fingerprint, "definition": found, **process.about(caught)}
 
 
+def costs_task(task: Task) -> dict[str, Any]:
+    """Train the model of a task once.
+
+    Returns:
+        `costs`, see `Evaluator.costs`; and `device`, `environment` and `warnings`.
+
+    Raises:
+        DataError, ModelError, UsageError: as `check_task`, and the model cannot be trained.
+    """
+    with _here(task.setup) as (process, caught):
+        costs = process.evaluator.costs(process.model(task.subject), _source(task.subject))
+        return {"costs": costs, **process.about(caught)}
+
+
 def run_task(task: Task) -> dict[str, Any]:
     """Measure the cases of a task.
 

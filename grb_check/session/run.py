@@ -78,8 +78,8 @@ class Run:
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
         if self.runner.seconds is not None:
             lines.append(
-                f"grb time: about {duration(self.runner.seconds)}; --grb-jobs=N divides it, "
-                f"--grb-resume continues an interrupted run"
+                f"grb time: about {duration(self.runner.seconds)} of one process; --grb-jobs=N "
+                f"divides it, --grb-resume continues an interrupted run"
             )
         if self.runner.workers:
             lines.append(f"grb measures in: {self.runner.workers}")

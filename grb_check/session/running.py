@@ -79,7 +79,12 @@ class CaseRunner:
         self._terminal = _terminal(self._config)  # nothing is captured yet
         if self._plan.settings.measured_elsewhere:
             self._start_elsewhere(self._plan.cases.own)
-            return
+        else:
+            self._check_here()
+        if self._plan.settings.suite == AUDIT:
+            self.seconds = self._estimate()
+
+    def _check_here(self) -> None:
         repeats, selected = self._plan.settings.repeats, self._plan.selected
         with quiet_imports():
             for cases in by_model_and_dataset(self._plan.cases.own):
@@ -88,20 +93,23 @@ class CaseRunner:
                     loaded = evaluator.check(self.subject(cases[0].model), source)
                 self._plan.ranks.check_data(cases[0].dataset, loaded)
                 evaluator.check_pack(source, cases, repeats, selected)
-            if self._plan.settings.suite == AUDIT:
-                self.seconds = self._estimate()
 
     def _estimate(self) -> float:
         """Train each model once, which the run needs anyway, and return what the run may take."""
-        total = 0.0
-        for cases in by_model_and_dataset(self._plan.cases.own):
-            source, evaluator = self._source(cases[0].dataset), self.here.evaluator
-            with captured(self._config):
-                training, one_pass = evaluator.costs(self.subject(cases[0].model), source)
-            total += seconds(
-                cases, self._plan.settings.repeats, training=training, one_pass=one_pass
-            )
-        return total
+        cases, repeats = self._plan.cases.own, self._plan.settings.repeats
+        if self._elsewhere is not None:
+            costs = self._elsewhere.costs(cases, repeats)
+        else:
+            costs = {each[0]: self._costs(each[0]) for each in by_model_and_dataset(cases)}
+        return sum(
+            seconds(each, repeats, training=costs[each[0]][0], one_pass=costs[each[0]][1])
+            for each in by_model_and_dataset(cases)
+        )
+
+    def _costs(self, case: Case) -> tuple[float, float]:
+        source, evaluator = self._source(case.dataset), self.here.evaluator
+        with quiet_imports(), captured(self._config):
+            return evaluator.costs(self.subject(case.model), source)
 
     def _start_elsewhere(self, cases: Iterable[Case]) -> None:
         plan, settings = self._plan, self._plan.settings

@@ -19,12 +19,19 @@ def test_an_audit_says_how_long_it_takes_and_what_it_concludes(project: pytest.P
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
-            "grb time: about * s; --grb-jobs=N divides it, --grb-resume continues *",
+            "grb time: about * s of one process; --grb-jobs=N divides it, --grb-resume continues *",
             "  full/injection *% * rnd * fgsm+white-box",
             "audit: build * injection * (GCN *; * by attackers who do not know it)*",
         ]
     )
     assert 'name="grb.audit.0" value="build ' in Path(project.path / "out.xml").read_text()
+
+
+def test_an_audit_in_processes_says_how_long_it_takes(project: pytest.Pytester) -> None:
+    """By a training in one of them."""
+    result = project.runpytest(*ARGS, "--grb-jobs=1")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["grb time: about * s of one process; *", "grb measures in: *"])
 
 
 def test_a_resumed_audit_concludes_the_same(project: pytest.Pytester) -> None:
