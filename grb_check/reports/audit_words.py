@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from grb_check.errors import count
-from grb_check.ranking.lowest import Lowest, Strongest
+from grb_check.ranking.lowest import Lowest, Strongest, threat_name
 from grb_check.reports.record import CaseRecord, RunRecord
 
 AUDIT: Final = "audit"  # the suite
@@ -23,7 +23,8 @@ def conclusions(record: RunRecord) -> list[str]:
 
     A model stands against a threat if the strongest adaptive attack leaves more than `AHEAD` beyond
     what it leaves of an undefended GCN. It only looks robust if it is that far ahead of the GCN
-    under the attacks that do not know it, and under those that do it is not.
+    under the attacks that do not know it, and under those that do it is not. It only may stand if
+    diagnostics doubt an adaptive attack of that threat: a stronger one may have been missed.
     """
     if record.settings.suite != AUDIT:
         return []
@@ -36,21 +37,34 @@ def _conclusion(model: str, record: RunRecord) -> str:
     judged = [(each, each.adaptive) for each in entries if each.adaptive is not None]
     standing = [each for each, adaptive in judged if adaptive.ahead > AHEAD]
     falling = [each for each, adaptive in judged if adaptive.ahead <= AHEAD]
-    text = f"{model} {_verdict(standing, falling)}"
+    doubted = any(_is_doubted(each, record) for each in standing)
+    text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands')}"
     return "; ".join([text, *_doubts(model, record)])
 
 
-def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest]) -> str:
+def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
+    """Return whether an adaptive attack of a threat has a finding."""
+    place = entry.model, entry.dataset, entry.difficulty, entry.threat
+    outcomes = [row.outcome.outcome for row in record.cases if row.outcome is not None]
+    return any(
+        each.adaptive
+        and each.findings
+        and place == (each.model, each.case.dataset, each.case.difficulty, threat_name(each.case))
+        for each in outcomes
+    )
+
+
+def _verdict(standing: Sequence[Lowest], falling: Sequence[Lowest], stands: str) -> str:
     if not standing and not falling:
         return "was not attacked by anyone who knows it: nothing can be concluded"
     if not falling:
-        return f"stands against attackers who know it: {_told(standing)}"
+        return f"{stands} against attackers who know it: {_told(standing)}"
     looked = any(each.black_box is not None and each.black_box.ahead > AHEAD for each in falling)
     if not standing:
         word = "only looks robust" if looked else "is no more robust than an undefended GCN"
         return f"{word}: attackers who know it leave {_told(falling)}"
     return (
-        f"stands against attackers who know it only under {_told(standing)}; "
+        f"{stands} against attackers who know it only under {_told(standing)}; "
         f"{'it only looks robust' if looked else 'it does not stand'} under {_told(falling)}"
     )
 

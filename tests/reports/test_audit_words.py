@@ -104,6 +104,7 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     fields = record([entry(first.case, first), entry(doubted.case, doubted), entry(lost, None)])
     fields["settings"]["suite"] = "audit"
     (line,) = conclusions(typed(fields))
+    assert line.startswith("build may stand against attackers who know it: injection 16.0%")
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
     )
