@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -70,6 +70,7 @@ class Measurement:
             search by queries, because the victim gives no gradient; `black-box`: the attack of a
             black-box case, made on a surrogate.
         diagnostics: reasons to doubt that the attack was strong enough.
+        late: the same, found at the end of the run, when the case had been judged.
         member: of `worst`: the strongest attack.
         per_target: of `worst`: the fraction of targets that stay right under every attack.
         pretrained: whether nothing was trained: the victim is declared as finished, or has no
@@ -88,11 +89,18 @@ class Measurement:
     notes: tuple[str, ...] = ()
     method: Method = "black-box"
     diagnostics: tuple[Finding, ...] = ()
+    late: tuple[Finding, ...] = ()
     member: str = ""
     per_target: float | None = None
     pretrained: bool = False
     weights: str = ""
     perturbation: str = ""
+
+
+def _farthest(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the finding of each name that is farthest from its limit, by name."""
+    found = sorted(findings, key=lambda each: (each.name, -abs(each.figure - each.limit)))
+    return tuple({each.name: each for each in reversed(found)}.values())[::-1]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -189,9 +197,17 @@ class Outcome:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """The finding of each diagnostic that is farthest from its limit, over all repeats."""
-        found = [finding for repeat in self.repeats for finding in repeat.diagnostics]
-        found.sort(key=lambda each: (each.name, -abs(each.figure - each.limit)))
-        return tuple({each.name: each for each in reversed(found)}.values())[::-1]
+        return _farthest([*self.judged_findings, *self.late_findings])
+
+    @property
+    def judged_findings(self) -> tuple[Finding, ...]:
+        """Those that were known when the case was judged."""
+        return _farthest(each for repeat in self.repeats for each in repeat.diagnostics)
+
+    @property
+    def late_findings(self) -> tuple[Finding, ...]:
+        """Those that were not."""
+        return _farthest(each for repeat in self.repeats for each in repeat.late)
 
     @property
     def seconds(self) -> float:

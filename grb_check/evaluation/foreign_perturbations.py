@@ -40,10 +40,11 @@ def stronger_transfers(
         own: which targets stay right under the perturbation that was counted, packed bits.
         made: in the same repeat.
     """
-    tried: dict[int, Right] = {}
+    tried: dict[tuple[int, bytes], Right] = {}  # by perturbation and targets
     found: dict[Case, Finding] = {}
     for cases in _by_threat(trials):
         case, trial = cases[0], trials[cases[0]]
+        targets = trial.threat.targets.cpu().numpy().tobytes()
         stays = min((_unpacked(own[each], trial) for each in cases), key=np.count_nonzero)
         for number, each in enumerate(made):
             if not any(map(each.is_foreign, cases)):
@@ -51,12 +52,12 @@ def stronger_transfers(
             perturbation = from_bytes(each.perturbation)
             if not _fits(perturbation, trial):
                 continue
-            if number not in tried:
-                tried[number] = right_after(trial, victim, perturbation)
+            if (number, targets) not in tried:
+                tried[number, targets] = right_after(trial, victim, perturbation)
             finding = diagnostics.stronger(
                 diagnostics.TRANSFER,
                 stays,
-                tried[number],
+                tried[number, targets],
                 f"the perturbation of {each.case.id}",
                 "every attack on the model itself",
             )

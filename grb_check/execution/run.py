@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -86,6 +87,8 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
         if not missing:
             late = transfers.findings(rows, measuring.tried)
             rows = [with_findings(row, late) for row in rows]
+            for text in transfers.untried:
+                warnings.warn(text, stacklevel=2)
         transfers.close()
         environment = environment_of(joined(measuring.environments))
     ranks = RankPlan(request=rank_request(settings)).ranks(rows, [node_id_of(c) for c in cases])

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import Made, RepeatResult
+from grb_check.errors import GrbCheckError, count
 from grb_check.execution.spool import Spool
 
 
@@ -39,6 +41,8 @@ class Transfers:
     def __init__(self) -> None:
         self._spool = Spool()
         self._known: dict[tuple[Case, int], bool] = {}  # whether the attack knows the model
+        self._lost: dict[Case, None] = {}  # measured by an interrupted run
+        self.untried: list[str] = []  # what was not tried, and why
 
     def add(self, case: Case, results: Sequence[RepeatResult]) -> None:
         """Keep the perturbations of a case; those of an interrupted run are not known."""
@@ -47,26 +51,43 @@ class Transfers:
             if each.perturbation:
                 self._spool.put(case, seed, {"perturbation": each.perturbation})
                 self._known[case, seed] = known
+            elif base_name(case.attack) != WORST:
+                self._lost[case] = None
 
     def findings(
         self, rows: Sequence[Row], tried: Callable[[Trying], Mapping[Case, Finding]]
     ) -> dict[tuple[Case, int], Finding]:
-        """Return what was found, by case and repeat.
+        """Return what was found, by case and repeat; what was not tried is in `untried`.
 
         Args:
             rows: of the run; users' own tests may be of other models, and are left out.
             tried: tries perturbations on a victim.
         """
         known = {row.case: row for row in rows if is_node_id(row.node_id)}
+        if self._lost:
+            self.untried.append(
+                f"perturbations of {count(len(self._lost), 'case')} of an interrupted run were not "
+                f"tried on other models"
+            )
         found: dict[tuple[Case, int], Finding] = {}
         for cases in by_model_and_dataset(known):
             for seed in range(max(_repeats(known[case]) for case in cases)):
                 own = {case: right for case in cases if (right := _right(known[case], seed))}
                 made = self._made(own, seed)
                 if made:
-                    trying = Trying(own=own, seed=seed, made=made)
-                    found |= {(case, seed): each for case, each in tried(trying).items()}
+                    found |= self._tried(Trying(own=own, seed=seed, made=made), tried)
         return found
+
+    def _tried(
+        self, trying: Trying, tried: Callable[[Trying], Mapping[Case, Finding]]
+    ) -> dict[tuple[Case, int], Finding]:
+        try:
+            return {(case, trying.seed): each for case, each in tried(trying).items()}
+        except GrbCheckError as error:
+            case = next(iter(trying.own))
+            model = case.model or "the model"
+            self.untried.append(f"perturbations were not tried on {model}: {error}")
+            return {}
 
     def close(self) -> None:
         """Forget all perturbations."""
@@ -102,7 +123,7 @@ def with_findings(row: Row, found: Mapping[tuple[Case, int], Finding]) -> Row:
     repeats = tuple(
         each
         if (finding := found.get((row.case, each.seed))) is None
-        else replace(each, diagnostics=(*each.diagnostics, finding))
+        else replace(each, late=(*each.late, finding))
         for each in row.outcome.repeats
     )
     return replace(row, outcome=replace(row.outcome, repeats=repeats))

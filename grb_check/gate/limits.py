@@ -296,7 +296,7 @@ def _other_failure(
         return _Failure(message, "not judged")
     if gate.inconclusive == "fail" and comparison and comparison.result == "inconclusive":
         return _Failure(comparison.text, "inconclusive")
-    found = outcome.findings if gate.strict_diagnostics else ()
+    found = outcome.judged_findings if gate.strict_diagnostics else ()
     if not found:
         return None
     listed = "; ".join(f"{each.name}: {each.text} ({anchor(each.name)})" for each in found)

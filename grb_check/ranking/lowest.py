@@ -121,6 +121,20 @@ class Lowest:
         return min(known, key=lambda each: each.accuracy.mean)
 
     @property
+    def known(self) -> Strongest | None:
+        """What an attacker who knows the model leaves, who may use the other attacks, too.
+
+        Its accuracy and that of the GCN are the lowest of both kinds of attacks. None if no attack
+        knew the model.
+        """
+        if self.adaptive is None or self.black_box is None:
+            return self.adaptive
+        reference = min(
+            self.adaptive.reference, self.black_box.reference, key=lambda each: each.mean
+        )
+        return replace(self.strongest, reference=reference)
+
+    @property
     def gap(self) -> float:
         """What adaptive attacks take beyond black-box ones, as a fraction; 0 without both."""
         if self.black_box is None or self.adaptive is None:
@@ -171,14 +185,14 @@ def threat_name(case: Case) -> str:
     return with_budget(with_local_budget(kind, local_budget), split_budget(case.attack)[1])
 
 
-def lowest(rows: Sequence[Row]) -> list[Lowest]:
-    """Return one for each model, dataset, difficulty and threat with two or more attacks."""
+def lowest(rows: Sequence[Row], *, least: int = 2) -> list[Lowest]:
+    """Return one for each model, dataset, difficulty and threat with at least so many attacks."""
     several = _several(rows)
     return [
         _lowest(model, model if several else "", threat, attacks)
         for model, groups in _by_model(rows, _threat).items()
         for threat, attacks in groups.items()
-        if len(attacks) > 1
+        if len(attacks) >= least
     ]
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from grb_check.cases.node_ids import case_of
 from grb_check.errors import count
-from grb_check.ranking.lowest import Lowest, Strongest, threat_name
-from grb_check.reports.record import CaseRecord, RunRecord
+from grb_check.ranking.lowest import Lowest, Strongest, lowest, threat_name
+from grb_check.reports.record import CaseRecord, RunRecord, rows_of
 
 AUDIT: Final = "audit"  # the suite
 AHEAD: Final = 0.05  # of accuracy beyond the undefended GCN, for a model to stand
@@ -21,25 +22,31 @@ AHEAD: Final = 0.05  # of accuracy beyond the undefended GCN, for a model to sta
 def conclusions(record: RunRecord) -> list[str]:
     """Return a line for each model; none for other suites.
 
-    A model stands against a threat if the strongest adaptive attack leaves more than `AHEAD` beyond
-    what it leaves of an undefended GCN. It only looks robust if it is that far ahead of the GCN
-    under the attacks that do not know it, and under those that do it is not. It only may stand if
-    diagnostics doubt an adaptive attack of that threat: a stronger one may have been missed.
+    A model stands against a threat if an attacker who knows it, and who may use the attacks that do
+    not need that, too, leaves more than `AHEAD` beyond what is left of an undefended GCN. It only
+    looks robust if it is that far ahead of the GCN under the attacks that do not know it, and under
+    those that do it is not. It only may stand if diagnostics doubt an attack of that threat that
+    knows it: a stronger one may have been missed.
     """
     if record.settings.suite != AUDIT:
         return []
-    models = dict.fromkeys(each.model for each in record.lowest)
-    return [_conclusion(model, record) for model in models]
+    models = dict.fromkeys(_model_of(row, record) for row in record.cases)
+    return [_conclusion(model, record) for model in models if model]
 
 
 def _conclusion(model: str, record: RunRecord) -> str:
-    entries = [each for each in record.lowest if each.model == model]
-    judged = [(each, each.adaptive) for each in entries if each.adaptive is not None]
-    standing = [each for each, adaptive in judged if adaptive.ahead > AHEAD]
-    falling = [each for each, adaptive in judged if adaptive.ahead <= AHEAD]
+    own = [row for row in record.cases if _model_of(row, record) == model]
+    if any(row.verdict is not None and row.verdict.below_floor for row in own):
+        return f"{model} is not judged: its accuracy without an attack is below the floor"
+    entries = lowest(rows_of(own), least=1)
+    standing = [each for each in entries if each.known and each.known.ahead > AHEAD]
+    falling = [each for each in entries if each.known and each.known.ahead <= AHEAD]
     doubted = any(_is_doubted(each, record) for each in standing)
     text = f"{model} {_verdict(standing, falling, 'may stand' if doubted else 'stands')}"
-    return "; ".join([text, *_doubts(model, record)])
+    unknown = [each.threat for each in entries if each.known is None]
+    if unknown and (standing or falling):
+        text += f"; nobody who knows it attacked under {', '.join(dict.fromkeys(unknown))}"
+    return "; ".join([text, *_doubts(model, own, record)])
 
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
@@ -76,22 +83,22 @@ def _told(entries: Sequence[Lowest]) -> str:
 
 
 def _place(entry: Lowest, *, short: bool) -> str:
-    assert entry.adaptive is not None
+    assert entry.known is not None
     name = entry.threat if short else f"{entry.dataset}/{entry.difficulty}/{entry.threat}"
-    return f"{name} {_figures(entry.adaptive, entry.black_box)}"
+    return f"{name} {_figures(entry.known, entry.black_box)}"
 
 
-def _figures(adaptive: Strongest, black_box: Strongest | None) -> str:
+def _figures(known: Strongest, black_box: Strongest | None) -> str:
     unknown = ""
     if black_box is not None:
         unknown = f"; {black_box.accuracy.mean:.1%} by attackers who do not know it"
-    return f"{adaptive.accuracy.mean:.1%} (GCN {adaptive.reference.mean:.1%}{unknown})"
+    return f"{known.accuracy.mean:.1%} (GCN {known.reference.mean:.1%}{unknown})"
 
 
-def _doubts(model: str, record: RunRecord) -> list[str]:
+def _doubts(model: str, own: Sequence[CaseRecord], record: RunRecord) -> list[str]:
     """Return what weakens the conclusion: attacks without figures, and findings."""
-    own = [row for row in record.cases if _model_of(row, record) == model]
-    failed = sum(row.outcome is None for row in own) + len(record.missing)
+    missing = [case for case in map(case_of, record.missing) if case and case.model in (model, "")]
+    failed = sum(row.outcome is None for row in own) + len(missing)
     doubted = sum(bool(row.outcome and row.outcome.findings) for row in own)
     found = []
     if failed:

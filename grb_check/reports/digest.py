@@ -428,13 +428,13 @@ def _doubted(line: Line) -> bool:
     return (
         line.row.result == "pass"
         and line.row.outcome is not None
-        and bool(line.row.outcome.findings)
+        and bool(line.row.outcome.outcome.late_findings)
     )
 
 
 def _found_late(line: Line) -> Failure:
     assert line.row.outcome is not None
-    text = "; ".join(each.text for each in line.row.outcome.findings)
+    text = "; ".join(each.text for each in line.row.outcome.outcome.late_findings)
     return Failure(f"diagnostics of {line.row.id}", line.model, text)
 
 

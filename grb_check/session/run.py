@@ -143,7 +143,7 @@ class Run:
                 f"only a model that --grb-model names can be measured elsewhere"
             )
         for reason in self.runner.untried:
-            reporter.write_line(f"grb: perturbations of other models were not tried on {reason}")
+            reporter.write_line(f"grb: {reason}")
         if self._ending is not None:
             ending.summarise(reporter, self._ending, self.plan.settings.layout)
         for line in self._hooks.failures:

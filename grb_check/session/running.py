@@ -67,7 +67,6 @@ class CaseRunner:
         self._elsewhere: Elsewhere | None = None
         self._transfers = Transfers()
         self.seconds: float | None = None  # that the run may take; None if unknown
-        self.untried: list[str] = []  # why perturbations were not tried on other models
         self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
 
     def check(self) -> None:
@@ -81,8 +80,9 @@ class CaseRunner:
             self._start_elsewhere(self._plan.cases.own)
         else:
             self._check_here()
-        if self._plan.settings.suite == AUDIT:
-            self.seconds = self._estimate()
+        if self._plan.settings.suite == AUDIT and not is_controller(self._config):
+            with suppress(GrbCheckError):  # the cases of a model that cannot be trained say so
+                self.seconds = self._estimate()
 
     def _check_here(self) -> None:
         repeats, selected = self._plan.settings.repeats, self._plan.selected
@@ -349,19 +349,20 @@ class CaseRunner:
         verdict, _ = judge_beside(outcome, all_references, settings.gate, comparison, cases=cases)
         return verdict, full[0] if full else result
 
+    @property
+    def untried(self) -> list[str]:
+        """Perturbations of the run that were not tried on other models, and why."""
+        return self._transfers.untried
+
     def transfers(self, rows: Sequence[Row]) -> dict[tuple[Case, int], Finding]:
         """Return what perturbations of other models do to a model, by case and repeat."""
 
         def tried(trying: Trying) -> Mapping[Case, Finding]:
             case = next(iter(trying.own))
-            try:
-                if self._elsewhere is not None:
-                    return self._elsewhere.tried(trying)
-                source = self._source(case.dataset)
-                return self.here.tried(self.subject(case.model), source, trying)
-            except GrbCheckError as error:
-                self.untried.append(f"{case.model or self._plan.settings.label}: {error}")
-                return {}
+            if self._elsewhere is not None:
+                return self._elsewhere.tried(trying)
+            source = self._source(case.dataset)
+            return self.here.tried(self.subject(case.model), source, trying)
 
         return self._transfers.findings(rows, tried)
 

@@ -36,9 +36,9 @@ from grb_check.attacks.edges.flip_sources import CHOSEN, Aim, flip_source
 from grb_check.attacks.edges.greedy import Plan
 from grb_check.attacks.edges.relaxation import Relaxed, ascend, gains_of
 from grb_check.attacks.edges.removable import local_budgets
-from grb_check.attacks.objectives import objective_named
+from grb_check.attacks.objectives import OBJECTIVES, objective_named
 from grb_check.attacks.threat import apply
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, choose
 from grb_check.gradients.victim import Victim
 from grb_check.training.adversarial import checked_seed, masked_nodes
 from grb_check.training.nodes import (
@@ -108,8 +108,8 @@ class StructuralSettings:
             raise UsageError(
                 f"local_budget is {self.local_budget}; it must be above 0 and at most 1, or None"
             )
-        objective_named(self.objective)
-        objective_named(self.loss)
+        for name in ("objective", "loss"):
+            choose(name, getattr(self, name), tuple(OBJECTIVES))
 
 
 def structural_adversarial_training(
@@ -129,7 +129,7 @@ def structural_adversarial_training(
         data: `x` float [n, d], `edge_index` int64 [2, e] with both directions of each edge, `y`
             int64 [n], and `train_mask` bool [n] unless all nodes are training nodes.
         validation: the same with `val_mask`; the best state has the highest mean of its clean and
-            attacked accuracy. None: the training nodes.
+            attacked accuracy. None: `data` if that has a `val_mask`, otherwise the training nodes.
         settings: see `StructuralSettings`.
         penalty: returns a differentiable term that is added to every loss, such as a decay of some
             of the parameters.
@@ -145,8 +145,14 @@ def structural_adversarial_training(
         UsageError: a setting is out of range.
     """
     chosen = StructuralSettings() if settings is None else settings
+    if not isinstance(chosen, StructuralSettings):
+        raise UsageError(
+            f"settings is a {type(chosen).__name__}; give grb_check.StructuralSettings(...)"
+        )
     seed = checked_seed(drawn_seed() if seed is None else seed)
     adapter = adapter_of(module)
+    if validation is None and isinstance(data, Data) and "val_mask" in data:
+        validation = data
     columns = check_views(adapter, data, validation, seed=seed)
     known = masked_nodes(data, "train_mask")
     trained_on = _Ground.of(adapter, columns, data, known, chosen)

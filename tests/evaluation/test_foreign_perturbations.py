@@ -102,3 +102,14 @@ def test_beside_a_stronger_attack_of_the_run_a_weaker_one_is_no_news() -> None:
     assert stronger_transfers(brittle(), trials, both, [made()]) == {}
     weak = {CASE: all_right(), strong: all_right()}
     assert set(stronger_transfers(brittle(), trials, weak, [made()])) == {CASE, strong}
+
+
+def test_a_perturbation_is_tried_on_the_targets_of_each_case() -> None:
+    """Attacks on single nodes have fewer; an empty perturbation fits them and all others."""
+    few = replace(CASE, attack="few")
+    full = trial(Spy())
+    threat = replace(full.threat, targets=full.threat.targets[:4])
+    trials = {few: replace(full, threat=threat), CASE: full}
+    own = {few: np.packbits(np.ones(4, dtype=bool)).tobytes(), CASE: all_right()}
+    nothing = [made(content=to_bytes(Perturbation()))]
+    assert stronger_transfers(brittle(), trials, own, nothing) == {}

@@ -12,6 +12,7 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Finding, Method
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
+from grb_check.errors import ModelError
 from grb_check.execution.transfers import Transfers, Trying, with_findings
 
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
@@ -100,6 +101,35 @@ def test_findings_belong_to_the_repeat_of_a_built_in_case() -> None:
     late = finding("transfer-stronger", 0.3)
     found = with_findings(ADAPTIVE, {(ADAPTIVE.case, 1): late})
     assert found.outcome is not None
-    assert [each.diagnostics for each in found.outcome.repeats] == [(), (late,)]
+    assert [each.late for each in found.outcome.repeats] == [(), (late,)]
     own = replace(ADAPTIVE, node_id="tests/test_own.py::test_it")
     assert with_findings(own, {(ADAPTIVE.case, 1): late}) == own
+
+
+def test_a_model_that_fails_is_named_and_the_others_are_tried() -> None:
+    """The run has its figures; what it lacks is said."""
+    transfers = Transfers()
+    for each in (ADAPTIVE, OTHER):
+        transfers.add(each.case, results(each, each.case.id.encode()))
+
+    def fails(trying: Trying) -> dict[Case, Finding]:
+        (case,) = trying.own
+        if case.model == "a":
+            raise ModelError("too many nodes")
+        return {case: finding("transfer-stronger", 0.3)}
+
+    found = transfers.findings([ADAPTIVE, OTHER], fails)
+    assert set(found) == {(OTHER.case, 0), (OTHER.case, 1)}
+    assert transfers.untried == ["perturbations were not tried on a: too many nodes"] * 2
+
+
+def test_resumed_cases_are_counted() -> None:
+    """Their perturbations are not known any more; `worst` never has one."""
+    transfers = Transfers()
+    worst = row(Case("d", "easy", "injection", "worst", "a"), "adaptive")
+    for each in (ADAPTIVE, OTHER, worst):
+        transfers.add(each.case, results(each, b""))
+    assert transfers.findings([ADAPTIVE, OTHER, worst], lambda _: {}) == {}
+    assert transfers.untried == [
+        "perturbations of 2 cases of an interrupted run were not tried on other models"
+    ]

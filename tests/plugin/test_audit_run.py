@@ -34,6 +34,26 @@ def test_an_audit_in_processes_says_how_long_it_takes(project: pytest.Pytester) 
     result.stdout.fnmatch_lines(["grb time: about * s of one process; *", "grb measures in: *"])
 
 
+def test_a_model_that_cannot_be_trained_does_not_stop_the_others(project: pytest.Pytester) -> None:
+    """Its own cases say why; there is no estimate."""
+    project.makepyfile(
+        nan="""
+import torch
+
+class Broken(torch.nn.Linear):
+    def forward(self, x, edge_index):
+        return super().forward(x) * (float("nan") if self.training else 1.0)
+
+def build(num_features, num_classes):
+    return Broken(num_features, num_classes)
+"""
+    )
+    result = project.runpytest(*ARGS, "--grb-model=nan=nan:build")
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.no_fnmatch_line("grb time: *")
+    result.stdout.fnmatch_lines(["*audit: nan was not attacked by anyone who knows it*"])
+
+
 def test_a_resumed_audit_concludes_the_same(project: pytest.Pytester) -> None:
     """From the measurements of the first run."""
     store = f"--grb-store={project.path / 'store'}"

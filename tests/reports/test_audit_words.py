@@ -10,6 +10,7 @@ from record_factory import entry, record, typed
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome
+from grb_check.gate.limits import Gate
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
@@ -80,6 +81,23 @@ def modification(black_box: float, adaptive: float) -> list[Outcome]:
             [*injection(0.6, 0.3)[:1], attacked("injection", "rnd", 0.7, 0.7)],
             "build was not attacked by anyone who knows it: nothing can be concluded",
         ),
+        (
+            injection(0.12, 0.6),
+            "build is no more robust than an undefended GCN: attackers who know it leave "
+            "injection 12.0% (GCN 10.0%; 12.0% by attackers who do not know it)",
+        ),
+        (
+            [*injection(0.6, 0.3), modification(0.7, 0.0)[1]],
+            "build stands against attackers who know it only under "
+            "injection 30.0% (GCN 10.0%; 60.0% by attackers who do not know it); "
+            "it does not stand under modification 0.0% (GCN 40.0%)",
+        ),
+        (
+            [*injection(0.6, 0.3), modification(0.7, 0.0)[0]],
+            "build stands against attackers who know it: "
+            "injection 30.0% (GCN 10.0%; 60.0% by attackers who do not know it); "
+            "nobody who knows it attacked under modification",
+        ),
     ],
 )
 def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
@@ -108,3 +126,26 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
     )
+
+
+def test_a_model_without_figures_has_a_line() -> None:
+    """Each of its cases ended in an error."""
+    lost = Case("d", "full", "injection", "pgd+white-box", "b")
+    made = replace(injection(0.6, 0.3)[1], model="a", case=replace(lost, model="a"))
+    fields = record([entry(made.case, made), entry(lost, None)])
+    fields["settings"]["suite"] = "audit"
+    first, second = conclusions(typed(fields))
+    assert first.startswith("a stands against")
+    assert second == (
+        "b was not attacked by anyone who knows it: nothing can be concluded; "
+        "1 case without figures may hold stronger attacks"
+    )
+
+
+def test_a_model_below_the_floor_is_not_judged() -> None:
+    """It cannot lose what it never had."""
+    gate = Gate(max_drop=1.0, min_clean=0.9)
+    fields = record([entry(each.case, each, gate) for each in injection(0.6, 0.3)])
+    fields["settings"]["suite"] = "audit"
+    (line,) = conclusions(typed(fields))
+    assert line == "build is not judged: its accuracy without an attack is below the floor"

@@ -10,6 +10,7 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from grb_check import AdversarialSettings
 from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.edges.removable import local_budgets
 from grb_check.attacks.modification.lrbcd import ModificationLrbcd
@@ -199,9 +200,16 @@ def test_a_model_without_gradients_for_edges_fails_before_the_warm_up() -> None:
 )
 def test_settings_out_of_range(name: str, value: object, allowed: str) -> None:
     """The message names the setting and what is allowed."""
-    named = "objective" if name == "loss" else name
-    with pytest.raises(UsageError, match=rf"(?s){named}.*{allowed}"):
+    with pytest.raises(UsageError, match=rf"(?s){name}.*{allowed}"):
         replace(SHORT, **{name: value})
+
+
+def test_settings_of_another_training_are_refused() -> None:
+    """Before anything is trained."""
+    with pytest.raises(
+        UsageError, match=r"AdversarialSettings; give grb_check\.StructuralSettings"
+    ):
+        structural_adversarial_training(GCN(2, 2, (4,)), Data(), settings=AdversarialSettings())
 
 
 def test_the_factory_trains_under_attack(monkeypatch: pytest.MonkeyPatch) -> None:

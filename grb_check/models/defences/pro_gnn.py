@@ -96,6 +96,7 @@ class ProGNN(nn.Module):
         self.register_buffer("change", torch.zeros(0, 0))  # D, float [n, n]
         self.register_buffer("known", torch.zeros(0, dtype=torch.int64))  # nodes with labels
         self.register_buffer("features", torch.zeros(0, num_features))  # theirs
+        self.register_load_state_dict_pre_hook(_resize)  # type: ignore[no-untyped-call]
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Return logits float [num_nodes, num_classes].
@@ -121,6 +122,13 @@ class ProGNN(nn.Module):
         if not 0 < self.change.shape[0] <= x.shape[0]:
             return False
         return torch.equal(x[self.known].to(self.features.dtype), self.features)
+
+
+def _resize(module: nn.Module, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
+    """Give the buffers the sizes of those of a trained model that will be loaded into them."""
+    for name in ("change", "known", "features"):
+        if prefix + name in state:
+            setattr(module, name, torch.empty_like(state[prefix + name]))
 
 
 def dense_adjacency(

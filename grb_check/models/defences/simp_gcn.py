@@ -215,7 +215,12 @@ class SimPGCN(nn.Module):
         return self.second(h, similar, *edges), h
 
     def similarity_loss(self, h: Tensor, pairs: Tensor, cosines: Tensor) -> Tensor:
-        """Return the mean squared error of the cosines [m] that rows h predict for pairs [2, m]."""
+        """Return the mean squared error of the cosines [m] that rows h predict for pairs [2, m].
+
+        Without pairs, as in a graph of one node, it is 0.
+        """
+        if not cosines.numel():
+            return h.new_zeros(())
         predicted = self.to_similarity((h[pairs[0]] - h[pairs[1]]).abs()).squeeze(1)
         return F.mse_loss(predicted, cosines)
 

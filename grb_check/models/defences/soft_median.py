@@ -39,6 +39,7 @@ TRAINING: Final = TrainingSettings(
 )
 
 
+LARGEST: Final = 30.0  # exponent of a neighbour of weight 0
 BLOCK: Final = 2**19  # ranks of neighbours, which then stay in the cache
 
 
@@ -133,7 +134,10 @@ def soft_medians(h: Tensor, near: Tensor, weights: Tensor, temperature: float) -
     rows = h[near]  # [N, k, c]
     median = h.gather(0, _median_nodes(h.detach(), near, weights.detach()))
     distance = torch.linalg.vector_norm(median[:, None] - rows, dim=2) / h.shape[1] ** 0.5
-    share = weights * torch.softmax(-distance / temperature, dim=1)
+    # Relative to the nearest neighbour: one of weight 0 may be so much nearer that the exponentials
+    # of all others are 0.
+    nearest = distance.detach().masked_fill(weights == 0, torch.inf).amin(dim=1, keepdim=True)
+    share = weights * ((nearest - distance) / temperature).clamp(max=LARGEST).exp()
     share = share * (weights.sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True))
     return torch.einsum("nk,nkc->nc", share, rows)
 

@@ -179,6 +179,14 @@ def test_the_factory_trains_itself(seed: int) -> None:
     assert built.module.change.shape == (12, 12)
 
 
+def test_a_new_module_takes_the_state_of_a_trained_one() -> None:
+    """What was learned has the size of the training's graph."""
+    model, data, _ = learned()
+    new = ProGNN(2, 2).eval()
+    new.load_state_dict(model.state_dict())
+    assert torch.equal(new(data.x, data.edge_index), model(data.x, data.edge_index))
+
+
 def test_large_graphs_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before any step, with what it would take and what is allowed."""
     monkeypatch.setattr(dense, "MOST_BYTES", 5_000)

@@ -167,3 +167,14 @@ def test_the_factory_trains_itself() -> None:
     assert not built.module.training
     assert (built.module(data.x, data.edge_index).argmax(dim=1) == y).all()
     assert built.module(data.x[:5], PATH).shape == (5, 2)
+
+
+def test_a_graph_without_pairs_can_be_trained_on() -> None:
+    """There is nothing to predict the similarity of."""
+    built = simp_gcn(2, 2)
+    built.fit(
+        Data(
+            x=torch.eye(2)[:1], edge_index=torch.empty(2, 0, dtype=torch.int64), y=torch.tensor([1])
+        )
+    )
+    assert torch.isfinite(next(built.module.parameters())).all()

@@ -165,3 +165,17 @@ def test_the_factory_has_the_published_settings(dataset: str) -> None:
     assert isinstance(module, SoftMedianGDC)
     assert [layer.out_features for layer in module.layers] == [64, 3]
     assert (module.alpha, module.neighbours, module.temperature) == (0.15, 64, 0.5)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
+def test_a_neighbour_of_weight_zero_at_the_median_changes_nothing(size: float) -> None:
+    """However far the others are from it; such rows fill up the neighbourhoods of small parts."""
+    h = size * torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, 0.0]])
+    near = torch.arange(4).repeat(4, 1)
+    weights = torch.tensor([0.5, 0.5, 0.0, 0.0]).repeat(4, 1)
+    h.requires_grad_()
+    weights.requires_grad_()
+    found = soft_medians(h, near, weights, 0.5)
+    torch.testing.assert_close(found, (size * torch.tensor([0.5, 0.5])).expand(4, 2))
+    gradients = torch.autograd.grad(found.sum(), (h, weights))
+    assert all(torch.isfinite(each).all() for each in gradients)
