@@ -41,7 +41,7 @@ autodoc_class_signature = "mixed"
 # napoleon takes for a type.
 nitpicky = True
 nitpick_ignore_regex = [
-    ("py:class", r"(collections\.abc|grb_check|pytest|torch|torch_geometric)\..*"),
+    ("py:class", r"(collections\.abc|grb_check|hypothesis|pytest|torch|torch_geometric)\..*"),
     ("py:class", r"Path|Model|RunRecord|RegisteredNames"),
 ]
 

@@ -11,7 +11,7 @@ from import_rules import Broken, Tree, circles, late, unlisted, upward
 
 ROOT = Path(__file__).parents[1]
 TREE = Tree(ROOT / "grb_check")
-TOP = {"__init__", "__main__", "builtin_tests", "errors", "hookspecs", "plugin"}
+TOP = {"__init__", "__main__", "builtin_tests", "errors", "hookspecs", "plugin", "strategies"}
 
 
 def _order() -> list[str]:
@@ -53,11 +53,11 @@ def _allowed() -> dict[str, set[str]]:
 
 
 def test_the_picture_lists_every_package_once() -> None:
-    """And there are at most 19 of them, and six modules at the top."""
+    """And there are at most 19 of them, and seven modules at the top."""
     assert sorted(ORDER) == sorted(TREE.packages | {"errors"})
     assert len(TREE.packages) <= 19
     assert {path.stem for path in (ROOT / "grb_check").glob("*.py")} == TOP
-    assert len(TOP) <= 6
+    assert len(TOP) <= 7
 
 
 def test_every_directory_of_modules_is_a_package_with_a_docstring() -> None:
