@@ -85,7 +85,7 @@ class Similar:
         sums = self.cosines.sum(dim=1)
         scale = torch.where(sums > 0, sums, 1.0).rsqrt() * (sums > 0)
         weights = scale.unsqueeze(1) * self.cosines * scale[self.nodes]
-        return F.embedding_bag(self.nodes, h, mode="sum", per_sample_weights=weights)
+        return F.embedding_bag(self.nodes, h, mode="sum", per_sample_weights=weights.to(h))
 
 
 def similar_nodes(x: Tensor, k: int) -> Similar:
@@ -113,10 +113,11 @@ def contrasting_pairs(x: Tensor, generator: torch.Generator) -> tuple[Tensor, Te
     unit = F.normalize(x, dim=1)
     num_nodes = x.shape[0]
     order = torch.randperm(num_nodes, generator=generator).to(x.device)
-    count = min(PAIRS_OF_NODE, num_nodes)
+    similar = min(PAIRS_OF_NODE + 1, num_nodes)  # one of them is the node itself
+    least = min(PAIRS_OF_NODE, num_nodes)
     chosen = torch.cat(
         [
-            torch.cat([(sign * cosines).topk(count, dim=1).indices for sign in (1, -1)], dim=1)
+            torch.cat([cosines.topk(similar).indices, (-cosines).topk(least).indices], dim=1)
             for cosines in _blocks(unit, unit[order])
         ]
     )
@@ -158,8 +159,9 @@ class Remembered:
             same = before.dtype == x.dtype and before.device == x.device and of_k == k
             if same and torch.equal(before, x):
                 return similar
-        similar = similar_nodes(x, k)
-        self._last = x.detach().clone(), k, similar
+        with torch.inference_mode(False), torch.autocast(x.device.type, enabled=False):
+            similar = similar_nodes(x, k)
+            self._last = x.detach().clone(), k, similar
         return similar
 
 

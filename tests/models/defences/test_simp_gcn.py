@@ -147,13 +147,27 @@ def test_pairs_are_the_most_and_the_least_similar_of_each_node() -> None:
     torch.testing.assert_close(cosines, every[pairs[0], pairs[1]])
     codes = pairs[0] * 30 + pairs[1]
     assert codes.unique().numel() == codes.numel()
-    best = every.clone().fill_diagonal_(-2.0).argmax(dim=1)
-    worst = every.argmin(dim=1)
+    best = every.clone().fill_diagonal_(-2.0).topk(5, dim=1).indices
+    worst = (-every).topk(5, dim=1).indices
     for node in range(30):
         if node == 15:  # its row is zero: all are as similar
             continue
-        for mate in (int(best[node]), int(worst[node])):
+        for mate in (*best[node].tolist(), *worst[node].tolist()):
             assert min(node, mate) * 30 + max(node, mate) in codes
+
+
+def test_what_inference_mode_or_autocast_left_can_be_trained_with() -> None:
+    """The similar nodes are remembered as the features give them without either."""
+    x = some_features(0).float()
+    weight = torch.ones(4, requires_grad=True)
+    model = SimPGCN(4, 2, 3, neighbours=2).eval()
+    expected = model(x, PATH)
+    model.remembered = defence.Remembered()
+    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
+        model(x, PATH)
+    torch.testing.assert_close(model(x, PATH), expected)
+    model(x, PATH, weight).sum().backward()
+    assert weight.grad is not None
 
 
 def test_the_factory_trains_itself() -> None:
