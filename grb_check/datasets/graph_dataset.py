@@ -26,15 +26,17 @@ class GraphSet:
 
     Attributes:
         name: as in case ids.
-        graphs: `x` float32 [num_nodes, num_features], one-hot node labels; `edge_index` int64
+        graphs: `x` float32 [num_nodes, num_features], as given; `edge_index` int64
             [2, 2 * num_edges], numbered through all graphs, both directions of each edge, sorted by
             row then column, no self-loop, no duplicate; `batch` int64 [num_nodes], the graph of
             each node, rising; `ptr` int64 [num_graphs + 1], the first node of each graph, and the
             number of nodes; `y` int64 [num_graphs].
-        train: int64 [.], sorted graph ids.
-        test: int64 [.], sorted graph ids: all others.
+        train: int64 [.], sorted graph ids; with those for validation if `val` is None.
+        test: int64 [.], sorted graph ids.
         num_classes: labels are 0 .. num_classes - 1.
         origin: one phrase for reports: where the data came from.
+        val: int64 [.], sorted graph ids; None if a tenth of the training graphs is to be drawn.
+        own_split: whether the split came with the data.
     """
 
     name: str
@@ -43,6 +45,8 @@ class GraphSet:
     test: Tensor
     num_classes: int
     origin: str
+    val: Tensor | None = None
+    own_split: bool = False
 
     @property
     def num_graphs(self) -> int:
@@ -119,29 +123,25 @@ class GraphDataset:
         )
 
 
-def validation_count(training: int) -> int:
-    """Return how many of a set's training graphs are held out for validation."""
-    return max(1, int(VALIDATION_SHARE * training))
-
-
 def graph_dataset(graphs: GraphSet) -> GraphDataset:
-    """Return the set with a tenth of its training graphs, drawn with the split's seed, held out.
+    """Return the set in three parts.
+
+    Without validation graphs of its own, a tenth of the training graphs, drawn with the split's
+    seed, are held out.
 
     Raises:
         DataError: it has too few training graphs.
     """
-    if graphs.train.numel() < LEAST:
+    held_out = 0 if graphs.val is None else graphs.val.numel()
+    if graphs.train.numel() + held_out < LEAST:
         raise DataError(
-            f"dataset {graphs.name}: {graphs.train.numel()} of "
+            f"dataset {graphs.name}: {graphs.train.numel() + held_out} of "
             f"{count(graphs.num_graphs, 'graph')} are for "
             f"training; at least {LEAST} are needed, one of them for validation"
         )
-    order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
-    cut = validation_count(order.numel())
     each = _each_graph(graphs)
+    training, validation = training_and_validation(graphs)
     test = Batch.from_data_list([each[index] for index in graphs.test.tolist()])
-    training = graphs.train[order[cut:]].sort().values
-    validation = graphs.train[order[:cut]].sort().values
     return GraphDataset(
         name=graphs.name,
         graph=Data(x=test.x, edge_index=test.edge_index, batch=test.batch, y=test.y),
@@ -150,6 +150,15 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
         num_classes=graphs.num_classes,
         origin=graphs.origin,
     )
+
+
+def training_and_validation(graphs: GraphSet) -> tuple[Tensor, Tensor]:
+    """Return sorted ids of the graphs to learn from and of those for early stopping, int64 [.]."""
+    if graphs.val is not None:
+        return graphs.train, graphs.val
+    order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
+    cut = max(1, int(VALIDATION_SHARE * order.numel()))
+    return graphs.train[order[cut:]].sort().values, graphs.train[order[:cut]].sort().values
 
 
 def _each_graph(graphs: GraphSet) -> list[Data]:

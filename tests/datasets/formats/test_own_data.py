@@ -188,10 +188,10 @@ def test_grb_split_asks_for_no_masks(module: ModuleType) -> None:
     ("made", "message"),
     [
         (None, "is None"),
-        ((graph(), graph()), "is tuple"),
+        ((graph(), graph()), r"y has shape \[120\], the class of each node; a graph has one class"),
         (HeteroData(), "one type of nodes"),
-        (Batch.from_data_list([graph(), graph()]), "is a Batch; give a single graph"),
-        (OneGraph([graph(), graph(), graph()]), "has 3 graphs; .*exactly one"),
+        (Batch.from_data_list([graph(), graph()]), "is a Batch; give one graph as a Data"),
+        (OneGraph([graph(), graph(), graph()]), "y has shape .*the class of each node"),
         (graph().x, "is torch.Tensor"),
     ],
 )

@@ -1,0 +1,209 @@
+"""Make a `GraphSet` from arrays: checks and steps that all formats of sets of graphs share."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch_geometric.data import Data
+
+from grb_check.datasets.assembly import check_features
+from grb_check.datasets.graph_dataset import SEED, GraphSet
+from grb_check.datasets.reading.adjacency import matrix_of_pairs, undirected_edges
+from grb_check.datasets.source import DataNotice
+from grb_check.errors import DataError, count
+
+IntArray = NDArray[np.int64]
+
+TRAIN_SHARE: Final = 0.8
+MOST_DEGREE: Final = 63  # larger degrees share the last column
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SetSplit:
+    """A set's own split, int64 [.] graph ids each; `val` is None if it is to be drawn."""
+
+    train: IntArray
+    val: IntArray | None
+    test: IntArray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RawGraphs:
+    """Graphs side by side, as a format read them.
+
+    Attributes:
+        sizes: int64 [num_graphs], number of nodes of each graph.
+        pairs: int [2, num_pairs], node ids, numbered through all graphs; no pair joins two graphs.
+        labels: int64 [num_graphs].
+        features: real [num_nodes, num_features]; None if the nodes have none.
+        split: None if the set has none.
+    """
+
+    sizes: IntArray
+    pairs: NDArray[Any]
+    labels: IntArray
+    features: NDArray[Any] | None
+    split: SetSplit | None = None
+
+
+def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> GraphSet:
+    """Make a set of graphs from plain arrays, which are checked.
+
+    Nodes without features get their degrees (`degree_features`). The split is the set's own; a set
+    without one is split at random, see `drawn_split`.
+
+    Args:
+        raw: see `RawGraphs`.
+        name: as in case ids.
+        origin: where the data came from, for reports; features and split are added.
+        where: file, directory or function, for messages.
+
+    Raises:
+        DataError: something is missing, contradictory or out of range.
+
+    Warns:
+        DataNotice: edges were repaired, features were made of degrees, or a class has no graph.
+    """
+    _check_sizes(raw.sizes, where)
+    num_nodes = int(raw.sizes.sum())
+    num_classes = check_graph_labels(raw.labels, raw.sizes.size, where)
+    edges = undirected_edges(
+        matrix_of_pairs(raw.pairs, num_nodes, f"{where}: edge_index"), where, what="graphs have"
+    )
+    if raw.features is None:
+        features = degree_features(np.bincount(edges[0], minlength=num_nodes), where)
+        origin += ", degrees as features"
+    else:
+        features = check_features(raw.features, num_nodes, where)
+    if raw.split is None:
+        origin += f", 80/20 split with seed {SEED}"
+        split = drawn_split(raw.sizes.size, where)
+    else:
+        origin += ", its own split"
+        split = raw.split
+    _check_split(split, raw.labels, num_classes, where)
+    return GraphSet(
+        name=name,
+        graphs=Data(
+            x=torch.from_numpy(features),
+            edge_index=torch.from_numpy(edges),
+            y=torch.from_numpy(raw.labels),
+            batch=torch.from_numpy(np.repeat(np.arange(raw.sizes.size), raw.sizes)),
+            ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(raw.sizes)])),
+        ),
+        train=torch.from_numpy(split.train),
+        val=None if split.val is None else torch.from_numpy(split.val),
+        test=torch.from_numpy(split.test),
+        num_classes=num_classes,
+        origin=origin,
+        own_split=raw.split is not None,
+    )
+
+
+def check_graph_labels(labels: IntArray, num_graphs: int, where: str) -> int:
+    """Return the number of classes of int64 [num_graphs] labels.
+
+    Raises:
+        DataError: wrong length, a negative label, only one class, or a label that is not less than
+            the number of graphs.
+
+    Warns:
+        DataNotice: a class between 0 and the highest has no graph.
+    """
+    if labels.size != num_graphs:
+        raise DataError(f"{where}: {count(labels.size, 'label')} of {count(num_graphs, 'graph')}")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= num_graphs:
+        raise DataError(
+            f"{where}: y ranges from {low} to {high}; classes are integers from 0, and there are "
+            f"fewer of them than the {count(num_graphs, 'graph')}; number them with "
+            f"torch.unique(y, return_inverse=True)[1]"
+        )
+    if low == high:
+        raise DataError(
+            f"{where}: all graphs have the same class, {low}; classification needs two or more"
+        )
+    empty = np.flatnonzero(np.bincount(labels) == 0)
+    if empty.size:
+        msg = (
+            f"{where}: no graph in {count(empty.size, 'class', 'classes')} of {high + 1}, the "
+            f"first is {empty[0]}"
+        )
+        warnings.warn(msg, DataNotice, stacklevel=2)
+    return high + 1
+
+
+def degree_features(degrees: IntArray, where: str) -> NDArray[np.float32]:
+    """Return the one-hot degrees of nodes without features, float32 [num_nodes, num_features].
+
+    Degrees above `MOST_DEGREE` share a column. If all nodes have the same degree, this is the
+    constant 1. Attacks change edges and leave features as they are, so the features of an attacked
+    graph are the degrees before the attack.
+
+    Args:
+        degrees: int64 [num_nodes].
+        where: file, directory or function, for messages.
+
+    Warns:
+        DataNotice: always, because figures depend on these features.
+    """
+    capped = np.minimum(degrees, MOST_DEGREE)
+    if capped.min() < capped.max():
+        features = np.zeros((capped.size, int(capped.max()) + 1), dtype=np.float32)
+        features[np.arange(capped.size), capped] = 1
+        used = f"degree of each node, one-hot, {MOST_DEGREE} and more as one"
+    else:
+        features = np.ones((capped.size, 1), dtype=np.float32)
+        used = "constant 1, since all nodes have one degree"
+    msg = (
+        f"{where}: the nodes have no features; models get the {used}; attacks, which change edges, "
+        f"leave these features as they are"
+    )
+    warnings.warn(msg, DataNotice, stacklevel=2)
+    return features
+
+
+def drawn_split(num_graphs: int, where: str) -> SetSplit:
+    """Split a set at random into 80 % and 20 % with seed 42; validation graphs are drawn later.
+
+    The shares are those of Guerranti et al., "On the Adversarial Robustness of Graph Contrastive
+    Learning Methods" (GLFrontiers 2023); the seed is ours.
+
+    Raises:
+        DataError: there are too few graphs.
+    """
+    order = np.random.default_rng(SEED).permutation(num_graphs)
+    cut = int(TRAIN_SHARE * num_graphs)
+    if not 0 < cut < num_graphs:
+        raise DataError(f"{where}: {count(num_graphs, 'graph')} are too few to be split")
+    return SetSplit(train=np.sort(order[:cut]), val=None, test=np.sort(order[cut:]))
+
+
+def _check_sizes(sizes: IntArray, where: str) -> None:
+    if not sizes.size:
+        raise DataError(f"{where}: has no graphs")
+    empty = np.flatnonzero(sizes == 0)
+    if empty.size:
+        raise DataError(
+            f"{where}: {count(empty.size, 'graph')} without nodes, the first is graph {empty[0]}; "
+            f"leave them out"
+        )
+
+
+def _check_split(split: SetSplit, labels: IntArray, num_classes: int, where: str) -> None:
+    parts = {"training": split.train, "validation": split.val, "test": split.test}
+    for part, graphs in parts.items():
+        if graphs is not None and not graphs.size:
+            raise DataError(f"{where}: its split has no {part} graphs")
+    unlearnt = np.setdiff1d(np.unique(labels), labels[split.train])
+    if unlearnt.size:
+        msg = (
+            f"{where}: no training graph in {count(unlearnt.size, 'class', 'classes')} of "
+            f"{num_classes}, the first is {unlearnt[0]}"
+        )
+        warnings.warn(msg, DataNotice, stacklevel=2)
