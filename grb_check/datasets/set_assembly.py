@@ -199,7 +199,7 @@ def _check_split(split: SetSplit, labels: IntArray, num_classes: int, where: str
     parts = {"training": split.train, "validation": split.val, "test": split.test}
     for part, graphs in parts.items():
         if graphs is not None and not graphs.size:
-            raise DataError(f"{where}: its split has no {part} graphs")
+            raise DataError(f"{where}: its split has no graphs for {part}")
     unlearnt = np.setdiff1d(np.unique(labels), labels[split.train])
     if unlearnt.size:
         msg = (

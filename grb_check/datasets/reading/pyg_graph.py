@@ -196,7 +196,9 @@ def dense_array(value: Any, where: str) -> NDArray[Any]:
 
 def _many(number: int, where: str) -> DataError:
     return DataError(
-        f"{where}: has {count(number, 'graph')}; node classification needs exactly one"
+        f"{where}: has {count(number, 'graph')}; node classification needs exactly one; for a set "
+        f"of graphs with a class each write a function that returns it, and give "
+        f"pkg.module:function"
     )
 
 

@@ -249,9 +249,9 @@ def _labels(graphs: Sequence[Data], sizes: NDArray[np.int64], where: str) -> NDA
     ones = np.stack(rows) == 1 if len(widths) == 1 else np.zeros((1, 1), dtype=bool)
     if (ones.sum(axis=1) != 1).any() or (np.stack(rows)[~ones] != 0).any():
         raise DataError(
-            f"{where}: y has {' or '.join(map(str, sorted(widths)))} values for each graph, as for "
-            f"several labels or tasks; an accuracy needs one class for each graph: choose one "
-            f"task, as in data.y = data.y[:, 0]"
+            f"{where}: y has several values for each graph "
+            f"({', '.join(map(str, sorted(widths)))}), as for several labels or tasks; an accuracy "
+            f"needs one class for each graph: choose one task, as in data.y = data.y[:, 0]"
         )
     numbers: NDArray[np.int64] = ones.argmax(axis=1).astype(np.int64)
     return numbers

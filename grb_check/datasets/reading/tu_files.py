@@ -69,7 +69,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
 
 
 def read_tu_files(
-    name: str, prefix: str, place: Path, *, node_parts: Sequence[str] = ()
+    name: str, prefix: str, place: Path, *, origin: str = "", node_parts: Sequence[str] = ()
 ) -> GraphSet:
     """Read the text files of a set, and split it, see `set_assembly.drawn_split`.
 
@@ -81,6 +81,7 @@ def read_tu_files(
         name: as in case ids.
         prefix: of the names of the files: `PREFIX_A.txt` and so on.
         place: a directory or zip archive of them.
+        origin: where the data came from, for reports; the place if it is empty.
         node_parts: parts that must be there; without any, those that are there are read.
 
     Raises:
@@ -107,7 +108,7 @@ def read_tu_files(
         labels=y.astype(np.int64),
         features=features,
     )
-    origin = f"TUDataset text files in {place}"
+    origin = origin or f"TUDataset text files in {place}"
     return graph_set_of(raw, name=name, origin=origin, where=where)
 
 
