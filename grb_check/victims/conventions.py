@@ -36,7 +36,8 @@ NAMES: Final[Mapping[Role, frozenset[str]]] = {
 }
 STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data")
 SUPPORTED: Final = (
-    "(x, edge_index), (x, edge_index, edge_weight), either with batch, (data), (x, adj_t), (x, adj)"
+    "(x, edge_index), (x, edge_index, edge_weight), (x, adj_t), (x, adj), each with batch or "
+    "without, (data)"
 )
 
 
@@ -139,7 +140,7 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     return Convention(
         arguments,
         weights[0] if weights and supported else None,
-        batches[0] if batches and "edge_index" in roles.values() else None,
+        batches[0] if batches and "data" not in roles.values() else None,
     )
 
 
