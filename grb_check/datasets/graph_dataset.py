@@ -30,7 +30,8 @@ class GraphSet:
             [2, 2 * num_edges], numbered through all graphs, both directions of each edge, sorted by
             row then column, no self-loop, no duplicate; `batch` int64 [num_nodes], the graph of
             each node, rising; `ptr` int64 [num_graphs + 1], the first node of each graph, and the
-            number of nodes; `y` int64 [num_graphs].
+            number of nodes; `y` int64 [num_graphs]; `edge_attr` float32 [2 * num_edges, k] if the
+            edges have attributes.
         train: int64 [.], sorted graph ids; with those for validation if `val` is None.
         test: int64 [.], sorted graph ids.
         num_classes: labels are 0 .. num_classes - 1.
@@ -64,7 +65,8 @@ class GraphDataset:
         name: as in case ids.
         graph: the test graphs side by side: `x` float32 [num_nodes, num_features], `edge_index`
             int64 [2, 2 * num_edges], both directions of each edge, sorted by row then column,
-            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs].
+            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs],
+            `edge_attr` float32 [2 * num_edges, k] if the edges have attributes.
         training_graphs: `x`, `edge_index`, `batch`, `ptr`, `y` of the training graphs;
             `to_data_list()` gives them one by one.
         validation_graphs: likewise, a tenth of the set's training graphs.
@@ -115,12 +117,28 @@ class GraphDataset:
         graph = self.graph
         return torch.bincount(graph.batch[graph.edge_index[0]], minlength=self.num_graphs) // 2
 
+    @cached_property
+    def new_edge_attr(self) -> Tensor | None:
+        """Attributes of edges that an attack adds, float32 [k]; None if edges have none.
+
+        Whole numbers are taken for categories: the most frequent row of the training graphs. Other
+        attributes have their mean there. The choice is ours: papers attack graphs without them.
+        """
+        values = self.training_graphs.get("edge_attr")
+        if values is None:
+            return None
+        if not values.numel() or not torch.equal(values, values.round()):
+            mean: Tensor = values.mean(dim=0).nan_to_num()  # of no edge at all: 0
+            return mean
+        rows, counts = values.unique(dim=0, return_counts=True)
+        most_frequent: Tensor = rows[counts.argmax()]
+        return most_frequent
+
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome."""
         parts = (self.graph, self.training_graphs, self.validation_graphs)
-        return digest(
-            [each for part in parts for each in (part.x, part.edge_index, part.batch, part.y)]
-        )
+        tensors = [each for part in parts for each in (part.x, part.edge_index, part.batch, part.y)]
+        return digest([*tensors, *(part.edge_attr for part in parts if "edge_attr" in part)])
 
 
 def graph_dataset(graphs: GraphSet) -> GraphDataset:
@@ -144,7 +162,13 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
     test = Batch.from_data_list([each[index] for index in graphs.test.tolist()])
     return GraphDataset(
         name=graphs.name,
-        graph=Data(x=test.x, edge_index=test.edge_index, batch=test.batch, y=test.y),
+        graph=Data(
+            x=test.x,
+            edge_index=test.edge_index,
+            batch=test.batch,
+            y=test.y,
+            **({"edge_attr": test.edge_attr} if "edge_attr" in test else {}),
+        ),
         training_graphs=Batch.from_data_list([each[index] for index in training.tolist()]),
         validation_graphs=Batch.from_data_list([each[index] for index in validation.tolist()]),
         num_classes=graphs.num_classes,
@@ -165,7 +189,7 @@ def _each_graph(graphs: GraphSet) -> list[Data]:
     whole = graphs.graphs
     starts = whole.ptr.tolist()
     edges = torch.searchsorted(whole.edge_index[0].contiguous(), whole.ptr).tolist()
-    return [
+    each = [
         Data(
             x=whole.x[starts[index] : starts[index + 1]],
             edge_index=whole.edge_index[:, edges[index] : edges[index + 1]] - starts[index],
@@ -173,3 +197,7 @@ def _each_graph(graphs: GraphSet) -> list[Data]:
         )
         for index in range(graphs.num_graphs)
     ]
+    if "edge_attr" in whole:
+        for index, graph in enumerate(each):
+            graph.edge_attr = whole.edge_attr[edges[index] : edges[index + 1]]
+    return each

@@ -42,6 +42,7 @@ class RawGraphs:
         labels: int64 [num_graphs].
         features: real [num_nodes, num_features]; None if the nodes have none.
         split: None if the set has none.
+        edge_attr: real [num_pairs, k]; None if the edges have none.
     """
 
     sizes: IntArray
@@ -49,6 +50,7 @@ class RawGraphs:
     labels: IntArray
     features: NDArray[Any] | None
     split: SetSplit | None = None
+    edge_attr: NDArray[Any] | None = None
 
 
 def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> GraphSet:
@@ -87,15 +89,19 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         origin += ", its own split"
         split = raw.split
     _check_split(split, raw.labels, num_classes, where)
+    graphs = Data(
+        x=torch.from_numpy(features),
+        edge_index=torch.from_numpy(edges),
+        y=torch.from_numpy(raw.labels),
+        batch=torch.from_numpy(np.repeat(np.arange(raw.sizes.size), raw.sizes)),
+        ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(raw.sizes)])),
+    )
+    if raw.edge_attr is not None:
+        values = attributes_of(edges, raw.pairs, raw.edge_attr, num_nodes, where)
+        graphs.edge_attr = torch.from_numpy(values)
     return GraphSet(
         name=name,
-        graphs=Data(
-            x=torch.from_numpy(features),
-            edge_index=torch.from_numpy(edges),
-            y=torch.from_numpy(raw.labels),
-            batch=torch.from_numpy(np.repeat(np.arange(raw.sizes.size), raw.sizes)),
-            ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(raw.sizes)])),
-        ),
+        graphs=graphs,
         train=torch.from_numpy(split.train),
         val=None if split.val is None else torch.from_numpy(split.val),
         test=torch.from_numpy(split.test),
@@ -166,6 +172,35 @@ def degree_features(degrees: IntArray, where: str) -> NDArray[np.float32]:
     )
     warnings.warn(msg, DataNotice, stacklevel=2)
     return features
+
+
+def attributes_of(
+    edges: IntArray, pairs: NDArray[Any], values: NDArray[Any], num_nodes: int, where: str
+) -> NDArray[np.float32]:
+    """Return the attributes of edges, float32 [2 * num_edges, k].
+
+    An edge that was given in one direction only has the same attributes in the other; of duplicates
+    the first counts.
+
+    Args:
+        edges: int64 [2, 2 * num_edges], as the set has them.
+        pairs: int [2, num_pairs], as they were given, between the same nodes.
+        values: real [num_pairs, k].
+        num_nodes: number of nodes.
+        where: file, directory or function, for messages.
+
+    Raises:
+        DataError: a value is not finite.
+    """
+    if not np.isfinite(values).all():
+        raise DataError(f"{where}: edge_attr has NaN or infinite values")
+    row, column = pairs.astype(np.int64)
+    given, first = np.unique(row * num_nodes + column, return_index=True)
+    forward, backward = edges[0] * num_nodes + edges[1], edges[1] * num_nodes + edges[0]
+    places = np.searchsorted(given, forward).clip(max=given.size - 1)
+    places = np.where(given[places] == forward, places, np.searchsorted(given, backward))
+    found: NDArray[np.float32] = values[first[places]].astype(np.float32)
+    return found
 
 
 def drawn_split(num_graphs: int, where: str) -> SetSplit:

@@ -182,6 +182,7 @@ def _raw(graphs: Sequence[Data], where: str) -> RawGraphs:
         pairs=np.concatenate(pairs, axis=1),
         labels=_labels(graphs, sizes, where),
         features=None if features is None else np.concatenate(features),
+        edge_attr=_edge_attributes(graphs, [each.shape[1] for each in pairs], where),
     )
 
 
@@ -206,6 +207,33 @@ def _all_features(graphs: Sequence[Data], where: str) -> list[NDArray[Any]] | No
             )
         features.append(x)
     return features
+
+
+def _edge_attributes(
+    graphs: Sequence[Data], counts: Sequence[int], where: str
+) -> NDArray[Any] | None:
+    """Return real [num_pairs, k] of all graphs; None if none has any."""
+    with_edges = [place for place, number in enumerate(counts) if number]
+    lacking = [place for place in with_edges if graphs[place].edge_attr is None]
+    if len(lacking) == len(with_edges):
+        return None
+    if lacking:
+        raise DataError(
+            f"{where}: {count(len(lacking), 'graph')} of {len(graphs)} have edges without "
+            f"edge_attr, the first is graph {lacking[0]}; give edge_attr to all or to none"
+        )
+    rows: list[NDArray[Any]] = []
+    for place in with_edges:
+        values = dense_array(graphs[place].edge_attr, f"{where}: graph {place}: edge_attr")
+        values = values[:, None] if values.ndim == 1 else values
+        width = (rows[0] if rows else values).shape[-1]
+        if values.shape != (counts[place], width) or values.dtype.kind not in "biuf":
+            raise DataError(
+                f"{where}: edge_attr of graph {place} is {values.dtype} {list(values.shape)}, "
+                f"expected numbers [{counts[place]}, {width}]"
+            )
+        rows.append(values)
+    return np.concatenate(rows)
 
 
 def _num_nodes(graph: Data, where: str) -> int:

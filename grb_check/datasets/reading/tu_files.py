@@ -25,7 +25,9 @@ IntArray = NDArray[np.int64]
 
 LARGEST: Final = 128 << 20  # bytes of text; the longest file, DD_A.txt, has 24 MiB
 MOST_LABELS: Final = 1_000
-NODE_PARTS: Final = ("node_labels", "node_attributes")  # the first that is there is used
+# The first that is there is used.
+NODE_PARTS: Final = ("node_labels", "node_attributes")
+EDGE_PARTS: Final = ("edge_labels", "edge_attributes")
 
 
 def fetch_graph_set(name: str, home: Path) -> Path:
@@ -43,7 +45,7 @@ def fetch_graph_set(name: str, home: Path) -> Path:
 
 
 def read_graph_set(name: str, place: Path) -> GraphSet:
-    """Read a known set. Features are the node labels, as with PyG's `TUDataset`.
+    """Read a known set. Features are the node labels, as with PyG's `TUDataset`; no edge labels.
 
     Sets and shares of the split are those of Guerranti et al., "On the Adversarial Robustness of
     Graph Contrastive Learning Methods" (GLFrontiers 2023).
@@ -58,7 +60,7 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     Warns:
         DataNotice: the counts differ from the published ones.
     """
-    made = read_tu_files(name, name.upper(), place, node_parts=("node_labels",))
+    made = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
     found = {
         "graphs": made.num_graphs,
         "nodes": made.graphs.x.shape[0],
@@ -69,13 +71,20 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
 
 
 def read_tu_files(
-    name: str, prefix: str, place: Path, *, origin: str = "", node_parts: Sequence[str] = ()
+    name: str,
+    prefix: str,
+    place: Path,
+    *,
+    origin: str = "",
+    node_parts: Sequence[str] = (),
+    edge_parts: Sequence[str] = EDGE_PARTS,
 ) -> GraphSet:
     """Read the text files of a set, and split it, see `set_assembly.drawn_split`.
 
     Features are the node labels, one-hot; without them the node attributes; without those the
-    degrees. Where there are labels, attributes are left out, as PyG's `TUDataset` does by default.
-    Only text files with the expected base names are read from an archive, in memory.
+    degrees. Attributes of edges are the edge labels, one-hot, else the edge attributes. Where there
+    are labels, attributes are left out, as PyG's `TUDataset` does by default. Only text files with
+    the expected base names are read from an archive, in memory.
 
     Args:
         name: as in case ids.
@@ -83,6 +92,7 @@ def read_tu_files(
         place: a directory or zip archive of them.
         origin: where the data came from, for reports; the place if it is empty.
         node_parts: parts that must be there; without any, those that are there are read.
+        edge_parts: parts that are read if they are there.
 
     Raises:
         DataError: a part is missing, damaged, cut off, or contradicts another; the graphs have real
@@ -100,13 +110,15 @@ def read_tu_files(
     features = None
     parts = node_parts or [each for each in NODE_PARTS if _has(place, f"{prefix}_{each}.txt")]
     if parts:
-        features = _node_features(place, prefix, parts[0], batch.size)
+        features = _rows(place, prefix, parts[0], batch.size)
+    of_edges = [each for each in edge_parts if _has(place, f"{prefix}_{each}.txt")]
     _, y = np.unique(labels, return_inverse=True)
     raw = RawGraphs(
         sizes=np.bincount(batch),
         pairs=entries.T - 1,
         labels=y.astype(np.int64),
         features=features,
+        edge_attr=_rows(place, prefix, of_edges[0], len(entries)) if of_edges else None,
     )
     origin = origin or f"TUDataset text files in {place}"
     return graph_set_of(raw, name=name, origin=origin, where=where)
@@ -142,16 +154,17 @@ def _graph_labels(place: Path, prefix: str) -> IntArray:
     return values.astype(np.int64)
 
 
-def _node_features(place: Path, prefix: str, part: str, num_nodes: int) -> NDArray[Any]:
-    """Return real [num_nodes, num_features] of node labels or attributes."""
-    is_label = part == "node_labels"
+def _rows(place: Path, prefix: str, part: str, number: int) -> NDArray[Any]:
+    """Return real [number, width]: one-hot labels or attributes of nodes or edges."""
+    thing, what = part.partition("_")[0], part.replace("_", " ")
+    is_label = part.endswith("labels")
     values = _table(place, prefix, part, None, np.int64 if is_label else np.float32)
-    if values.shape[0] != num_nodes:
-        what = "node labels" if is_label else "rows of node attributes"
-        raise DataError(f"{place}: {count(num_nodes, 'node')}, but {values.shape[0]} {what}")
+    if values.shape[0] != number:
+        rows = what if is_label else f"rows of {what}"
+        raise DataError(f"{place}: {count(number, thing)}, but {values.shape[0]} {rows}")
     if not is_label:
         return values
-    columns = [_one_hot(each, str(place)) for each in values.T]
+    columns = [_one_hot(each, f"{place}: {what}") for each in values.T]
     return np.concatenate(columns, axis=1)
 
 
@@ -217,7 +230,7 @@ def _one_hot(labels: IntArray, where: str) -> NDArray[np.float32]:
     classes = labels - labels.min()
     width = int(classes.max()) + 1
     if width > labels.size or width > MOST_LABELS:
-        raise DataError(f"{where}: node labels run from {labels.min()} to {labels.max()}")
+        raise DataError(f"{where} run from {labels.min()} to {labels.max()}")
     features = np.zeros((labels.size, width), dtype=np.float32)
     features[np.arange(labels.size), classes] = 1
     return features

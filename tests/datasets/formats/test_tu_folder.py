@@ -104,6 +104,16 @@ def test_without_both_the_degrees_are_features(tmp_path: Path) -> None:
     assert graphs.graphs.x[:3].tolist() == [[0, 1, 0], [0, 0, 1], [0, 1, 0]]
 
 
+def test_edges_have_their_labels_or_attributes(tmp_path: Path) -> None:
+    """One for each line of the edges, as they are listed."""
+    assert "edge_attr" not in load(tmp_path / "none").graphs
+    labels = load(tmp_path / "a", edge_labels="0\n0\n2\n2\n" * NUM_GRAPHS).graphs
+    assert labels.edge_attr[:4].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]
+    values = load(tmp_path / "b", edge_attributes="0.5\n0.25\n3\n4\n" * NUM_GRAPHS).graphs
+    assert values.edge_index[:, :4].tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert values.edge_attr[:4].tolist() == [[0.5], [0.25], [3], [4]]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -115,6 +125,7 @@ def test_without_both_the_degrees_are_features(tmp_path: Path) -> None:
         ),
         ({"graph_labels": None}, "PATHS_graph_labels.txt cannot be read"),
         ({"node_attributes": "1\n2\n"}, "36 nodes, but 2 rows of node attributes"),
+        ({"edge_labels": "1\n2\n"}, "48 edges, but 2 edge labels"),
         ({"node_attributes": "nan\n" * 36}, "NaN or infinite"),
         ({"graph_labels": "1\n" * 12}, "same class"),
     ],

@@ -192,6 +192,12 @@ def test_one_hot_rows_are_classes() -> None:
         ([*rings(), ring(4, 0, x=None)], r"1 graph of 21 have no x .*the first is graph 20"),
         ([*rings(), ring(4, 0, x=torch.ones(4, 2))], r"graph 20 has shape \[4, 2\], .*nodes, 3\]"),
         ([*rings(), ring(4, 0, x=torch.full((4, 3), torch.nan))], "NaN"),
+        ([*rings(), ring(4, 0, edge_attr=torch.ones(8))], "20 graphs of 21 have edges without"),
+        (
+            [*rings(1, edge_attr=torch.ones(8)), ring(4, 1, edge_attr=torch.ones(8, 2))] * 3,
+            r"edge_attr of graph 1 is float32 \[8, 2\], expected numbers \[8, 1\]",
+        ),
+        (rings(1, edge_attr=torch.full((8,), torch.nan)) + rings(2)[1:], "have edges without"),
         ([*rings(), ring(4, 0, x=torch.ones(3, 3))], "names node 3; there are 0 .. 2"),
         ([*rings(), ring(4, 0, edge_index=None)], "graph 20: has no edge_index"),
         ([*rings(), ring(4, 0, edge_index=torch.ones(3, 3))], r"node ids \[2, edges\], not float"),
@@ -245,6 +251,40 @@ def test_a_class_that_is_never_learnt_is_said() -> None:
     """Its test graphs are wrong before any attack."""
     with pytest.warns(DataNotice, match="no training graph in 1 class of 3, the first is 2"):
         made_of((rings()[:12], rings()[12:15], [*rings()[15:], ring(4, 2)]))
+
+
+def test_edges_keep_their_attributes() -> None:
+    """In both directions; an edge given in one has the same in the other."""
+    one_way = torch.tensor([[0, 2, 1], [1, 1, 1]])
+    values = torch.tensor([[0.5], [1.5], [9.0]])
+    graphs = [ring(3, place % 2, edge_index=one_way, edge_attr=values) for place in range(9)]
+    lone = ring(3, 0, edge_index=torch.empty(2, 0))
+    with pytest.warns(DataNotice, match="9 self-loops dropped"):
+        parts = graph_dataset(made_of([*graphs, lone]))
+    for each in parts.training_graphs.to_data_list():
+        if each.edge_index.numel():
+            assert each.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+            assert each.edge_attr.tolist() == [[0.5], [0.5], [1.5], [1.5]]
+    assert parts.new_edge_attr is not None
+    assert parts.new_edge_attr.tolist() == [1.0]
+
+
+def test_attributes_of_edges_are_part_of_the_fingerprint() -> None:
+    """Outcomes depend on them."""
+    one, other = (
+        [ring(4, place % 2, edge_attr=torch.full((8, 1), value)) for place in range(10)]
+        for value in (1.0, 2.0)
+    )
+    prints = [graph_dataset(made_of(each)).fingerprint() for each in (one, other)]
+    assert prints[0] != prints[1]
+
+
+def test_a_new_edge_has_the_most_frequent_category() -> None:
+    """Whole numbers, such as one-hot rows, are categories, whose mean is none of them."""
+    rows = torch.eye(3)[[0, 1, 1, 1, 2, 2, 0, 0]]
+    rows[1] = rows[2]
+    graphs = [ring(4, place % 2, edge_attr=rows) for place in range(10)]
+    assert graph_dataset(made_of(graphs)).new_edge_attr.tolist() == [0, 1, 0]  # type: ignore[union-attr]
 
 
 @settings(max_examples=30, deadline=None)
