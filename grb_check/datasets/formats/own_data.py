@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,7 +66,9 @@ def _gives_graphs(source: Source) -> bool:
     from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
 
     found, where = _imported(source.spec), f"dataset {source.spec}"
-    return _function_gives_graphs(found, where) if _is_function(found) else holds_graphs(found)
+    if _is_function(found) and isinstance(found, Hashable):
+        return _function_gives_graphs(found, where)
+    return holds_graphs(_made(found, where))
 
 
 @lru_cache(maxsize=16)  # each of the functions is called once in a process to learn this
