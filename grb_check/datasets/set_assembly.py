@@ -234,7 +234,11 @@ def _check_split(split: SetSplit, labels: IntArray, num_classes: int, where: str
     parts = {"training": split.train, "validation": split.val, "test": split.test}
     for part, graphs in parts.items():
         if graphs is not None and not graphs.size:
-            raise DataError(f"{where}: its split has no graphs for {part}")
+            drawn = ", or no such part: a tenth of the training graphs is then held out"
+            raise DataError(
+                f"{where}: its split has no graphs for {part}; give some"
+                + (drawn if part == "validation" else "")
+            )
     unlearnt = np.setdiff1d(np.unique(labels), labels[split.train])
     if unlearnt.size:
         msg = (

@@ -63,7 +63,7 @@ def set_of_graphs(made: object, *, name: str, origin: str, where: str) -> GraphS
     if not graphs:
         raise DataError(f"{where}: has no graphs; give a torch_geometric.data.Data for each graph")
     raw = _raw(graphs, where)
-    split = _marked_split(graphs, where) if parts is None else _split_of(lists)
+    split = _marked_split(graphs, where) if parts is None else _split_of(lists, where)
     raw = replace(raw, split=split)
     return graph_set_of(raw, name=name, origin=origin, where=where)
 
@@ -110,8 +110,14 @@ def _each(made: Any, where: str) -> Iterator[Data]:
         yield graph
 
 
-def _split_of(lists: Mapping[str, Sequence[Data]]) -> SetSplit:
-    """Return the split of parts that follow each other."""
+def _split_of(lists: Mapping[str, Sequence[Data]], where: str) -> SetSplit:
+    """Return the split of parts that follow each other; no object may be in two of them."""
+    members = [{*map(id, each)} for each in lists.values()]
+    shared = sum(map(len, members)) - len(set().union(*members))
+    if shared:
+        raise DataError(
+            f"{where}: {count(shared, 'graph')} in more than one part of its split; give each one"
+        )
     starts = np.cumsum([0, *map(len, lists.values())])
     ids = {
         part: np.arange(start, start + len(each))

@@ -35,6 +35,9 @@ def rings(count: int = 20, **more: Any) -> list[Data]:
     return [ring(4 + each % 3, torch.tensor([each % 2]), **more) for each in range(count)]
 
 
+SHARED = rings()
+
+
 class InMemory(InMemoryDataset):
     """A PyG dataset that needs no files."""
 
@@ -172,6 +175,7 @@ def test_one_hot_rows_are_classes() -> None:
         ({"train": rings(), "tests": rings()}, "dict with the keys 'train', 'tests'; give"),
         ({"train": rings(), "test": 3}, "here: test: is int, not a list"),
         ((rings(), rings()), r"tuple of 2 with lists in it; .*\(train, val, test\)"),
+        ((SHARED, rings(), [SHARED[3], *rings()]), "1 graph in more than one part of its split"),
         ((rings(), [], rings()), "its split has no graphs for validation"),
         ([*rings(), ring(4, None)], "graph 20: has no y, its class; it has edge_index, x"),
         ([*rings(), ring(4, 0.5)], "y is float64, as for regression; .*an accuracy"),
