@@ -36,6 +36,7 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {  # of the graphs of a set, bes
     "y": (bool, int, float),
     "num_nodes": (int,),
     "split": (str,),
+    "edge_attr": (),
     **dict.fromkeys(("train_mask", "val_mask", "test_mask"), (bool, int)),
 }
 _CLASSES: Final = {

@@ -396,7 +396,7 @@ def rings(**more: Any) -> list[Data]:
     "content",
     [
         rings(),
-        rings(edge_attr=torch.ones(4, 1), name="ring"),
+        rings(edge_time=torch.ones(4, 1), name="ring"),
         (rings()[:12], rings()[12:16], rings()[16:]),
         {"train": rings()[:16], "test": rings()[16:]},
         [ring(4, torch.tensor([place % 2]), num_nodes=5, split="train") for place in range(8)]
@@ -413,6 +413,16 @@ def test_lists_of_graphs_are_a_set(path: Path, content: Any) -> None:
     is_plain = isinstance(content, list) and "split" not in content[0]
     assert made.own_split is not is_plain
     assert made.origin.startswith(f"PyG graphs in {path}")
+
+
+@pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
+def test_attributes_of_edges_are_read(path: Path) -> None:
+    """Of the graphs of a set; an edge that is stored one way has the same the other way."""
+    graphs = [ring(4, place % 2, edge_attr=torch.arange(4.0)) for place in range(10)]
+    path.write_bytes(saved(graphs))
+    made = load_graph_set(find(str(path), Places(home=path.parent / "home"))).graphs
+    assert made.edge_index[:, :4].tolist() == [[0, 0, 1, 1], [1, 3, 0, 2]]
+    assert made.edge_attr[:4].tolist() == [[0], [3], [0], [1]]
 
 
 @pytest.mark.parametrize("content", [graph(), torch.ones(3)])
