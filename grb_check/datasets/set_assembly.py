@@ -20,7 +20,6 @@ from grb_check.errors import DataError, count
 IntArray = NDArray[np.int64]
 
 TRAIN_SHARE: Final = 0.8
-MOST_DEGREE: Final = 63  # larger degrees share the last column
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,7 +55,7 @@ class RawGraphs:
 def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> GraphSet:
     """Make a set of graphs from plain arrays, which are checked.
 
-    Nodes without features get their degrees (`degree_features`). The split is the set's own; a set
+    Nodes without features get a constant (`constant_features`). The split is the set's own; a set
     without one is split at random, see `drawn_split`.
 
     Args:
@@ -69,7 +68,7 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         DataError: something is missing, contradictory or out of range.
 
     Warns:
-        DataNotice: edges were repaired, features were made of degrees, or a class has no graph.
+        DataNotice: edges were repaired, there are no features, or a class has no graph.
     """
     _check_sizes(raw.sizes, where)
     num_nodes = int(raw.sizes.sum())
@@ -78,8 +77,8 @@ def graph_set_of(raw: RawGraphs, *, name: str, origin: str, where: str) -> Graph
         matrix_of_pairs(raw.pairs, num_nodes, f"{where}: edge_index"), where, what="graphs have"
     )
     if raw.features is None:
-        features = degree_features(np.bincount(edges[0], minlength=num_nodes), where)
-        origin += ", degrees as features"
+        features = constant_features(num_nodes, where)
+        origin += ", constant features"
     else:
         features = check_features(raw.features, num_nodes, where)
     if raw.split is None:
@@ -144,34 +143,25 @@ def check_graph_labels(labels: IntArray, num_graphs: int, where: str) -> int:
     return high + 1
 
 
-def degree_features(degrees: IntArray, where: str) -> NDArray[np.float32]:
-    """Return the one-hot degrees of nodes without features, float32 [num_nodes, num_features].
+def constant_features(num_nodes: int, where: str) -> NDArray[np.float32]:
+    """Return the features of nodes that have none: ones, float32 [num_nodes, 1].
 
-    Degrees above `MOST_DEGREE` share a column. If all nodes have the same degree, this is the
-    constant 1. Attacks change edges and leave features as they are, so the features of an attacked
-    graph are the degrees before the attack.
+    Degrees, which are often used, would tell a model the edges from before the attack: attacks
+    change edges and leave features as they are. A model can compute degrees from the edges it gets.
 
     Args:
-        degrees: int64 [num_nodes].
+        num_nodes: of all graphs.
         where: file, directory or function, for messages.
 
     Warns:
         DataNotice: always, because figures depend on these features.
     """
-    capped = np.minimum(degrees, MOST_DEGREE)
-    if capped.min() < capped.max():
-        features = np.zeros((capped.size, int(capped.max()) + 1), dtype=np.float32)
-        features[np.arange(capped.size), capped] = 1
-        used = f"degree of each node, one-hot, {MOST_DEGREE} and more as one"
-    else:
-        features = np.ones((capped.size, 1), dtype=np.float32)
-        used = "constant 1, since all nodes have one degree"
     msg = (
-        f"{where}: the nodes have no features; models get the {used}; attacks, which change edges, "
-        f"leave these features as they are"
+        f"{where}: the nodes have no features; models get the constant 1, from which they can "
+        f"compute degrees; degrees as features would not change under attack"
     )
     warnings.warn(msg, DataNotice, stacklevel=2)
-    return features
+    return np.ones((num_nodes, 1), dtype=np.float32)
 
 
 def attributes_of(

@@ -66,13 +66,13 @@ def real_targets():
 """
 GIN = """
 import torch
-from torch_geometric.nn import GINConv, global_add_pool
+from torch_geometric.nn import MLP, GINConv, global_add_pool
 
 
 class GIN(torch.nn.Module):
     def __init__(self, num_features, num_classes):
         super().__init__()
-        self.layer = GINConv(torch.nn.Linear(num_features, 16))
+        self.layer = GINConv(MLP([num_features, 16, 16]))
         self.out = torch.nn.Linear(16, num_classes)
 
     def forward(self, x, edge_index, batch):
@@ -140,7 +140,7 @@ def test_a_users_set_of_graphs_is_attacked(
     result.stdout.fnmatch_lines(
         [
             "*4 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
-            "GIN on mysets.rings_and_stars (mysets:rings_and_stars, degrees as features, 80/20*",
+            "GIN on mysets.rings_and_stars (mysets:rings_and_stars, constant features, 80/20*",
             "note: dataset mysets:rings_and_stars: the nodes have no features; models get the*",
         ]
     )

@@ -81,10 +81,10 @@ def read_tu_files(
 ) -> GraphSet:
     """Read the text files of a set, and split it, see `set_assembly.drawn_split`.
 
-    Features are the node labels, one-hot; without them the node attributes; without those the
-    degrees. Attributes of edges are the edge labels, one-hot, else the edge attributes. Where there
-    are labels, attributes are left out, as PyG's `TUDataset` does by default. Only text files with
-    the expected base names are read from an archive, in memory.
+    Features are the node labels, one-hot; without them the node attributes; without those a
+    constant. Attributes of edges are the edge labels, one-hot, else the edge attributes. Where
+    there are labels, attributes are left out, as PyG's `TUDataset` does by default. Only text files
+    with the expected base names are read from an archive, in memory.
 
     Args:
         name: as in case ids.

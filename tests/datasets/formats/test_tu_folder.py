@@ -97,11 +97,11 @@ def test_node_attributes_are_features_where_there_are_no_labels(tmp_path: Path) 
     assert graphs.graphs.x[:3].tolist() == [[1, 0, 1, 0, 0], [0, 1, 1, 0, 0], [1, 0, 0, 0, 1]]
 
 
-def test_without_both_the_degrees_are_features(tmp_path: Path) -> None:
+def test_without_both_the_features_are_constant(tmp_path: Path) -> None:
     """And it is said."""
-    with pytest.warns(DataNotice, match="the nodes have no features; models get the degree"):
+    with pytest.warns(DataNotice, match="the nodes have no features; models get the constant 1"):
         graphs = load(tmp_path, node_attributes=None)
-    assert graphs.graphs.x[:3].tolist() == [[0, 1, 0], [0, 0, 1], [0, 1, 0]]
+    assert graphs.graphs.x.equal(torch.ones(3 * NUM_GRAPHS, 1))
 
 
 def test_edges_have_their_labels_or_attributes(tmp_path: Path) -> None:

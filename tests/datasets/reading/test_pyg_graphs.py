@@ -225,30 +225,16 @@ def test_faults_are_named(made: object, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_nodes_without_features_get_their_degrees() -> None:
-    """One-hot, and it is said. Degrees above 63 share a column."""
-    star = torch.stack([torch.zeros(70, dtype=torch.int64), torch.arange(1, 71)])
-    graphs = [*rings(x=None), Data(edge_index=star, num_nodes=71, y=0)]
+def test_nodes_without_features_get_a_constant() -> None:
+    """And it is said. Their number is `num_nodes` where it is given."""
+    alone = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=5, y=0)
     with pytest.warns(DataNotice) as caught:
-        made = made_of(graphs)
+        made = made_of([*rings(x=None), alone])
     told = " ".join(str(each.message) for each in caught)
-    assert "the nodes have no features; models get the degree of each node, one-hot" in told
-    assert made.graphs.x.shape[1] == 64
-    columns = made.graphs.x.argmax(dim=1)
-    assert columns[:-71].eq(2).all()
-    assert columns[-71:].tolist() == [63] + [1] * 70
-    assert made.graphs.x.sum(dim=1).eq(1).all()
-    assert "degrees as features" in made.origin
-
-
-def test_nodes_of_one_degree_get_a_constant() -> None:
-    """A one-hot degree would have one column that is used."""
-    with pytest.warns(DataNotice, match="models get the constant 1"):
-        assert made_of(rings(x=None)).graphs.x.equal(torch.ones(100, 1)[: made_nodes()])
-
-
-def made_nodes() -> int:
-    return sum(int(each.num_nodes or 0) for each in rings())
+    assert "the nodes have no features; models get the constant 1" in told
+    nodes = sum(int(each.num_nodes or 0) for each in rings()) + 5
+    assert made.graphs.x.equal(torch.ones(nodes, 1))
+    assert made.origin == "a test, constant features, 80/20 split with seed 42"
 
 
 def test_a_class_that_is_never_learnt_is_said() -> None:
