@@ -11,6 +11,7 @@ from torch import Tensor
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.edges.removable import room_beside
+from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -192,7 +193,7 @@ def _answers(
     targets = trial.threat.targets.to(clean.x.device)
     attacked = apply(clean, perturbation)
     with isolated_randomness(trial.seed), torch.no_grad():
-        logits = model.victim(attacked.x, attacked.edge_index)[targets]
+        logits = model_on(model.victim, attacked)(attacked.x, attacked.edge_index)[targets]
     return logits, clean.y[targets]
 
 

@@ -1,7 +1,11 @@
-"""Shared parts of the attacks on edges for sets of graphs, each with its own budget.
+"""Shared parts of the attacks on sets of graphs, of which each has its own budget.
 
-The attacks are those of `modification/` with the tag `graphs`; they call `graph_search` if their
-threat has a `batch`. All graphs are searched at once:
+Injection takes the same steps as on a single graph: `links.sites` says where nodes may be
+injected, and `placed_nodes` how their features are found: `links.feature_search` ascends for one
+group of nodes or for many, which are graphs in `injected_graphs`.
+
+The attacks on edges are those of `modification/` with the tag `graphs`; they call `graph_search` if
+their threat has a `batch`. All graphs are searched at once:
 
 - `graph_list`: graphs side by side, with flips made, in forward passes of bounded size.
 - `flip_sources`: candidate flips from a model's gradients; `pair_ranking` ranks all pairs of every
