@@ -223,24 +223,33 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     links = torch.stack([links[0] + num_nodes, links[1]])
     edge_index = torch.cat([kept, added, added.flip(0), links, links.flip(0)], dim=1)
     if "batch" in graph:
-        return _in_order(x, edge_index, graph, perturbation.injected_graphs.to(device))
+        return _in_order(x, edge_index, graph, perturbation)
 
     unknown = graph.y.new_full((perturbation.injected_x.shape[0],), -1)
     return Data(x=x, edge_index=edge_index, y=torch.cat([graph.y, unknown]))
 
 
-def _in_order(x: Tensor, edge_index: Tensor, graph: Data, injected_graphs: Tensor) -> Data:
+def _in_order(x: Tensor, edge_index: Tensor, graph: Data, perturbation: Perturbation) -> Data:
     """Return graphs side by side, each with its injected nodes after its own."""
-    size = x.shape[0]
-    batch, found = graph.batch, {}
-    if injected_graphs.numel():
-        batch, order = torch.cat([batch, injected_graphs]).sort(stable=True)
-        number = torch.empty_like(order)
-        number[order] = torch.arange(size, device=order.device)
+    size, batch, found = x.shape[0], graph.batch, {}
+    if perturbation.injected_graphs.numel():
+        number = numbers_after(graph, perturbation)
+        order = number.argsort()
+        batch = torch.cat([batch, perturbation.injected_graphs.to(batch.device)])[order]
         x, edge_index = x[order], number[edge_index]
         found = {"clean_nodes": torch.where(order < graph.num_nodes, order, -1)}
     edge_index = edge_index[:, (edge_index[0] * size + edge_index[1]).argsort()]
     return Data(x=x, edge_index=edge_index, y=graph.y, batch=batch, **found)
+
+
+def numbers_after(graph: Data, perturbation: Perturbation) -> Tensor:
+    """Return the number in the attacked graph of each node of the clean graph and then of each
+    injected node, int64 [N + n]. Only in a set of graphs do nodes get other numbers."""
+    size = graph.num_nodes + perturbation.injected_x.shape[0]
+    owners = perturbation.injected_graphs.to(graph.x.device)
+    if not owners.numel():
+        return torch.arange(size, device=owners.device)
+    return torch.cat([graph.batch, owners]).argsort(stable=True).argsort()
 
 
 def _rows(rows: Tensor, like: Tensor) -> Tensor:
