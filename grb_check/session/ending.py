@@ -57,6 +57,9 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> Row | None
         if hasattr(report, "wasxfail"):
             result = "xfail" if report.skipped else "xpass"
     message = report.longreprtext if report.failed else getattr(report, "wasxfail", "")
+    if "property" in record:
+        expected_cases.enter_property(record, result, message)
+        return None
     return expected_cases.enter(report.nodeid, record, result, message)
 
 
@@ -110,6 +113,7 @@ def finish(
         verdicts=verdicts,
         baseline=compared,
         environment=environment,
+        properties=expected_cases.property_rows,
     )
     found = digest(record)
     if rows:

@@ -13,12 +13,13 @@ from grb_check.settings.settings import Settings
 from grb_check.store.place import is_url
 
 
-def header(settings: Settings, cases: int, device: str) -> list[str]:
+def header(settings: Settings, cases: int, properties: int, device: str) -> list[str]:
     """Return the settings in force with their origins.
 
     Args:
         settings: of the run.
         cases: number of cases of the whole run.
+        properties: number of properties to check.
         device: in use; empty if not known yet.
     """
     origin = settings.origins
@@ -29,10 +30,12 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     )
     selected = "grb_dataset" if origin["grb_dataset"] != "default" else "grb_suite"
     names = ", ".join(source.name for source in settings.datasets)
+    checks = [count(cases, "case")] if cases or not properties else []
+    checks += [count(properties, "property", "properties")] if properties else []
     used = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
     return [
         f"grb model: {models} ({origin['grb_model']})",
-        f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
+        f"grb datasets: {names} ({origin[selected]}); {' and '.join(checks)} of suite "
         f"{settings.suite} ({origin['grb_suite']}) x {count(settings.repeats, 'repeat')} "
         f"({origin['grb_repeats']})",
         *_budgets(settings),

@@ -9,6 +9,7 @@ from grb_check.attacks.names import read_budget
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.properties import CONFORMANCE
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
@@ -97,10 +98,18 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
     """
     scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
     asked = registry.split(raw.filled("grb_attack"))
+    if suite.name == CONFORMANCE:
+        named = next((each for each in ("grb_attack", "grb_scenario") if raw.is_given(each)), None)
+        if named is not None:
+            raise UsageError(
+                f"the suite {CONFORMANCE} checks properties and has no attacks; leave out "
+                f"{raw.name(named)}, or name another suite"
+            )
+        return ()
     if asked:
         return registry.select(asked, scenarios or SCENARIOS)
     kept = tuple(pair for pair in suite.attacks if not scenarios or pair[0] in scenarios)
-    if not kept:
+    if not kept and suite.attacks:
         raise UsageError(
             f"suite {suite.name!r} has no attack of scenario {', '.join(scenarios)}; name some "
             f"with --grb-attack"

@@ -1,0 +1,5 @@
+"""Is it a sound model of graphs? Properties checked on small graphs that hypothesis draws.
+
+May import `errors`, `user_code`, `datasets`, `cases`, `store`, `victims`, `gradients`, `training`
+and `evaluation`, and the strategies at the top. May be imported by `session`. Needs hypothesis.
+"""
