@@ -90,14 +90,13 @@ def histogram(degrees: Tensor, test: Mapping[str, Tensor]) -> list[str]:
 
 def graph_set_statistics(graphs: GraphSet) -> list[str]:
     """Return the figures of a set of graphs."""
-    from grb_check.datasets.graph_dataset import validation_count  # imports torch
+    from grb_check.datasets.graph_dataset import training_and_validation  # imports torch
 
     whole = graphs.graphs
     nodes = whole.ptr.diff().double()
     edges = whole.batch[whole.edge_index[0]].bincount(minlength=graphs.num_graphs) / 2
     sizes = whole.y.bincount().tolist()
-    held_out = validation_count(graphs.train.numel())
-    parts = (graphs.train.numel() - held_out, held_out, graphs.test.numel())
+    parts = (*map(len, training_and_validation(graphs)), graphs.test.numel())
     rows = [
         ["graphs", f"{nodes.numel():,}"],
         ["train / validation / test graphs", " / ".join(f"{size:,}" for size in parts)],

@@ -26,15 +26,18 @@ class GraphSet:
 
     Attributes:
         name: as in case ids.
-        graphs: `x` float32 [num_nodes, num_features], one-hot node labels; `edge_index` int64
+        graphs: `x` float32 [num_nodes, num_features], as given; `edge_index` int64
             [2, 2 * num_edges], numbered through all graphs, both directions of each edge, sorted by
             row then column, no self-loop, no duplicate; `batch` int64 [num_nodes], the graph of
             each node, rising; `ptr` int64 [num_graphs + 1], the first node of each graph, and the
-            number of nodes; `y` int64 [num_graphs].
-        train: int64 [.], sorted graph ids.
-        test: int64 [.], sorted graph ids: all others.
+            number of nodes; `y` int64 [num_graphs]; `edge_attr` float32 [2 * num_edges, k] if the
+            edges have attributes.
+        train: int64 [.], sorted graph ids; with those for validation if `val` is None.
+        test: int64 [.], sorted graph ids.
         num_classes: labels are 0 .. num_classes - 1.
         origin: one phrase for reports: where the data came from.
+        val: int64 [.], sorted graph ids; None if a tenth of the training graphs is to be drawn.
+        own_split: whether the split came with the data.
     """
 
     name: str
@@ -43,6 +46,8 @@ class GraphSet:
     test: Tensor
     num_classes: int
     origin: str
+    val: Tensor | None = None
+    own_split: bool = False
 
     @property
     def num_graphs(self) -> int:
@@ -60,7 +65,8 @@ class GraphDataset:
         name: as in case ids.
         graph: the test graphs side by side: `x` float32 [num_nodes, num_features], `edge_index`
             int64 [2, 2 * num_edges], both directions of each edge, sorted by row then column,
-            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs].
+            `batch` int64 [num_nodes], rising, the graph of each node, `y` int64 [num_graphs],
+            `edge_attr` float32 [2 * num_edges, k] if the edges have attributes.
         training_graphs: `x`, `edge_index`, `batch`, `ptr`, `y` of the training graphs;
             `to_data_list()` gives them one by one.
         validation_graphs: likewise, a tenth of the set's training graphs.
@@ -111,40 +117,58 @@ class GraphDataset:
         graph = self.graph
         return torch.bincount(graph.batch[graph.edge_index[0]], minlength=self.num_graphs) // 2
 
+    @cached_property
+    def new_edge_attr(self) -> Tensor | None:
+        """Attributes of edges that an attack adds, float32 [k]; None if edges have none.
+
+        Whole numbers are taken for categories: the most frequent row of the training graphs. Other
+        attributes have their mean there. The choice is ours: papers attack graphs without them.
+        """
+        values = self.training_graphs.get("edge_attr")
+        if values is None:
+            return None
+        if not values.numel() or not torch.equal(values, values.round()):
+            mean: Tensor = values.mean(dim=0).nan_to_num()  # of no edge at all: 0
+            return mean
+        rows, counts = values.unique(dim=0, return_counts=True)
+        most_frequent: Tensor = rows[counts.argmax()]
+        return most_frequent
+
     def fingerprint(self) -> str:
         """Hex digest of everything that can change an outcome."""
         parts = (self.graph, self.training_graphs, self.validation_graphs)
-        return digest(
-            [each for part in parts for each in (part.x, part.edge_index, part.batch, part.y)]
-        )
-
-
-def validation_count(training: int) -> int:
-    """Return how many of a set's training graphs are held out for validation."""
-    return max(1, int(VALIDATION_SHARE * training))
+        tensors = [each for part in parts for each in (part.x, part.edge_index, part.batch, part.y)]
+        return digest([*tensors, *(part.edge_attr for part in parts if "edge_attr" in part)])
 
 
 def graph_dataset(graphs: GraphSet) -> GraphDataset:
-    """Return the set with a tenth of its training graphs, drawn with the split's seed, held out.
+    """Return the set in three parts.
+
+    Without validation graphs of its own, a tenth of the training graphs, drawn with the split's
+    seed, are held out.
 
     Raises:
         DataError: it has too few training graphs.
     """
-    if graphs.train.numel() < LEAST:
+    held_out = 0 if graphs.val is None else graphs.val.numel()
+    if graphs.train.numel() + held_out < LEAST:
         raise DataError(
-            f"dataset {graphs.name}: {graphs.train.numel()} of "
+            f"dataset {graphs.name}: {graphs.train.numel() + held_out} of "
             f"{count(graphs.num_graphs, 'graph')} are for "
             f"training; at least {LEAST} are needed, one of them for validation"
         )
-    order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
-    cut = validation_count(order.numel())
     each = _each_graph(graphs)
+    training, validation = training_and_validation(graphs)
     test = Batch.from_data_list([each[index] for index in graphs.test.tolist()])
-    training = graphs.train[order[cut:]].sort().values
-    validation = graphs.train[order[:cut]].sort().values
     return GraphDataset(
         name=graphs.name,
-        graph=Data(x=test.x, edge_index=test.edge_index, batch=test.batch, y=test.y),
+        graph=Data(
+            x=test.x,
+            edge_index=test.edge_index,
+            batch=test.batch,
+            y=test.y,
+            **({"edge_attr": test.edge_attr} if "edge_attr" in test else {}),
+        ),
         training_graphs=Batch.from_data_list([each[index] for index in training.tolist()]),
         validation_graphs=Batch.from_data_list([each[index] for index in validation.tolist()]),
         num_classes=graphs.num_classes,
@@ -152,11 +176,20 @@ def graph_dataset(graphs: GraphSet) -> GraphDataset:
     )
 
 
+def training_and_validation(graphs: GraphSet) -> tuple[Tensor, Tensor]:
+    """Return sorted ids of the graphs to learn from and of those for early stopping, int64 [.]."""
+    if graphs.val is not None:
+        return graphs.train, graphs.val
+    order = torch.from_numpy(np.random.default_rng(SEED).permutation(graphs.train.numel()))
+    cut = max(1, int(VALIDATION_SHARE * order.numel()))
+    return graphs.train[order[cut:]].sort().values, graphs.train[order[:cut]].sort().values
+
+
 def _each_graph(graphs: GraphSet) -> list[Data]:
     whole = graphs.graphs
     starts = whole.ptr.tolist()
     edges = torch.searchsorted(whole.edge_index[0].contiguous(), whole.ptr).tolist()
-    return [
+    each = [
         Data(
             x=whole.x[starts[index] : starts[index + 1]],
             edge_index=whole.edge_index[:, edges[index] : edges[index + 1]] - starts[index],
@@ -164,3 +197,7 @@ def _each_graph(graphs: GraphSet) -> list[Data]:
         )
         for index in range(graphs.num_graphs)
     ]
+    if "edge_attr" in whole:
+        for index, graph in enumerate(each):
+            graph.edge_attr = whole.edge_attr[edges[index] : edges[index + 1]]
+    return each

@@ -8,7 +8,7 @@ from typing import cast
 from grb_check.datasets import lock, published
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphSet
-from grb_check.datasets.normalisation import with_row_features
+from grb_check.datasets.normalisation import with_row_features, with_row_features_of_graphs
 from grb_check.datasets.places import data_home
 from grb_check.datasets.source import Source
 from grb_check.errors import DataError, UsageError
@@ -28,7 +28,18 @@ def load_graph(source: Source) -> Dataset:
 
 def load_graphs(source: Source) -> GraphSet:
     """See `datasets.load_graph_set`."""
-    return cast(GraphSet, _read(source))
+    if source.places.training == "transductive":
+        raise UsageError(
+            f"dataset {source.name} is a set of graphs: models learn from its training graphs "
+            f"alone, never transductively; leave out --grb-training"
+        )
+    graphs = cast(GraphSet, _read(source))
+    if source.places.split == "given" and not graphs.own_split:
+        raise DataError(
+            f"dataset {source.name}: has no split of its own; leave out --grb-split=given for one "
+            f"of 80 % and 20 %, or name the part of each graph: split='train', 'val' or 'test'"
+        )
+    return with_row_features_of_graphs(graphs) if source.places.features == "rows" else graphs
 
 
 def accept(source: Source) -> str:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from grb_check.datasets.dataset import Dataset
+from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.reading.dense import blocks
 
 _BELOW_ONE: Final = float(np.nextafter(np.float32(1), np.float32(0)))
@@ -95,8 +96,22 @@ def with_row_features(dataset: Dataset) -> Dataset:
         x[np.abs(x) < 1e-6 * (high - low)] = 0
     else:
         x = np.full_like(x, low)
-    sums = np.abs(x).sum(axis=1, keepdims=True)
     graph = dataset.graph.clone()
-    graph.x = torch.from_numpy(x / np.where(sums > 0, sums, 1))
+    graph.x = torch.from_numpy(_row_scaled(x))
     origin = f"{dataset.origin}, row-normalised features"
     return replace(dataset, graph=graph, row_features=True, origin=origin)
+
+
+def with_row_features_of_graphs(graphs: GraphSet) -> GraphSet:
+    """Return the set with the features of each node scaled as `with_row_features` does."""
+    whole = graphs.graphs.clone()
+    whole.x = torch.from_numpy(_row_scaled(whole.x.numpy()))
+    return replace(graphs, graphs=whole, origin=f"{graphs.origin}, row-normalised features")
+
+
+def _row_scaled(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    sums = np.abs(x).sum(axis=1, keepdims=True)
+    scaled: NDArray[np.float32] = np.divide(
+        x, np.where(sums > 0, sums, np.float32(1)), dtype=np.float32
+    )
+    return scaled

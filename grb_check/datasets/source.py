@@ -85,8 +85,15 @@ class Source:
 
     @property
     def of_graphs(self) -> bool:
-        """Whether this is a set of graphs, each with a class."""
-        return self.format.of_graphs
+        """Whether this is a set of graphs, each with a class.
+
+        For what a user's function returns, the first use imports its module and calls it.
+
+        Raises:
+            UsageError, DataError: that failed.
+        """
+        tells = self.format.tells_graphs
+        return self.format.of_graphs if tells is None else tells(self)
 
     @property
     def origin(self) -> str:
@@ -143,6 +150,8 @@ class Format:
         suffixes: of single files, in lower case and with the dot.
         prefix: of texts that name datasets of this format, such as `pyg:`.
         of_graphs: whether its datasets are sets of graphs.
+        tells_graphs: tells which of its datasets are sets of graphs, if it has both kinds. Raises
+            what `read` raises.
     """
 
     find: Callable[[Wanted, Places], Iterable[Source]]
@@ -155,6 +164,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     prefix: str = ""
     of_graphs: bool = False
+    tells_graphs: Callable[[Source], bool] | None = None
 
 
 def find_file(kind: Format, wanted: Wanted, places: Places) -> Iterator[Source]:

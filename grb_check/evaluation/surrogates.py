@@ -79,9 +79,9 @@ class Ensemble:
         """Whether all members can be differentiated with respect to edge weights."""
         return all(member.takes_edge_weight for member in self.members)
 
-    def on_graphs(self, batch: Tensor) -> Ensemble:
+    def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> Ensemble:
         """The same for other graphs; `batch` int64 [N], ascending, is the graph of each node."""
-        return Ensemble(tuple(member.on_graphs(batch) for member in self.members))
+        return Ensemble(tuple(member.on_graphs(batch, nodes) for member in self.members))
 
     def __call__(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Log-probabilities float [num_nodes, num_classes], up to a constant in each row."""

@@ -76,11 +76,19 @@ class Victim:
         rows = self.adapter.rows(x.shape[0])
         return self._checked(output, rows, features=x, weights=edge_weight)
 
-    def on_graphs(self, batch: Tensor) -> Victim:
-        """Return the model for other graphs; `batch` int64 [N], ascending: each node's graph."""
+    def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> Victim:
+        """Return the model for other graphs.
+
+        Args:
+            batch: int64 [N], ascending: each node's graph.
+            nodes: int64 [N], the node of the present graphs that each node is a copy of, by which
+                the attributes of edges are found; the same nodes if not given.
+        """
+        known = self.adapter.edge_attributes
+        attributes = known if known is None or nodes is None else known.of_copies(nodes)
         return replace(
             self,
-            adapter=replace(self.adapter, batch=batch),
+            adapter=replace(self.adapter, batch=batch, edge_attributes=attributes),
             layer_factors=self.layer_factors.copy(),
         )
 

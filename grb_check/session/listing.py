@@ -93,6 +93,7 @@ def dataset_lines(places: Places) -> list[str]:
         *columns([("name", *SIZES, "where"), *rows], right=(1, 2, 3, 4)),
         "",
         f"looked in {', '.join(map(str, places.searched))}",
+        "or your own graph or set of graphs: pkg.module:function, pyg:CLASS/NAME, or a path",
     ]
 
 

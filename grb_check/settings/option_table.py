@@ -74,9 +74,9 @@ OPTIONS: Final = _options(
         "NAME|PATH|pyg:CLASS/NAME|PKG.MODULE:FUNCTION",
         "linelist",
         True,
-        "dataset to run on: a known name (python -m grb_check datasets), a directory or zip in"
-        " GRB's four-file format, an npz or pt file, a class of PyG, or a function of yours; "
-        "NAME=... names it",
+        "dataset to run on, a graph or a set of graphs: a known name (python -m grb_check "
+        "datasets), a directory or zip in GRB's four-file format or TUDataset's layout, an npz or "
+        "pt file, a class of PyG, or a function of yours; NAME=... names it",
     ),
     (
         "--grb-difficulty",
@@ -260,7 +260,8 @@ OPTIONS: Final = _options(
         "grb|given",
         "string",
         False,
-        "GRB's split by degree (default), or the one that comes with the dataset",
+        "GRB's split by degree (default), or the one that comes with the dataset; sets of graphs "
+        "have the one that comes with them, else 80/20 at random, and refuse grb",
     ),
     (
         "--grb-training",
@@ -278,7 +279,8 @@ OPTIONS: Final = _options(
         "string",
         False,
         "features of nodes: GRB's normalisation (default), or raw features whose rows sum to 1"
-        " (the suites contrastive and contrastive-smoke)",
+        " (the suites contrastive and contrastive-smoke); sets of graphs have raw features and "
+        "refuse grb",
     ),
     (
         "--grb-store",

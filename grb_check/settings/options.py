@@ -105,10 +105,14 @@ def in_use(config: pytest.Config) -> bool:
 
 
 def names_users_code(config: pytest.Config) -> bool:
-    """Whether a model or an attack is named that lies in the user's directories."""
-    attacks = [config.getoption("grb_attack"), ini_value(config, "grb_attacks")]
+    """Whether a model, an attack or a dataset is named that lies in the user's directories."""
+    others = [
+        value
+        for dest, ini in (("grb_attack", "grb_attacks"), ("grb_dataset", "grb_datasets"))
+        for value in (config.getoption(dest), ini_value(config, ini))
+    ]
     named = config.getoption("grb_model") or ini_value(config, "grb_model")
-    return bool(named) or ":" in str(attacks)
+    return bool(named) or ":" in str(others)
 
 
 def selecting(config: pytest.Config) -> str | None:

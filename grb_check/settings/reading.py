@@ -91,7 +91,7 @@ def read(
     attacks = read_attacks(raw, suite, registry)
     patterns = registry.split(raw.filled("grb_case"))
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"), names.model_targets)
-    sources = read_sources(asked, places, suite, texts)
+    sources = read_sources(asked, places, suite, texts, raw.origins)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
     local_budget = read_local_budget(raw, attacks, sources)
     given = raw.one("grb_shard")

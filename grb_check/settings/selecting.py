@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
@@ -50,16 +51,35 @@ def read_suite(raw: RawValues, asked: Sequence[str], names: RegisteredNames) -> 
 
     Args:
         raw: values of the options.
-        asked: datasets that are given.
+        asked: datasets that are given. Those that are a user's function are called if no suite is
+            given, since that alone says whether they are sets of graphs.
         names: that plugins registered.
+
+    Raises:
+        UsageError, DataError: there is no such suite, or a user's function fails.
     """
-    of_graphs = bool(asked) and all(name in datasets.GRAPH_SETS for name in asked)
-    default = FOR_GRAPHS if of_graphs else "smoke"
+    default = "smoke"
+    if raw.one("grb_suite") is None and asked:
+        places = read_places(raw)
+        default = FOR_GRAPHS if all(_is_set(name, places) for name in asked) else default
     return choose("suite", raw.one("grb_suite", default), (*SUITES, *names.suites))
 
 
+def _is_set(asked: str, places: Places) -> bool:
+    """Return whether a dataset is a set of graphs; one that is not found is refused later."""
+    try:
+        source = datasets.find(asked, places)
+    except UsageError:
+        return False
+    return source.of_graphs
+
+
 def read_sources(
-    asked: Sequence[str], places: Places, suite: Suite, registered: Mapping[str, str]
+    asked: Sequence[str],
+    places: Places,
+    suite: Suite,
+    registered: Mapping[str, str],
+    origins: Mapping[str, str],
 ) -> tuple[Source, ...]:
     """Return where each dataset is, each once.
 
@@ -68,9 +88,11 @@ def read_sources(
         places: where to look.
         suite: in force.
         registered: what the names of plugins' datasets stand for.
+        origins: of the values of options, see `for_graphs`.
 
     Raises:
-        UsageError: a dataset is not found, or two have the same name.
+        UsageError: a dataset is not found, or two have the same name; or an option does not mean
+            anything on a set of graphs among them.
     """
     try:
         names = asked or [registered.get(name, name) for name in suite.datasets]
@@ -79,7 +101,7 @@ def read_sources(
         if asked:
             raise
         raise UsageError(f"suite {suite.name!r}: {error}") from None
-    sources = tuple(dict.fromkeys(found))
+    sources = tuple(dict.fromkeys(for_graphs(source, origins) for source in found))
     for source in sources:
         alike = [each.asked for each in sources if each.name == source.name]
         if len(alike) > 1:
@@ -88,6 +110,36 @@ def read_sources(
                 f"them another with NAME=..."
             )
     return sources
+
+
+def for_graphs(source: Source, origins: Mapping[str, str]) -> Source:
+    """Return a source whose rules are those of sets of graphs, if it is one.
+
+    What a suite says of splits, training and features is meant for nodes. What the user says holds,
+    or is refused: sets have no degree-ranked split, are always learnt inductively, and keep their
+    features as they are or with rows that sum to 1.
+
+    Args:
+        source: of any dataset.
+        origins: option -> where its value is from.
+
+    Raises:
+        UsageError: names the option, its value and what sets of graphs allow.
+    """
+    if not source.of_graphs:
+        return source
+    meant = {"split": "given", "training": "inductive", "features": "rows"}
+    unchanged = Places()
+    values = {}
+    for rule, allowed in meant.items():
+        given = getattr(source.places, rule)
+        values[rule] = given if origins[f"grb_{rule}"] != DEFAULT else getattr(unchanged, rule)
+        if origins[f"grb_{rule}"] != DEFAULT and given != allowed:
+            raise UsageError(
+                f"--grb-{rule} {given} is for single graphs, but dataset {source.name} is a set of "
+                f"graphs; allowed for sets: {allowed}; leave out the option or the dataset"
+            )
+    return replace(source, places=replace(source.places, **values))
 
 
 def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tuple[Pair, ...]:

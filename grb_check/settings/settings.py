@@ -21,6 +21,7 @@ from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.selecting import for_graphs
 from grb_check.settings.table_layout import TableLayout
 from grb_check.store.packs import AnyPack
 from grb_check.store.place import StorePlace
@@ -108,7 +109,8 @@ class Settings:
         )
 
     def _found(self, dataset: str) -> Source:
-        return datasets.find(self.registered_datasets.get(dataset, dataset), self.places)
+        found = datasets.find(self.registered_datasets.get(dataset, dataset), self.places)
+        return for_graphs(found, self.origins)
 
 
 def in_order(levels: Sequence[str]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from grb_check.victims.checks import (
     warn_of_training_mode,
 )
 from grb_check.victims.conventions import Adapter, Convention, detect_convention
+from grb_check.victims.edge_attributes import EdgeAttributes, edge_attributes
 from grb_check.victims.modes import evaluating, freeze
 from grb_check.victims.probed import probed_adapter
 from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, Wrapped, module_of
@@ -89,8 +90,16 @@ def build_victim(
     view = _trial_view(dataset).to(device)
     with isolated_randomness(seed):
         module = _on_device(_own_module(built, plan, name), name, device)
-        adapter = Adapter(module, name, plan.convention, plan.method, view.get("batch"))
         encodes = isinstance(built, Encoder) or plan.method == "encode"
+        attributes = None if encodes else _attributes(view, dataset)
+        adapter = Adapter(
+            module,
+            name,
+            plan.convention,
+            plan.method,
+            view.get("batch"),
+            edge_attributes=attributes,
+        )
         columns = None if encodes else dataset.num_classes
         late = plan.fit is not None and not _answers(adapter, view, seed)
         if not late:
@@ -107,8 +116,16 @@ def build_victim(
         trained = _with_probe(adapter, dataset, device) if encodes else adapter
     victim = _checked_victim(Victim(trained, dataset.num_classes), view, seed)
     if isinstance(dataset, GraphDataset):
+        of_test = None if encodes else _attributes(dataset.graph, dataset)
+        victim = replace(victim, adapter=replace(victim.adapter, edge_attributes=of_test))
         return victim.on_graphs(dataset.graph.batch.to(device))
     return victim
+
+
+def _attributes(graph: Data, dataset: AnyDataset) -> EdgeAttributes | None:
+    if not isinstance(dataset, GraphDataset):
+        return None
+    return edge_attributes(graph, dataset.new_edge_attr)
 
 
 def _with_probe(encoder: Adapter, dataset: AnyDataset, device: torch.device) -> Adapter:
@@ -163,9 +180,29 @@ def _plan(built: object, dataset: AnyDataset, name: str) -> _Plan:
     check_nothing_cached(module, name)
     given = marked.convention if isinstance(marked, Wrapped) else None
     convention = given or detect_convention(module, method, name)
+    if "edge_attr" in convention.roles:
+        _check_attributes(dataset, name, encodes=method == "encode" or isinstance(built, Encoder))
     if isinstance(dataset, GraphDataset):
         check_takes_batch(Adapter(module, name, convention, method))
     return _Plan(module, convention, method, finished, fit)
+
+
+def _check_attributes(dataset: AnyDataset, name: str, *, encodes: bool) -> None:
+    """Check that there are attributes of edges for a module that requires them.
+
+    Raises:
+        ModelError: the dataset has none, or the module is an encoder.
+    """
+    if encodes:
+        raise ModelError(
+            f"model {name} is an encoder that requires edge_attr, which only classifiers of graphs "
+            f"get; give the parameter a default, or train the encoder with a classifier on top"
+        )
+    if not isinstance(dataset, GraphDataset) or dataset.new_edge_attr is None:
+        raise ModelError(
+            f"model {name} requires edge_attr, but dataset {dataset.name} has no attributes of "
+            f"edges (only sets of graphs can have them); give the parameter a default"
+        )
 
 
 def _own_module(built: object, plan: _Plan, name: str) -> nn.Module:

@@ -10,6 +10,7 @@ from typing import Final
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch_geometric.data import Data
 
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import training_view, validation_view
@@ -17,6 +18,7 @@ from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches
 from grb_check.training.nodes import TrainingRun, TrainingSettings, accuracy_and_loss, descend
 from grb_check.victims.checks import check_output
 from grb_check.victims.conventions import Adapter
+from grb_check.victims.edge_attributes import edge_attributes
 
 BATCH_SIZE: Final = 64  # graphs
 EPOCHS: Final = 100
@@ -57,25 +59,25 @@ def train_on_graphs(
     )
     parts = _endless(graphs)
 
-    def logits_of(x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        bound = replace(adapter, batch=batch)
+    def logits_of(part: Graphs | Data) -> Tensor:
+        attributes = edge_attributes(part, dataset.new_edge_attr)
+        bound = replace(adapter, batch=part.batch, edge_attributes=attributes)
         return check_output(
-            bound(x, edge_index),
+            bound(part.x, part.edge_index),
             name=adapter.name,
             called=adapter.convention,
-            rows=bound.rows(x.shape[0]),
+            rows=bound.rows(part.x.shape[0]),
             columns=dataset.num_classes,
             one_for=bound.one_for,
         )
 
     def loss_of() -> Tensor:
         part = next(parts)
-        return F.cross_entropy(logits_of(part.x, part.edge_index, part.batch), part.y)
+        return F.cross_entropy(logits_of(part), part.y)
 
     def measure() -> tuple[float, float]:
         with torch.no_grad():
-            logits = logits_of(held_out.x, held_out.edge_index, held_out.batch)
-            return accuracy_and_loss(logits, held_out.y)
+            return accuracy_and_loss(logits_of(held_out), held_out.y)
 
     return descend(adapter, loss_of, measure, settings, seed=seed, measure_every=steps)
 

@@ -154,7 +154,8 @@ def check_takes_batch(adapter: Adapter) -> None:
         raise ModelError(
             f"model {adapter.name} is called as {adapter.convention}, but many graphs are "
             f"classified in one call; it must take (x, edge_index, batch), where batch is the "
-            f"graph of each node, or (data) with data.batch, and return one row per graph"
+            f"graph of each node (or adj_t or adj instead of edge_index), or (data) with "
+            f"data.batch, and return one row per graph"
         )
 
 

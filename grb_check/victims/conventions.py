@@ -17,10 +17,13 @@ from torch_geometric.data import Batch, Data
 from grb_check.errors import ModelError, UsageError
 from grb_check.user_code.calls import restored_after_forward
 from grb_check.user_code.tracebacks import short_traceback
+from grb_check.victims.edge_attributes import EdgeAttributes
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
 
-Role: TypeAlias = Literal["x", "edge_index", "edge_weight", "batch", "data", "adj_t", "adj"]
+Role: TypeAlias = Literal[
+    "x", "edge_index", "edge_weight", "edge_attr", "batch", "data", "adj_t", "adj"
+]
 
 # Parameter names, in lower case, for each role; the role's own name is one of them.
 NAMES: Final[Mapping[Role, frozenset[str]]] = {
@@ -29,6 +32,7 @@ NAMES: Final[Mapping[Role, frozenset[str]]] = {
     ),
     "edge_index": frozenset({"edge_index", "edge_indices", "edges", "edge_list"}),
     "edge_weight": frozenset({"edge_weight", "edge_weights"}),
+    "edge_attr": frozenset({"edge_attr", "edge_attrs", "edge_feats", "edge_features"}),
     "batch": frozenset({"batch"}),
     "data": frozenset({"data", "graph"}),
     "adj_t": frozenset({"adj_t"}),
@@ -36,7 +40,8 @@ NAMES: Final[Mapping[Role, frozenset[str]]] = {
 }
 STRUCTURES: Final[tuple[Role, ...]] = ("edge_index", "adj_t", "adj", "data")
 SUPPORTED: Final = (
-    "(x, edge_index), (x, edge_index, edge_weight), either with batch, (data), (x, adj_t), (x, adj)"
+    "(x, edge_index), (x, edge_index, edge_weight), (x, adj_t), (x, adj), each with batch or "
+    "without, (data), and (x, edge_index, edge_attr, batch) on sets of graphs with such attributes"
 )
 
 
@@ -49,11 +54,13 @@ class Convention:
             passed by position.
         weight_name: the optional parameter for edge weights, or None.
         batch_name: the optional parameter for the graph of each node, or None.
+        attribute_name: the optional parameter for attributes of edges, or None.
     """
 
     arguments: tuple[tuple[str | None, Role], ...]
     weight_name: str | None = None
     batch_name: str | None = None
+    attribute_name: str | None = None
 
     def __str__(self) -> str:
         roles = ", ".join(role for _, role in self.arguments)
@@ -68,6 +75,11 @@ class Convention:
     def takes_edge_weight(self) -> bool:
         """Whether weights of edges can be given as an argument."""
         return self.weight_name is not None or "edge_weight" in self.roles
+
+    @property
+    def takes_edge_attr(self) -> bool:
+        """Whether attributes of edges are among the arguments."""
+        return self.attribute_name is not None or bool(self.roles & {"edge_attr", "data"})
 
     @property
     def takes_batch(self) -> bool:
@@ -126,9 +138,9 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
             f"arguments with grb_check.wrap(module, forward='x, edge_index'), or give the other "
             f"parameters defaults"
         )
-    weights, batches = (
+    weights, batches, attributes = (
         [p.name for p in named if p.name not in roles and _role(p.name) == role]
-        for role in ("edge_weight", "batch")
+        for role in ("edge_weight", "batch", "edge_attr")
     )
     # PyG's BasicGNN has the parameter in every forward, even if its layers ignore it.
     supported = "edge_index" in roles.values() and getattr(module, "supports_edge_weight", True)
@@ -139,8 +151,14 @@ def detect_convention(module: nn.Module, method: str, name: str) -> Convention:
     return Convention(
         arguments,
         weights[0] if weights and supported else None,
-        batches[0] if batches and "edge_index" in roles.values() else None,
+        batches[0] if batches and "data" not in roles.values() else None,
+        _taken_attributes(module, attributes) if "edge_index" in roles.values() else None,
     )
+
+
+def _taken_attributes(module: nn.Module, names: list[str]) -> str | None:
+    """Return the parameter for attributes of edges; PyG's BasicGNN has it even if it ignores it."""
+    return names[0] if names and getattr(module, "supports_edge_attr", True) else None
 
 
 def _required_roles(required: list[str]) -> dict[str, Role]:
@@ -180,6 +198,7 @@ class Adapter:
         batch: int64 [N], non-decreasing, the graph of each node, for a model that classifies
             graphs. Any other number of nodes than N is taken as one graph.
         within: gives a context in which each call of the module is made.
+        edge_attributes: of the graphs, for modules that take them; None if there are none.
     """
 
     module: nn.Module
@@ -188,6 +207,7 @@ class Adapter:
     method: str = "forward"
     batch: Tensor | None = None
     within: Callable[[], AbstractContextManager[None]] = nullcontext
+    edge_attributes: EdgeAttributes | None = None
 
     def rows(self, num_nodes: int) -> int:
         """Return the number of rows of the output: one for each node, or for each graph."""
@@ -235,6 +255,8 @@ class Adapter:
                 weights are also put into a `Data`, where the module may ignore them.
         """
         fixed = self._graph_arguments(edge_index, num_nodes, given)
+        of_edges = ("edge_weight", "edge_attr")
+        stored = {str(key): value for key, value in fixed.items() if key in of_edges}
         weight = {str(key): value for key, value in given.items() if key == "edge_weight"}
         # Call the module itself if possible, so that its hooks run.
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
@@ -244,13 +266,15 @@ class Adapter:
             for name, role in self.convention.arguments:
                 value = x if role == "x" else fixed.get(role)
                 if role == "data":
-                    value = self._data(x, edge_index, weight)
+                    value = self._data(x, edge_index, stored)
                 if name is None:
                     positional.append(value)
                 else:
                     keyword[name] = value
             if weight and self.convention.weight_name is not None:
                 keyword[self.convention.weight_name] = weight["edge_weight"]
+            if self.convention.attribute_name is not None and "edge_attr" in fixed:
+                keyword[self.convention.attribute_name] = fixed["edge_attr"]
             if self.batch is not None and self.convention.batch_name is not None:
                 keyword[self.convention.batch_name] = fixed["batch"]
             versions = x._version, edge_index._version
@@ -273,6 +297,8 @@ class Adapter:
         fixed: dict[Role, object] = {"edge_index": edge_index, **given}
         if "edge_weight" in roles:
             fixed["edge_weight"] = ones
+        if self.edge_attributes is not None and self.convention.takes_edge_attr:
+            fixed["edge_attr"] = self.edge_attributes.of(edge_index, num_nodes)
         if "batch" in roles or self.batch is not None:
             fixed["batch"] = self._batch_of(num_nodes, edge_index.device)
         if "adj_t" in roles:
@@ -287,12 +313,12 @@ class Adapter:
             return self.batch.to(device)
         return torch.zeros(num_nodes, dtype=torch.int64, device=device)
 
-    def _data(self, x: Tensor, edge_index: Tensor, weight: Mapping[str, object]) -> Data:
+    def _data(self, x: Tensor, edge_index: Tensor, of_edges: Mapping[str, object]) -> Data:
         if self.batch is None:
-            return Data(x=x, edge_index=edge_index, **weight)
+            return Data(x=x, edge_index=edge_index, **of_edges)
         batch = self._batch_of(x.shape[0], x.device)
         ptr = torch.cat([batch.new_zeros(1), torch.bincount(batch).cumsum(0)])
-        return Batch(x=x, edge_index=edge_index, batch=batch, ptr=ptr, **weight)
+        return Batch(x=x, edge_index=edge_index, batch=batch, ptr=ptr, **of_edges)
 
     def adjacency(self, edge_index: Tensor, num_nodes: int) -> object:
         """Return the argument `adj`: the adjacency, normalised by `module.adj_norm_func` if any.

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from bad_server import Answer, serving
 from tiny import write_dataset
 
-from grb_check.datasets import DataNotice, Places, find, load, loading
+from grb_check.datasets import DataNotice, Places, find, load, load_graph_set, loading
 from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.lock import LOCK_FILE, recorded
+from grb_check.datasets.normalisation import with_row_features_of_graphs
 from grb_check.datasets.reading import saint_files
 from grb_check.datasets.synthetic import PRESETS, generate
-from grb_check.errors import DataError
+from grb_check.errors import DataError, UsageError
 
 
 def test_first_use_is_recorded_only_if_the_dataset_is_good(tmp_path: Path) -> None:
@@ -147,3 +150,28 @@ def test_flickr_is_rebuilt_where_the_sources_are_dead(
         assert dataset.rebuilt
         assert find("grb-flickr", places).format is REBUILT
         assert len(server.requests) == 1
+
+
+def test_a_set_with_a_split_may_be_asked_for_it(tmp_path: Path) -> None:
+    """One without is refused; a transductive set does not exist."""
+    source = find("synthetic-molecules", Places(home=tmp_path))
+    given = replace(source, places=Places(home=tmp_path, split="given"))
+    with pytest.raises(DataError, match="has no split of its own; leave out --grb-split=given"):
+        load_graph_set(given)
+    whole = replace(source, places=Places(home=tmp_path, training="transductive"))
+    with pytest.raises(UsageError, match="never transductively"):
+        load_graph_set(whole)
+
+
+def test_features_of_a_set_can_have_rows_that_sum_to_one(tmp_path: Path) -> None:
+    """One-hot rows stay as they are."""
+    source = find("synthetic-molecules", Places(home=tmp_path))
+    plain = load_graph_set(source)
+    rows = load_graph_set(replace(source, places=Places(home=tmp_path, features="rows")))
+    assert rows.graphs.x.equal(plain.graphs.x)
+    assert rows.origin == f"{plain.origin}, row-normalised features"
+    wide = replace(plain, graphs=plain.graphs.clone())
+    wide.graphs.x[0] = torch.arange(wide.graphs.x.shape[1]) - 1.0
+    scaled = with_row_features_of_graphs(wide).graphs.x
+    assert scaled[0].abs().sum() == pytest.approx(1)
+    assert scaled[1:].equal(wide.graphs.x[1:])

@@ -52,6 +52,27 @@ class OfData(Pooled):
         return logits
 
 
+class OfTransposed(Pooled):
+    """Propagates with PyG's layers on a sparse tensor."""
+
+    def forward(self, x: Tensor, adj_t: Tensor, batch: Tensor) -> Tensor:  # type: ignore[override]
+        return super().forward(x, adj_t, batch)
+
+
+class OfMatrix(nn.Module):
+    """Products with the adjacency, as GRB's own models; the batch is optional."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 16), nn.Linear(16, 2)
+
+    def forward(self, x: Tensor, adj: Tensor, batch: Tensor | None = None) -> Tensor:
+        assert adj.is_sparse
+        hidden = torch.sparse.mm(adj, self.first(x)).relu() + self.first(x)
+        logits: Tensor = self.second(global_add_pool(torch.sparse.mm(adj, hidden), batch))
+        return logits
+
+
 class OneByOne(Pooled):
     """Splits the batch, which needs the edges of each graph to be contiguous."""
 
@@ -75,7 +96,7 @@ def _victim(built: object) -> Victim:
     return build_victim(built, DATASET, name="m", seed=0, device=CPU)
 
 
-@pytest.mark.parametrize("made", [Pooled, OptionalBatch, OfData, OneByOne])
+@pytest.mark.parametrize("made", [Pooled, OptionalBatch, OfData, OneByOne, OfTransposed, OfMatrix])
 def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
     made: Callable[[], nn.Module],
 ) -> None:
@@ -128,6 +149,23 @@ def test_own_training_gets_batches_of_graphs() -> None:
     assert all(one.y.shape == (1,) for each in seen for one in each.to_data_list())
     seen[0].x = seen[0].x * 0
     assert DATASET.fingerprint() == before
+
+
+@pytest.mark.parametrize("made", [OfTransposed, OfMatrix])
+def test_entries_of_matrices_have_gradients(made: Callable[[], nn.Module]) -> None:
+    """Weights of 1 on the edges give the logits of the graphs."""
+    victim = _victim(made())
+    graph = DATASET.graph
+    forth = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    targets = torch.arange(DATASET.num_graphs)
+    weighted = victim.with_pairs(graph.x, graph.edge_index, forth, targets)
+    assert weighted is not None
+    weights = torch.ones(forth.shape[1], requires_grad=True)
+    logits = weighted(weights)
+    torch.testing.assert_close(logits, victim(graph.x, graph.edge_index))
+    logits[:, 0].sum().backward()  # type: ignore[no-untyped-call]
+    assert weights.grad is not None
+    assert weights.grad.any()
 
 
 @pytest.mark.parametrize("way", ["with_pairs", "pair_gradients"])

@@ -758,7 +758,7 @@ def test_anything_else_lists_what_may_be_returned(built: object) -> None:
 
 
 class Unfillable(Base):
-    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+    def forward(self, x: Tensor, edge_index: Tensor, edge_times: Tensor) -> Tensor:
         return self.by_edges(x, edge_index)
 
 
@@ -847,7 +847,7 @@ class OneGraphOnly(EdgeIndex):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (Unfillable, r"no argument is known for edge_attr; supported are \(x, edge_index\)"),
+        (Unfillable, r"no argument is known for edge_times; supported are \(x, edge_index\)"),
         (Raises, r"called as \(x, edge_index\) with Tensor \[60, 8\].*\n.*test_victim\.py"),
         (WrongShape, r"must return a float tensor \[60, 3\].*got shape \[60, 4\]"),
         (OneRow, r"must return a float tensor \[60, 3\].*got shape \[1, 3\]"),

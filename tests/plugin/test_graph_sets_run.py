@@ -41,6 +41,43 @@ def bare(num_features):
 def of_nodes(num_features, num_classes):
     return torch.nn.Linear(num_features, num_classes)
 """
+SETS = """
+import torch
+from torch_geometric.data import Data
+
+
+def rings_and_stars():
+    made = []
+    for place in range(60):
+        size = 6 + place % 4
+        nodes = torch.arange(size)
+        ring = torch.stack([nodes, (nodes + 1) % size])
+        star = torch.stack([torch.zeros(size - 1, dtype=torch.int64), nodes[1:]])
+        edges = star if place % 2 else ring
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        made.append(Data(edge_index=edges, num_nodes=size, y=place % 2))
+    return made
+
+
+def real_targets():
+    made = rings_and_stars()
+    made[3].y = 0.5
+    return made
+"""
+GIN = """
+import torch
+from torch_geometric.nn import MLP, GINConv, global_add_pool
+
+
+class GIN(torch.nn.Module):
+    def __init__(self, num_features, num_classes):
+        super().__init__()
+        self.layer = GINConv(MLP([num_features, 16, 16]))
+        self.out = torch.nn.Linear(16, num_classes)
+
+    def forward(self, x, edge_index, batch):
+        return self.out(global_add_pool(self.layer(x, edge_index).relu(), batch))
+"""
 ARGS = ("--grb-only", "--grb-dataset=synthetic-molecules", "--grb-repeats=1", "--grb-max-drop=1")
 
 
@@ -82,3 +119,40 @@ def test_a_model_that_does_not_classify_graphs_is_an_error(pytester: pytest.Pyte
     result = pytester.runpytest(*ARGS, "--grb-model=enc:of_nodes", "--grb-attack=random-flips")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*it must take (x, edge_index, batch)*"])
+
+
+@pytest.mark.parametrize("jobs", [(), ("--grb-jobs=2",)], ids=["here", "in processes"])
+def test_a_users_set_of_graphs_is_attacked(
+    pytester: pytest.Pytester, jobs: tuple[str, ...]
+) -> None:
+    """Nothing but the function is named; its graphs have neither features nor a split."""
+    pytester.makepyfile(mysets=SETS, gin=GIN)
+    args = (
+        "--grb-only",
+        "--grb-model=gin:GIN",
+        "--grb-dataset=mysets:rings_and_stars",
+        "--grb-repeats=1",
+        "--grb-max-drop=1",
+        "--grb-json=run.json",
+    )
+    result = pytester.runpytest_subprocess(*args, *jobs)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*4 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
+            "GIN on mysets.rings_and_stars (mysets:rings_and_stars, constant features, 80/20*",
+            "note: dataset mysets:rings_and_stars: the nodes have no features; models get the*",
+        ]
+    )
+    record = json.loads((pytester.path / "run.json").read_text())
+    assert {case["outcome"]["targets"] for case in record["cases"]} == {12}
+    assert record["settings"]["graph_sets"] == ["mysets.rings_and_stars"]
+
+
+def test_targets_of_a_regression_end_the_run(pytester: pytest.Pytester) -> None:
+    """Before the first test, with the graph at fault."""
+    pytester.makepyfile(mysets=SETS, gin=GIN)
+    args = ("--grb-only", "--grb-model=gin:GIN", "--grb-dataset=mysets:real_targets")
+    result = pytester.runpytest(*args)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*graph 3: y is float64, as for regression; *"])

@@ -98,13 +98,16 @@ def test_registered_names_are_listed(project: pytest.Pytester) -> None:
 
 
 def test_registering_imports_nothing(project: pytest.Pytester) -> None:
-    """Except for the attacks of a run, whose scenario is needed."""
+    """Except for the attacks of a run, whose scenario is needed, and for a function that makes the
+    dataset of a run: only its result says whether it is a graph or a set of graphs."""
     text = NAMES.replace("import attacks, models", "import sys")
     shown = "print('imported:', sorted({'attacks', 'models', 'torch'} & set(sys.modules)))"
     project.makeconftest(f"{text}\ndef pytest_sessionfinish():\n    {shown}\n")
-    args = ("--grb-model=poor", "--grb-dataset=square", "--grb-attack=rnd", "--collect-only", "-qs")
+    args = ("--grb-model=poor", "--grb-attack=rnd", "--collect-only", "-qs")
     result = project.runpytest_subprocess(*args)
     assert "imported: []" in result.stdout.str()
+    result = project.runpytest_subprocess(*args, "--grb-dataset=square")
+    assert "imported: ['models', 'torch']" in result.stdout.str()
     result.stdout.fnmatch_lines(["grb::square::test_attack?easy/injection/rnd?"])
 
 

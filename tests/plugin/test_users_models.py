@@ -201,7 +201,10 @@ def test_an_interrupt_ends_the_run(hostile: pytest.Pytester) -> None:
         ("exits", "ERROR: model hostile:exits raised when called:"),
         ("nonsense", "ERROR: model a: the factory returned a int; it must return *"),
         ("without_values", "ERROR: model a: * is on the meta device, which holds no values; *"),
-        ("no_convention", "ERROR: *no argument is known for edge_attr; supported are *"),
+        (
+            "no_convention",
+            "ERROR: *requires edge_attr, but dataset tiny has no attributes of edges *",
+        ),
         ("cached", "ERROR: model a: layer first has cached=True *"),
     ],
 )

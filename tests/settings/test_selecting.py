@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
 from settings_factory import settings
 
-from grb_check.errors import UsageError
+from grb_check.cases.suites import FOR_GRAPHS
+from grb_check.errors import DataError, UsageError
 
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -47,3 +50,80 @@ def test_a_suite_has_its_own_attacks(tmp_path: Path) -> None:
     assert made.attacks == (("modification", "rnd"), ("modification", "dice"))
     with pytest.raises(UsageError, match="'paper' has no attack of scenario modification; name"):
         settings(tmp_path, suite="paper", scenario=["modification"], dataset=["synthetic-cora"])
+
+
+SETS = """
+import torch
+from torch_geometric.data import Data
+
+def ring(size, y):
+    nodes = torch.arange(size)
+    edges = torch.stack([nodes, (nodes + 1) % size])
+    both = torch.cat([edges, edges.flip(0)], 1)
+    return Data(x=torch.rand(size, 2), edge_index=both, y=y)
+
+def graphs():
+    return [ring(4 + place % 3, place % 2) for place in range(40)]
+
+def graph():
+    return ring(40, torch.arange(40) % 2)
+
+def broken():
+    raise KeyError("my table")
+"""
+
+
+@pytest.fixture
+def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of the user with a set of graphs, a graph and a function that raises."""
+    name = f"own_sets_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(SETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "own_sets", importlib.import_module(name))
+
+
+@pytest.mark.usefixtures("sets")
+def test_what_a_function_gives_decides_the_suite(tmp_path: Path) -> None:
+    """A set of graphs has other attacks than a graph, and one difficulty."""
+    made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graphs"])
+    assert made.suite == FOR_GRAPHS
+    assert made.cases()[0].id == "own_sets.graphs/full/modification/random-flips"
+    made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graph"])
+    assert made.suite == "smoke"
+    both = ["own_sets:graph", "own_sets:graphs"]
+    made = settings(tmp_path, model=["a:b"], dataset=both, attack=["prbcd"])
+    assert {case.difficulty for case in made.cases() if case.dataset == "own_sets.graphs"} == {
+        "full"
+    }
+
+
+@pytest.mark.usefixtures("sets")
+def test_a_function_that_raises_is_told_before_any_work(tmp_path: Path) -> None:
+    """With the user's line."""
+    with pytest.raises(DataError, match=r"(?s)own_sets:broken raised when called.*my table"):
+        settings(tmp_path, model=["a:b"], dataset=["own_sets:broken"])
+
+
+@pytest.mark.usefixtures("sets")
+@pytest.mark.parametrize("dataset", ["own_sets:graphs", "synthetic-molecules"])
+@pytest.mark.parametrize(
+    ("rule", "refused", "allowed"),
+    [
+        ("split", "grb", "given"),
+        ("training", "transductive", "inductive"),
+        ("features", "grb", "rows"),
+    ],
+)
+def test_rules_for_single_graphs_are_refused_on_sets(
+    tmp_path: Path, dataset: str, rule: str, refused: str, allowed: str
+) -> None:
+    """And not ignored; a suite's own rules are for its single graphs."""
+    given = {"model": ["a:b"], "dataset": ["synthetic-cora", dataset], "attack": ["prbcd"]}
+    with pytest.raises(UsageError, match=rf"--grb-{rule} {refused} .*allowed for sets: {allowed};"):
+        settings(tmp_path, **given, **{rule: refused})
+    made = settings(tmp_path, **given, **{rule: allowed})
+    assert {getattr(source.places, rule) for source in made.datasets} == {allowed}
+    made = settings(tmp_path, **given, suite="contrastive")
+    assert [source.places.training for source in made.datasets] == ["transductive", "inductive"]
+    assert [source.places.features for source in made.datasets] == ["rows", "grb"]
+    assert [source.places.split for source in made.datasets] == ["given", "grb"]

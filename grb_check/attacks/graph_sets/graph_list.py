@@ -21,8 +21,11 @@ TOGETHER: Final = 150_000  # nodes plus directed edges in one pass, about 0.5 GB
 class GraphModel(DifferentiableModel, Protocol):
     """A model of graphs: rows of its logits and targets are graphs."""
 
-    def on_graphs(self, batch: Tensor) -> GraphModel:
-        """Return the model for other graphs; `batch` int64 [N], ascending, is each node's graph."""
+    def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> GraphModel:
+        """Return the model for other graphs; `batch` int64 [N], ascending, is each node's graph.
+
+        `nodes` int64 [N] is the node of the present graphs that each node is a copy of.
+        """
         ...
 
 
@@ -109,7 +112,7 @@ class GraphList:
         every = torch.arange(owners.numel(), device=owners.device)
         batch = every.repeat_interleave(sizes)
         copies = Copies(
-            model=self.model.on_graphs(batch),
+            model=self.model.on_graphs(batch, nodes),
             x=self.x[nodes],
             clean=clean,
             edges=clean,

@@ -21,11 +21,13 @@ from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.formats.synthetic import SYNTHETIC
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
+from grb_check.datasets.formats.tu_folder import TU_FOLDER
 from grb_check.datasets.formats.unit_test import UNIT_TEST
 from grb_check.datasets.source import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
     BUNDLED,
+    TU_FOLDER,
     GRB_FILES,
     REBUILT,
     PLANETOID,

@@ -1,13 +1,14 @@
-"""A graph that a user's function returns, named as `pkg.module:attr`.
+"""A graph, or a set of graphs, that a user's function returns, named as `pkg.module:attr`.
 
-Imports numpy and torch only to read.
+Imports numpy and torch only to read, and to see whether it is one graph or a set.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.datasets.places import Places
@@ -18,6 +19,7 @@ from grb_check.user_code.factories import import_target
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 
 def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
@@ -25,31 +27,32 @@ def _find(wanted: Wanted, _: Places) -> Iterator[Source]:
         yield Source(wanted.named(wanted.text.replace(":", ".")), OWN_DATA, spec=wanted.text)
 
 
-def read(source: Source) -> Dataset:
+def read(source: Source) -> Dataset | GraphSet:
     """Import what `source.spec` names, call it if it is a function, and check the result.
 
-    The target is a function without required arguments that returns a torch_geometric `Data` or a
-    dataset of one, or such an object itself, which is not changed. The global random generators are
-    seeded with 0 for the call and restored after it. The caller puts the user's folders on
-    `sys.path`.
+    The target is a function without required arguments, or the object itself, which is not changed.
+    A torch_geometric `Data` or a dataset of one is a graph; a list of `Data`, a dataset of several,
+    or three such sequences are a set, see `reading.pyg_graphs.set_of_graphs`. The global random
+    generators are seeded with 0 for the call and restored after it. The caller puts the user's
+    folders on `sys.path`.
 
     Raises:
         UsageError: the text has another form, or what it names does not exist, cannot be imported
             or needs arguments.
         DataError: the function raised (the message ends in the lines of the user's code), or what
-            it gives is not one graph for node classification.
+            it gives is not one graph for node classification, or a set for graph classification.
     """
     import numpy as np
     from torch import Tensor
-    from torch_geometric.data import Data
-    from torch_geometric.data import Dataset as PygDataset
 
     from grb_check.datasets.reading.pyg_graph import dataset_of_graph, single_graph
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs, set_of_graphs
 
     target = source.spec
     where = f"dataset {target}"
-    found = import_target(target, "dataset", "function in it that returns the graph")
-    made = found if isinstance(found, (Data, PygDataset)) else _called(found, where)
+    made = _made(_imported(target), where)
+    if holds_graphs(made):
+        return set_of_graphs(made, name=source.name, origin=target, where=where)
     data = copy.copy(single_graph(made, where))
     if isinstance(x := data.x, (Tensor, np.ndarray)):
         data.x = x.clone() if isinstance(x, Tensor) else x.copy()
@@ -58,11 +61,46 @@ def read(source: Source) -> Dataset:
     )
 
 
+def _gives_graphs(source: Source) -> bool:
+    """Return whether it is a set of graphs. Imports the user's module and calls the function."""
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
+
+    found, where = _imported(source.spec), f"dataset {source.spec}"
+    if _is_function(found) and isinstance(found, Hashable):
+        return _function_gives_graphs(found, where)
+    return holds_graphs(_made(found, where))
+
+
+@lru_cache(maxsize=16)  # each of the functions is called once in a process to learn this
+def _function_gives_graphs(function: object, where: str) -> bool:
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs  # torch
+
+    return holds_graphs(_called(function, where))
+
+
+def _imported(target: str) -> object:
+    return import_target(target, "dataset", "function in it that returns the graph or graphs")
+
+
+def _made(found: object, where: str) -> object:
+    return _called(found, where) if _is_function(found) else found
+
+
+def _is_function(found: object) -> bool:
+    """Return whether something is to be called: not a graph, nor a set of graphs."""
+    from torch_geometric.data import Data
+    from torch_geometric.data import Dataset as PygDataset
+
+    from grb_check.datasets.reading.pyg_graphs import holds_graphs
+
+    return not isinstance(found, (Data, PygDataset)) and not holds_graphs(found)
+
+
 def _called(found: object, where: str) -> object:
     if not callable(found):
         raise UsageError(
             f"{where}: is a {type(found).__name__}; name a function that returns a "
-            f"torch_geometric.data.Data"
+            f"torch_geometric.data.Data, or a list of them"
         )
     needed = _required(found)
     if needed:
@@ -89,4 +127,10 @@ def _required(function: Any) -> list[str]:
     ]
 
 
-OWN_DATA: Final = Format(find=_find, read=read, usage="pkg.module:function", files=no_files)
+OWN_DATA: Final = Format(
+    find=_find,
+    read=read,
+    usage="pkg.module:function",
+    files=no_files,
+    tells_graphs=_gives_graphs,
+)

@@ -1,4 +1,4 @@
-"""A graph of PyG in a .pt file: one `torch_geometric.data.Data`, saved with `torch.save`.
+"""A graph of PyG, or a list of graphs, in a .pt file: `Data` objects saved with `torch.save`.
 
 The file is a zip archive of a pickle and of the bytes of tensors. Nothing in it can run code: the
 names in the pickle are compared with a short list before torch sees it, and torch reads it with
@@ -28,9 +28,17 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from grb_check.datasets.dataset import Dataset
+    from grb_check.datasets.graph_dataset import GraphSet
 
 LARGEST: Final = 8 << 30  # bytes of the file; GRB's largest features have 0.6 GB
 ATTRIBUTES: Final = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
+_PLAIN: Final[Mapping[str, tuple[type, ...]]] = {  # of the graphs of a set, besides tensors
+    "y": (bool, int, float),
+    "num_nodes": (int,),
+    "split": (str,),
+    "edge_attr": (),
+    **dict.fromkeys(("train_mask", "val_mask", "test_mask"), (bool, int)),
+}
 _CLASSES: Final = {
     "torch_geometric.data.data": ("Data", "DataEdgeAttr", "DataTensorAttr"),
     "torch_geometric.data.storage": ("GlobalStorage",),
@@ -59,6 +67,9 @@ _ALLOWED: Final = frozenset(
     )
 )
 _VALUES: Final = ("GLOBAL", "BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1")
+_CONTAINERS: Final = ("EMPTY_LIST", "EMPTY_TUPLE", "EMPTY_DICT", "MARK")
+_HEAD: Final = 16  # bytes of a pickle that its first operations fit into
+_NOTHING: Final[Mapping[str, tuple[type, ...]]] = {}
 _MEMBER: Final = re.compile(r"[^/]+/(data\.pkl|version|byteorder|data/\d+)")
 _ADVICE: Final = (
     "save one graph with its tensors alone: "
@@ -70,36 +81,52 @@ def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
     return find_file(PT_FILE, wanted, places)
 
 
-def read(source: Source) -> Dataset:
+def read(source: Source) -> Dataset | GraphSet:
     """Read a `torch_geometric.data.Data` with `x`, `edge_index`, `y` and, if it has them, masks.
 
-    Other attributes are left out if they are tensors, numbers, texts or lists of these. Files have
-    at most 8 GiB and are of torch 1.6 or later. The masks are the dataset's own split.
+    A list of them, three lists, or a dict of lists are a set of graphs, see
+    `reading.pyg_graphs.set_of_graphs`. Other attributes are left out if they are tensors, numbers,
+    texts or lists of these. Files have at most 8 GiB and are of torch 1.6 or later. The masks are
+    the dataset's own split.
 
     Raises:
         DataError: the file cannot be read, is damaged, contains anything but tensors and PyG's
-            `Data`, or the graph lacks something or contradicts itself.
+            `Data`, or a graph lacks something or contradicts itself.
     """
+    from torch_geometric.data import Data
+
     from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+    from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 
     path = source.path
     try:
         with warnings.catch_warnings():  # of pickletools and torch about damaged files
             warnings.simplefilter("ignore")
-            graph = _graph(_loaded(_copy(path)))
+            loaded = _loaded(_copy(path))
+            found = _graphs(loaded) if isinstance(loaded, (list, tuple, dict)) else _graph(loaded)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error.__cause__
     except Exception as error:  # zipfile, pickletools and torch raise nearly anything on damage
         raise DataError(
             f"{path}: not a readable file of torch.save ({_reason(error)}); {_ADVICE}"
         ) from error
-    return dataset_of_graph(
-        graph,
-        name=source.name,
-        origin=f"PyG graph in {path}",
-        where=str(path),
-        split=source.places.split,
-    )
+    name, where = source.name, str(path)
+    if not isinstance(found, Data):
+        return set_of_graphs(found, name=name, origin=f"PyG graphs in {path}", where=where)
+    origin, split = f"PyG graph in {path}", source.places.split
+    return dataset_of_graph(found, name=name, origin=origin, where=where, split=split)
+
+
+def _is_set(source: Source) -> bool:
+    """Return whether the file has a list, a tuple or a dict: the first operation of its pickle."""
+    try:
+        with zipfile.ZipFile(source.path) as archive:
+            (name,) = (each for each in archive.namelist() if each.endswith("/data.pkl"))
+            with archive.open(name) as stream:
+                codes = (code.name for code, _, _ in pickletools.genops(stream.read(_HEAD)))
+                return next(each for each in codes if each != "PROTO") in _CONTAINERS
+    except Exception:  # whatever is wrong with it, reading it says so
+        return False
 
 
 def _copy(path: Path) -> io.BytesIO:
@@ -214,22 +241,39 @@ def _classes_allowed() -> Iterator[None]:
         add_safe_globals(before)
 
 
-def _graph(loaded: Any) -> Data:
-    """Return a new graph with the attributes that are used, each of which must be a tensor."""
+def _graph(loaded: Any, plain: Mapping[str, tuple[type, ...]] = _NOTHING) -> Data:
+    """Return a new graph with the attributes that are used, each of which must be a tensor.
+
+    Args:
+        loaded: from the file.
+        plain: other types that attributes may have.
+    """
     import torch
     from torch_geometric.data import Data
 
     if type(loaded) is not Data:
         raise DataError(f"it contains a {type(loaded).__name__}, not a Data; {_ADVICE}")
     stored = loaded.to_dict()
-    parts = {name: stored[name] for name in ATTRIBUTES if stored.get(name) is not None}
+    names = dict.fromkeys([*ATTRIBUTES, *plain])
+    parts = {name: stored[name] for name in names if stored.get(name) is not None}
     for name, value in parts.items():
+        if type(value) in plain.get(name, ()):
+            continue
         if not isinstance(value, torch.Tensor):
             raise DataError(f"{name} is a {type(value).__name__}, not a tensor; {_ADVICE}")
         is_dense = value.layout == torch.strided
         if is_dense and value.numel() * value.itemsize > value.untyped_storage().nbytes():
             raise DataError(f"{name} repeats values in memory; save data.{name}.contiguous()")
     return Data(**parts)
+
+
+def _graphs(loaded: Any) -> Any:
+    """Return the same lists with graphs that have the attributes that are used."""
+    if isinstance(loaded, dict):
+        return {key: _graphs(each) for key, each in loaded.items()}
+    if isinstance(loaded, (list, tuple)):
+        return [_graphs(each) for each in loaded]
+    return _graph(loaded, _PLAIN)
 
 
 def _reason(error: Exception) -> str:
@@ -240,6 +284,7 @@ def _reason(error: Exception) -> str:
 PT_FILE: Final = Format(
     find=_find,
     read=read,
-    usage="the path of a .pt file with a torch_geometric.data.Data",
+    usage="the path of a .pt file with a torch_geometric.data.Data or a list of them",
     suffixes=(".pt",),
+    tells_graphs=_is_set,
 )

@@ -1,4 +1,6 @@
-"""The graph of a dataset class of PyG, by the name of the class. Imports torch only to read.
+"""The graph, or the set of graphs, of a dataset class of PyG, by the name of the class.
+
+Imports torch only to read.
 
 Some of the raw files that PyG's classes read are pickles, or npz files with pickles, which can run
 code when they are read (`Planetoid`, `FacebookPagePage`, `Twitch` and others), and some of its
@@ -11,11 +13,11 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from grb_check.datasets.places import Places
 from grb_check.datasets.source import Format, Source, Wanted
@@ -23,9 +25,33 @@ from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
     from grb_check.datasets.dataset import Dataset
-    from grb_check.datasets.reading.pyg_raw import Recipe
+    from grb_check.datasets.graph_dataset import GraphSet
+    from grb_check.datasets.reading.pyg_raw import RawFiles, Recipe
+
+Parts: TypeAlias = Mapping[str, Mapping[str, object]]
 
 PREFIX: Final = "pyg:"
+TU: Final = "TUDataset"
+_WHOLE: Final[Parts] = {"": {}}
+_THREE: Final[Parts] = {part: {"split": part} for part in ("train", "val", "test")}
+_TWO: Final[Parts] = {"train": {"train": True}, "test": {"train": False}}
+# PyG's classes of many graphs with one target each, and the arguments that give the parts of their
+# own split. Some have regression targets or several labels, which is said when they are read.
+SETS: Final[Mapping[str, Parts]] = {
+    "AQSOL": _THREE,
+    "BA2MotifDataset": _WHOLE,
+    "BAMultiShapesDataset": _WHOLE,
+    "GNNBenchmarkDataset": _THREE,
+    "LRGBDataset": _THREE,
+    "MNISTSuperpixels": _TWO,
+    "MalNetTiny": _THREE,
+    "MoleculeNet": _WHOLE,
+    "NeuroGraphDataset": _WHOLE,
+    "QM7b": _WHOLE,
+    "QM9": _WHOLE,
+    TU: _WHOLE,
+    "ZINC": _THREE,
+}
 _SPEC: Final = re.compile(r"([A-Za-z]\w*)(?:/([A-Za-z0-9][\w.-]*))?", re.ASCII)
 
 
@@ -48,17 +74,31 @@ def _files(source: Source) -> dict[str, Path]:
     from grb_check.datasets.reading.pyg_raw import find_raw
 
     raw, _ = find_raw(_recipe(source), _roots(source.places), source.places.home)
-    return {} if raw is None else {path.name: path for path in raw.files if path.is_file()}
+    if raw is None:
+        return {}
+    # TUDataset names only two of the files that it reads.
+    paths = sorted(raw.folder.glob("*.txt")) if _class(source) == TU else raw.files
+    return {path.name: path for path in paths if path.is_file()}
 
 
 @contextmanager
 def _prepared(source: Source) -> Iterator[Source]:
     if source.places.download and not _files(source):
-        from grb_check.datasets.reading.pyg_raw import fetch_raw, load_raw
+        from grb_check.datasets.reading.pyg_raw import fetch_raw, raw_files
 
         recipe = _recipe(source)
-        fetch_raw(recipe, source.places.home, lambda root: load_raw(recipe, root))
+        fetch_raw(
+            recipe, source.places.home, lambda root: _read_raw(source, raw_files(recipe, root))
+        )
     yield source
+
+
+def _class(source: Source) -> str:
+    return check_spec(source.spec.removeprefix(PREFIX)).kind
+
+
+def _is_set(source: Source) -> bool:
+    return _class(source) in SETS
 
 
 def _recipe(source: Source) -> Recipe:
@@ -85,30 +125,49 @@ def check_spec(spec: str) -> PygSpec:
     return PygSpec(match[1], match[2])
 
 
-def read(source: Source) -> Dataset:
-    """Read the only graph of a PyG dataset from its raw files; its features are normalised.
+def read(source: Source) -> Dataset | GraphSet:
+    """Read the only graph, or the set of graphs, of a PyG dataset from its raw files.
 
     Each directory D of the places is searched as `D/Class`, `D/class` and D, with PyG's own layout
-    below; nothing is written into them. Of several masks the first are the dataset's own split.
+    below; nothing is written into them. Of several masks the first are the dataset's own split. The
+    files of `TUDataset` are read by `reading.tu_files`.
 
     Raises:
         UsageError: no such class, or it cannot be made of a root directory and a name.
         DataError: the raw files are nowhere, cannot be read, or do not hold one graph for node
-            classification.
+            classification, or of a class in `SETS` graphs for graph classification.
     """
-    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
-    from grb_check.datasets.reading.pyg_raw import find_raw, load_raw, not_found
+    from grb_check.datasets.reading.pyg_raw import find_raw, not_found
 
     recipe, places = _recipe(source), source.places
     raw, looked = find_raw(recipe, _roots(places), places.home)
     if raw is None:
         raise not_found(recipe.label, looked)
+    return _read_raw(source, raw)
+
+
+def _read_raw(source: Source, raw: RawFiles) -> Dataset | GraphSet:
+    from grb_check.datasets.reading.pyg_graph import dataset_of_graph
+    from grb_check.datasets.reading.pyg_graphs import set_of_graphs
+    from grb_check.datasets.reading.pyg_raw import load_raw, load_raw_sets
+    from grb_check.datasets.reading.tu_files import read_tu_files
+
+    recipe, name = _recipe(source), source.name
+    origin = f"PyG {recipe.spec}"
+    if recipe.kind.__name__ == TU:
+        return read_tu_files(name, str(recipe.arguments["name"]), raw.folder, origin=origin)
+    if _is_set(source):
+        # It has one file for all parts.
+        parts = _WHOLE if recipe.arguments.get("name") == "CSL" else SETS[recipe.kind.__name__]
+        graphs = load_raw_sets(recipe, raw.root, parts)
+        made = graphs if len(parts) > 1 else graphs[""]
+        return set_of_graphs(made, name=name, origin=origin, where=recipe.label)
     return dataset_of_graph(
         load_raw(recipe, raw.root),
-        name=source.name,
-        origin=f"PyG {recipe.spec}",
+        name=name,
+        origin=origin,
         where=recipe.label,
-        split=places.split,
+        split=source.places.split,
     )
 
 
@@ -173,4 +232,5 @@ PYG: Final = Format(
     files=_files,
     prepared=_prepared,
     prefix=PREFIX,
+    tells_graphs=_is_set,
 )

@@ -153,13 +153,14 @@ def both_ways(matrix: sp.csr_array) -> sp.csr_array:
     return both
 
 
-def undirected_edges(matrix: sp.csr_array, where: str) -> IntArray:
+def undirected_edges(matrix: sp.csr_array, where: str, *, what: str = "graph has") -> IntArray:
     """Return both directions of each edge, once, without self-loops, sorted by row, then column.
 
     Args:
         matrix: [num_nodes, num_nodes] without stored zeros; each entry stands for an edge,
             in either direction; GRB's graphs have no edge weights, so all weights become 1.
         where: the file, for messages.
+        what: the edges belong to, with a verb, for messages.
 
     Returns:
         int64 [2, 2 * num_edges], as PyG expects; everything before is int32.
@@ -195,7 +196,7 @@ def undirected_edges(matrix: sp.csr_array, where: str) -> IntArray:
         done = ", ".join(f"{count} {what}" for what, count in repairs.items() if count)
         warnings.warn(f"{where}: {done}", DataNotice, stacklevel=2)
     if not both.nnz:
-        raise DataError(f"{where}: the graph has no edges")
+        raise DataError(f"{where}: the {what} no edges")
     edges = np.empty((2, both.nnz), dtype=np.int64)
     edges[0] = np.repeat(np.arange(num_nodes, dtype=np.int32), np.diff(both.indptr))
     edges[1] = both.indices

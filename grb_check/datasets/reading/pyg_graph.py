@@ -35,15 +35,18 @@ def single_graph(made: object, where: str) -> Data:
         except Exception as error:  # a transform may raise anything
             raise DataError(f"{where}: its graph cannot be built: {one_line(error)}") from error
     if isinstance(made, Batch):
-        raise DataError(f"{where}: is a Batch; give a single graph, as a Data")
+        raise DataError(
+            f"{where}: is a Batch; give one graph as a Data, or a set of them as a list "
+            f"(batch.to_data_list())"
+        )
     if isinstance(made, HeteroData):
         raise DataError(
             f"{where}: is a HeteroData; give a Data, with one type of nodes and one of edges"
         )
     if not isinstance(made, Data):
         raise DataError(
-            f"{where}: is {_kind(made)}; give a torch_geometric.data.Data, or a PyG dataset of one "
-            f"graph"
+            f"{where}: is {kind_of(made)}; give a torch_geometric.data.Data, or for a set of "
+            f"graphs a list of them or a PyG dataset"
         )
     return made
 
@@ -65,11 +68,11 @@ def dataset_of_graph(
     Raises:
         DataError: an attribute is missing, has a wrong type, or contradicts another.
     """
-    features = _features(_given(data, "x", where), where)
+    features = read_features(_given(data, "x", where), where)
     if features.ndim != 2:
         raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
-    labels = _labels(_array(_given(data, "y", where), f"{where}: y"), where)
-    pairs = _array(_given(data, "edge_index", where), f"{where}: edge_index")
+    labels = _labels(dense_array(_given(data, "y", where), f"{where}: y"), where)
+    pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
     masks, remark = _masks(data, features.shape[0], where) if split == "given" else (None, "")
     return dataset_of(
         name=name,
@@ -94,10 +97,15 @@ def _given(data: Data, key: str, where: str) -> Any:
         "edge_index": "the edges, node ids [2, edges]"
         + ("; leave out the transform that made adj_t" if "adj_t" in data else ""),
     }
-    raise DataError(f"{where}: has no {key} ({advice[key]}); it has {_keys(data)}")
+    raise DataError(f"{where}: has no {key} ({advice[key]}); it has {keys_of(data)}")
 
 
-def _features(x: Any, where: str) -> NDArray[Any]:
+def read_features(x: Any, where: str) -> NDArray[Any]:
+    """Return features of any layout as a dense array.
+
+    Raises:
+        DataError: they are something else.
+    """
     if isinstance(x, Tensor) and x.layout != torch.strided:
         if x.dim() != 2:
             raise DataError(
@@ -110,11 +118,11 @@ def _features(x: Any, where: str) -> NDArray[Any]:
         if entries.values().dim() != 1:
             raise DataError(f"{where}: x is a hybrid sparse tensor; give a dense one")
         checked_shape(np.array(x.shape), f"{where}: x")  # before memory for its rows is taken
-        rows, columns = _array(entries.indices(), f"{where}: x")
+        rows, columns = dense_array(entries.indices(), f"{where}: x")
         row_ends = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=x.shape[0]))])
-        values, shape = _array(entries.values(), f"{where}: x"), np.array(x.shape)
+        values, shape = dense_array(entries.values(), f"{where}: x"), np.array(x.shape)
         return dense_features(values, columns, row_ends, shape, f"{where}: x")
-    return _array(x, f"{where}: x")
+    return dense_array(x, f"{where}: x")
 
 
 def _labels(y: NDArray[Any], where: str) -> NDArray[Any]:
@@ -141,7 +149,7 @@ def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
         raise DataError(f"{where}: has {', '.join(present)}, but no {absent}")
     masks, counts = [], {1}
     for key in keys:
-        values = _array(data[key], f"{where}: {key}")
+        values = dense_array(data[key], f"{where}: {key}")
         if values.ndim == 2 and values.shape[1]:
             counts.add(values.shape[1])
             values = values[:, 0]
@@ -166,11 +174,16 @@ def _mask(values: NDArray[Any], num_nodes: int, where: str) -> NDArray[np.bool_]
     )
 
 
-def _array(value: Any, where: str) -> NDArray[Any]:
+def dense_array(value: Any, where: str) -> NDArray[Any]:
+    """Return a dense tensor, on any device, as an array.
+
+    Raises:
+        DataError: it is something else, or numpy has no such dtype.
+    """
     if isinstance(value, np.ndarray):
         return value
     if not isinstance(value, Tensor) or value.layout != torch.strided:
-        raise DataError(f"{where}: is {_kind(value)}, not a dense tensor")
+        raise DataError(f"{where}: is {kind_of(value)}, not a dense tensor")
     try:
         value = value.detach().cpu()
         if value.is_floating_point():  # numpy has no bfloat16
@@ -183,14 +196,18 @@ def _array(value: Any, where: str) -> NDArray[Any]:
 
 def _many(number: int, where: str) -> DataError:
     return DataError(
-        f"{where}: has {count(number, 'graph')}; node classification needs exactly one"
+        f"{where}: has {count(number, 'graph')}; node classification needs exactly one; for a set "
+        f"of graphs with a class each write a function that returns it, and give "
+        f"pkg.module:function"
     )
 
 
-def _keys(data: Data) -> str:
+def keys_of(data: Data) -> str:
+    """Return the names of all attributes, for messages."""
     return ", ".join(sorted(map(str, data.keys()))) or "nothing"
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """Return the class of a value, for messages."""
     name = "None" if value is None else f"{type(value).__module__}.{type(value).__qualname__}"
     return name.removeprefix("builtins.")

@@ -120,10 +120,42 @@ def not_found(label: str, looked: str) -> DataError:
 def load_raw(recipe: Recipe, root: Path) -> Any:
     """Return the graph that PyG's class makes of the raw files, which must be complete.
 
-    PyG's output and warnings are dropped: they do not concern the data.
-
     Raises:
         DataError: PyG cannot read the files, or makes several graphs, or one of another type.
+    """
+    with _reader(recipe) as made_with:
+        return single_graph(made_with(root, {}), recipe.label)
+
+
+def load_raw_sets(
+    recipe: Recipe, root: Path, parts: Mapping[str, Mapping[str, object]]
+) -> dict[str, list[Any]]:
+    """Return the graphs that PyG's class makes of the raw files, which must be complete.
+
+    Args:
+        recipe: the class and its arguments.
+        root: with the raw files.
+        parts: of the set -> further arguments of the class that give this part.
+
+    Raises:
+        DataError: PyG cannot read the files, or build one of the graphs.
+    """
+    with _reader(recipe) as made_with:
+        return {part: _graphs(made_with(root, more), recipe) for part, more in parts.items()}
+
+
+def _graphs(made: Any, recipe: Recipe) -> list[Any]:
+    try:
+        return [made[place] for place in range(len(made))]
+    except Exception as error:  # anything that PyG raises on what it has read
+        raise DataError(f"{recipe.label}: a graph cannot be built: {one_line(error)}") from error
+
+
+@contextmanager
+def _reader(recipe: Recipe) -> Iterator[Callable[[Path, Mapping[str, object]], Any]]:
+    """Give the class as a function of a root and further arguments; it saves to a scratch place.
+
+    PyG's output and warnings are dropped: they do not concern the data.
     """
     with TemporaryDirectory(prefix="grb-check-") as scratch:
         body = {
@@ -131,13 +163,18 @@ def load_raw(recipe: Recipe, root: Path) -> Any:
             "processed_dir": property(lambda _: scratch),
         }
         reader = type(recipe.kind.__name__, (recipe.kind,), body)
-        try:
-            with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-                warnings.simplefilter("ignore")
-                made = reader(root=str(root), **recipe.arguments)
-        except Exception as error:  # PyG's readers raise anything on damaged files
-            raise DataError(f"{recipe.label}: PyG cannot read {root}: {one_line(error)}") from error
-        return single_graph(made, recipe.label)
+
+        def made_with(root: Path, more: Mapping[str, object]) -> Any:
+            try:
+                with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+                    warnings.simplefilter("ignore")
+                    return reader(root=str(root), **recipe.arguments, **more)
+            except Exception as error:  # PyG's readers raise anything on damaged files
+                raise DataError(
+                    f"{recipe.label}: PyG cannot read {root}: {one_line(error)}"
+                ) from error
+
+        yield made_with
 
 
 def fetch_raw(recipe: Recipe, home: Path, read: Callable[[Path], Read]) -> Read:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch_geometric.data import Data
+from numpy.typing import DTypeLike, NDArray
 from torch_geometric.datasets import TUDataset
 
-from grb_check.datasets.graph_dataset import SEED, GraphSet
+from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.published import sizes
 from grb_check.datasets.reading.pyg_raw import Recipe, fetch_raw, home_root
 from grb_check.datasets.reading.text_table import read_table
+from grb_check.datasets.set_assembly import RawGraphs, graph_set_of
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, count, one_line
 
@@ -26,8 +25,9 @@ IntArray = NDArray[np.int64]
 
 LARGEST: Final = 128 << 20  # bytes of text; the longest file, DD_A.txt, has 24 MiB
 MOST_LABELS: Final = 1_000
-TRAIN_SHARE: Final = 0.8
-PARTS: Final = {"A": 2, "graph_indicator": 1, "graph_labels": 1, "node_labels": 1}
+# The first that is there is used.
+NODE_PARTS: Final = ("node_labels", "node_attributes")
+EDGE_PARTS: Final = ("edge_labels", "edge_attributes")
 
 
 def fetch_graph_set(name: str, home: Path) -> Path:
@@ -45,12 +45,10 @@ def fetch_graph_set(name: str, home: Path) -> Path:
 
 
 def read_graph_set(name: str, place: Path) -> GraphSet:
-    """Read a set and split it at random into 80 % and 20 % with seed 42.
+    """Read a known set. Features are the node labels, as with PyG's `TUDataset`; no edge labels.
 
-    Sets and shares after Guerranti et al., "On the Adversarial Robustness of Graph Contrastive
-    Learning Methods" (GLFrontiers 2023); the seed is ours. Features are the node labels; the
-    real-valued attribute of PROTEINS is left out, as PyG's `TUDataset` does by default. Only text
-    files with the expected base names are read from an archive, in memory.
+    Sets and shares of the split are those of Guerranti et al., "On the Adversarial Robustness of
+    Graph Contrastive Learning Methods" (GLFrontiers 2023).
 
     Args:
         name: a known set of graphs.
@@ -62,37 +60,123 @@ def read_graph_set(name: str, place: Path) -> GraphSet:
     Warns:
         DataNotice: the counts differ from the published ones.
     """
-    tables: dict[str, IntArray] = {}
-    for part, columns in PARTS.items():
-        file = f"{name.upper()}_{part}.txt"
-        with _opened(place, file) as stream:
-            where = f"{place}: {file}"
-            tables[part] = read_table(stream, np.int64, columns, where, largest=LARGEST)
-            if part != "A":
-                tables[part] = tables[part].ravel()
-    batch = _batch(tables, str(place))
-    edges = _edges(tables["A"] - 1, batch, str(place))
-    _, y = np.unique(tables["graph_labels"], return_inverse=True)
-    num_classes = int(y.max()) + 1
-    if num_classes < 2:
-        raise DataError(f"{place}: all graphs have the same class")
-    _compare(name, {"graphs": y.size, "nodes": batch.size, "edges": edges.shape[1] // 2}, place)
-    graphs = Data(
-        x=torch.from_numpy(_one_hot(tables["node_labels"], str(place))),
-        edge_index=torch.from_numpy(edges),
-        y=torch.from_numpy(y.astype(np.int64)),
-        batch=torch.from_numpy(batch),
-        ptr=torch.from_numpy(np.concatenate([[0], np.cumsum(np.bincount(batch))])),
+    made = read_tu_files(name, name.upper(), place, node_parts=("node_labels",), edge_parts=())
+    found = {
+        "graphs": made.num_graphs,
+        "nodes": made.graphs.x.shape[0],
+        "edges": made.graphs.edge_index.shape[1] // 2,
+    }
+    _compare(name, found, place)
+    return made
+
+
+def read_tu_files(
+    name: str,
+    prefix: str,
+    place: Path,
+    *,
+    origin: str = "",
+    node_parts: Sequence[str] = (),
+    edge_parts: Sequence[str] = EDGE_PARTS,
+) -> GraphSet:
+    """Read the text files of a set, and split it, see `set_assembly.drawn_split`.
+
+    Features are the node labels, one-hot; without them the node attributes; without those a
+    constant. Attributes of edges are the edge labels, one-hot, else the edge attributes. Where
+    there are labels, attributes are left out, as PyG's `TUDataset` does by default. Only text files
+    with the expected base names are read from an archive, in memory.
+
+    Args:
+        name: as in case ids.
+        prefix: of the names of the files: `PREFIX_A.txt` and so on.
+        place: a directory or zip archive of them.
+        origin: where the data came from, for reports; the place if it is empty.
+        node_parts: parts that must be there; without any, those that are there are read.
+        edge_parts: parts that are read if they are there.
+
+    Raises:
+        DataError: a part is missing, damaged, cut off, or contradicts another; the graphs have real
+            targets in place of classes.
+
+    Warns:
+        DataNotice: see `set_assembly.graph_set_of`.
+    """
+    where = str(place)
+    entries = _table(place, prefix, "A", 2)
+    batch = _table(place, prefix, "graph_indicator", 1).ravel() - 1
+    labels = _graph_labels(place, prefix)
+    _check_batch(batch, labels.size, where)
+    _check_edges(entries - 1, batch, where)
+    features = None
+    parts = node_parts or [each for each in NODE_PARTS if _has(place, f"{prefix}_{each}.txt")]
+    if parts:
+        features = _rows(place, prefix, parts[0], batch.size)
+    of_edges = [each for each in edge_parts if _has(place, f"{prefix}_{each}.txt")]
+    _, y = np.unique(labels, return_inverse=True)
+    raw = RawGraphs(
+        sizes=np.bincount(batch),
+        pairs=entries.T - 1,
+        labels=y.astype(np.int64),
+        features=features,
+        edge_attr=_rows(place, prefix, of_edges[0], len(entries)) if of_edges else None,
     )
-    train, test = _split(y.size)
-    return GraphSet(
-        name=name,
-        graphs=graphs,
-        train=torch.from_numpy(train),
-        test=torch.from_numpy(test),
-        num_classes=num_classes,
-        origin=f"TUDataset text files in {place}, 80/20 split with seed {SEED}",
-    )
+    origin = origin or f"TUDataset text files in {place}"
+    return graph_set_of(raw, name=name, origin=origin, where=where)
+
+
+def _table(
+    place: Path, prefix: str, part: str, columns: int | None, kind: DTypeLike = np.int64
+) -> NDArray[Any]:
+    file = f"{prefix}_{part}.txt"
+    with _opened(place, file) as stream:
+        return read_table(stream, kind, columns, f"{place}: {file}", largest=LARGEST)
+
+
+def _graph_labels(place: Path, prefix: str) -> IntArray:
+    """Return int64 [num_graphs].
+
+    Raises:
+        DataError: they are real numbers, or there are several for each graph.
+    """
+    if not _has(place, f"{prefix}_graph_labels.txt") and _has(
+        place, f"{prefix}_graph_attributes.txt"
+    ):
+        raise DataError(
+            f"{place}: has {prefix}_graph_attributes.txt, real targets as for regression, but no "
+            f"{prefix}_graph_labels.txt; an accuracy needs one class for each graph"
+        )
+    values = _table(place, prefix, "graph_labels", 1, np.float64).ravel()
+    if not (np.isfinite(values) & (values == np.round(values))).all():
+        raise DataError(
+            f"{place}: {prefix}_graph_labels.txt has real numbers, as for regression; an accuracy "
+            f"needs classes, which are integers"
+        )
+    return values.astype(np.int64)
+
+
+def _rows(place: Path, prefix: str, part: str, number: int) -> NDArray[Any]:
+    """Return real [number, width]: one-hot labels or attributes of nodes or edges."""
+    thing, what = part.partition("_")[0], part.replace("_", " ")
+    is_label = part.endswith("labels")
+    values = _table(place, prefix, part, None, np.int64 if is_label else np.float32)
+    if values.shape[0] != number:
+        rows = what if is_label else f"rows of {what}"
+        raise DataError(f"{place}: {count(number, thing)}, but {values.shape[0]} {rows}")
+    if not is_label:
+        return values
+    columns = [_one_hot(each, f"{place}: {what}") for each in values.T]
+    return np.concatenate(columns, axis=1)
+
+
+def _has(place: Path, name: str) -> bool:
+    """Return whether a directory or an archive has a text file."""
+    if place.is_dir():
+        return (place / name).is_file()
+    try:
+        with zipfile.ZipFile(place) as archive:
+            return any(each.split("/")[-1] == name for each in archive.namelist())
+    except (OSError, zipfile.BadZipFile):
+        return False  # whoever reads it says why
 
 
 @contextmanager
@@ -114,10 +198,7 @@ def _opened(place: Path, name: str) -> Iterator[BinaryIO]:
         raise DataError(f"{place}: {name} cannot be read: {reason}") from error
 
 
-def _batch(tables: Mapping[str, IntArray], where: str) -> IntArray:
-    """Return the graph of each node, from 0."""
-    batch = tables["graph_indicator"] - 1
-    num_graphs = tables["graph_labels"].size
+def _check_batch(batch: IntArray, num_graphs: int, where: str) -> None:
     steps = np.diff(batch)
     if batch[0] != 0 or ((steps != 0) & (steps != 1)).any():
         raise DataError(f"{where}: graph_indicator does not rise from 1 by steps of 1")
@@ -125,14 +206,10 @@ def _batch(tables: Mapping[str, IntArray], where: str) -> IntArray:
         raise DataError(
             f"{where}: nodes of {count(batch[-1] + 1, 'graph')}, but labels of {num_graphs}"
         )
-    labelled = tables["node_labels"].size
-    if labelled != batch.size:
-        raise DataError(f"{where}: {count(batch.size, 'node')}, but {labelled} node labels")
-    return batch
 
 
-def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
-    """Return int64 [2, e], sorted, without self-loops and duplicates, from entries int64 [., 2]."""
+def _check_edges(entries: IntArray, batch: IntArray, where: str) -> None:
+    """Check that entries int64 [., 2] lead within graphs, and both ways, self-loops aside."""
     num_nodes = batch.size
     if entries.min() < 0 or entries.max() >= num_nodes:
         outside = int(entries.min()) if entries.min() < 0 else int(entries.max())
@@ -140,7 +217,6 @@ def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
     row, column = entries.T
     if (batch[row] != batch[column]).any():
         raise DataError(f"{where}: an edge leads from one graph to another")
-    row, column = row[row != column], column[row != column]
     forward = np.unique(row * num_nodes + column)
     backward = np.unique(column * num_nodes + row)
     if not np.array_equal(forward, backward):
@@ -148,27 +224,16 @@ def _edges(entries: IntArray, batch: IntArray, where: str) -> IntArray:
         raise DataError(
             f"{where}: {count(single, 'edge')} listed in one direction only; is the file cut off?"
         )
-    if not forward.size:
-        raise DataError(f"{where}: the graphs have no edges")
-    return np.stack(np.divmod(forward, num_nodes))
 
 
 def _one_hot(labels: IntArray, where: str) -> NDArray[np.float32]:
     classes = labels - labels.min()
     width = int(classes.max()) + 1
     if width > labels.size or width > MOST_LABELS:
-        raise DataError(f"{where}: node labels run from {labels.min()} to {labels.max()}")
+        raise DataError(f"{where} run from {labels.min()} to {labels.max()}")
     features = np.zeros((labels.size, width), dtype=np.float32)
     features[np.arange(labels.size), classes] = 1
     return features
-
-
-def _split(num_graphs: int) -> tuple[IntArray, IntArray]:
-    order = np.random.default_rng(SEED).permutation(num_graphs)
-    cut = int(TRAIN_SHARE * num_graphs)
-    if not 0 < cut < num_graphs:
-        raise DataError(f"a set of {count(num_graphs, 'graph')} is too small to be split")
-    return np.sort(order[:cut]), np.sort(order[cut:])
 
 
 def _compare(name: str, found: Mapping[str, int], place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from sources import read_with
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
+from grb_check.datasets import Places, find
 from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.errors import DataError, UsageError
 
@@ -188,10 +190,10 @@ def test_grb_split_asks_for_no_masks(module: ModuleType) -> None:
     ("made", "message"),
     [
         (None, "is None"),
-        ((graph(), graph()), "is tuple"),
+        ((graph(), graph()), r"y has shape \[120\], the class of each node; a graph has one class"),
         (HeteroData(), "one type of nodes"),
-        (Batch.from_data_list([graph(), graph()]), "is a Batch; give a single graph"),
-        (OneGraph([graph(), graph(), graph()]), "has 3 graphs; .*exactly one"),
+        (Batch.from_data_list([graph(), graph()]), "is a Batch; give one graph as a Data"),
+        (OneGraph([graph(), graph(), graph()]), "y has shape .*the class of each node"),
         (graph().x, "is torch.Tensor"),
     ],
 )
@@ -240,3 +242,35 @@ def test_tensors_on_a_gpu_are_moved(module: ModuleType) -> None:
     moved = load(module, graph().to("cuda"))
     assert load(module, graph()).fingerprint() == moved.fingerprint()
     assert moved.graph.x.device.type == "cpu"
+
+
+def test_a_function_is_called_once_to_see_what_it_gives(module: ModuleType) -> None:
+    """And once for each time that it is read; an object is not called."""
+    calls = []
+
+    def graphs() -> list[Data]:
+        calls.append(1)
+        return [graph(y=torch.tensor([place % 2])) for place in range(9)]
+
+    @dataclass
+    class Unhashable:
+        def __call__(self) -> list[Data]:
+            return graphs()
+
+    module.data, module.list, module.object = graphs, graphs(), Unhashable()
+    calls.clear()
+    source = find("mine:data", Places())
+    assert source.of_graphs
+    assert find("mine:data", Places()).of_graphs
+    assert len(calls) == 1
+    for target in ("mine:list", "mine:object"):
+        assert find(target, Places()).of_graphs
+    module.one = graph
+    assert not find("mine:one", Places()).of_graphs
+
+
+def test_what_cannot_be_called_is_told_before_it_is_read(module: ModuleType) -> None:
+    """Whether it is a set is asked first."""
+    module.number = 3
+    with pytest.raises(UsageError, match="is a int; name a function that returns"):
+        assert find("mine:number", Places()).of_graphs

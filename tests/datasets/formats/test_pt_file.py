@@ -10,6 +10,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from sources import read_with
 from torch.serialization import get_safe_globals
 from torch_geometric.data import Batch, Data, HeteroData
 
-from grb_check.datasets import DataNotice, Places, find, load
+from grb_check.datasets import DataNotice, Places, find, load, load_graph_set
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.reading.pyg_graph import dataset_of_graph
@@ -191,8 +192,8 @@ def test_refusal_says_what_was_found_and_what_to_do(path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"x": torch.ones(3)}, "it contains a dict, not a Data"),
-        ([graph()], "it contains a list, not a Data"),
+        ({"x": torch.ones(3)}, "it contains a Tensor, not a Data"),
+        ([graph()], "the class of each node; a graph has one class"),
         (torch.ones(3), "it contains a Tensor, not a Data"),
         (Batch.from_data_list([graph()]), "it contains '"),
         (HeteroData(), "it contains 'torch_geometric.data.hetero_data.HeteroData'"),
@@ -375,3 +376,71 @@ def as_torch_reads(content: bytes) -> str:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(before)
     return dataset_of_graph(loaded, name="mine", origin="", where="", split="grb").fingerprint()
+
+
+def ring(size: int, y: Any, **more: Any) -> Data:
+    nodes = torch.arange(size)
+    return Data(edge_index=torch.stack([nodes, (nodes + 1) % size]), y=y, **more)
+
+
+def rings(**more: Any) -> list[Data]:
+    sizes = (4 + place % 3 for place in range(20))
+    return [
+        ring(size, place % 2, x=torch.full((size, 2), float(place)), **more)
+        for place, size in enumerate(sizes)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
+@pytest.mark.parametrize(
+    "content",
+    [
+        rings(),
+        rings(edge_time=torch.ones(4, 1), name="ring"),
+        (rings()[:12], rings()[12:16], rings()[16:]),
+        {"train": rings()[:16], "test": rings()[16:]},
+        [ring(4, torch.tensor([place % 2]), num_nodes=5, split="train") for place in range(8)]
+        + [ring(4, 0, num_nodes=5, split="test")],
+    ],
+    ids=["list", "other attributes", "three lists", "dict", "without features"],
+)
+def test_lists_of_graphs_are_a_set(path: Path, content: Any) -> None:
+    """What is in the file is known without torch, and before it is read."""
+    path.write_bytes(saved(content))
+    source = find(str(path), Places(home=path.parent / "home"))
+    assert source.of_graphs
+    made = load_graph_set(source)
+    is_plain = isinstance(content, list) and "split" not in content[0]
+    assert made.own_split is not is_plain
+    assert made.origin.startswith(f"PyG graphs in {path}")
+
+
+@pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
+def test_attributes_of_edges_are_read(path: Path) -> None:
+    """Of the graphs of a set; an edge that is stored one way has the same the other way."""
+    graphs = [ring(4, place % 2, edge_attr=torch.arange(4.0)) for place in range(10)]
+    path.write_bytes(saved(graphs))
+    made = load_graph_set(find(str(path), Places(home=path.parent / "home"))).graphs
+    assert made.edge_index[:, :4].tolist() == [[0, 0, 1, 1], [1, 3, 0, 2]]
+    assert made.edge_attr[:4].tolist() == [[0], [3], [0], [1]]
+
+
+@pytest.mark.parametrize("content", [graph(), torch.ones(3)])
+def test_other_files_are_no_sets(path: Path, content: object) -> None:
+    """Nor are files that cannot be read."""
+    path.write_bytes(saved(content))
+    source = find(str(path), Places(home=path.parent / "home"))
+    assert not source.of_graphs
+    path.write_bytes(saved(content)[:100])
+    assert not source.of_graphs
+
+
+def test_what_is_in_a_list_is_checked(path: Path) -> None:
+    """As for single graphs."""
+    path.write_bytes(saved([*rings(), ring(4, Path("x"))]))
+    source = find(str(path), Places(home=path.parent / "home"))
+    with pytest.raises(DataError, match=r"only tensors and a torch_geometric.data.Data are read"):
+        load_graph_set(source)
+    path.write_bytes(saved([*rings(), ring(4, "class")]))
+    with pytest.raises(DataError, match="y is a str, not a tensor"):
+        load_graph_set(replace(source, places=Places(home=path.parent / "other")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch_geometric.datasets
 from torch_geometric.datasets import Amazon, WikiCS
 
-from grb_check.datasets import DataNotice, Places, find
-from grb_check.datasets.formats.pyg import PYG, PygSpec, check_spec
+from grb_check.datasets import DataNotice, Places, find, load_graph_set
+from grb_check.datasets.formats.pyg import PYG, SETS, PygSpec, check_spec
 from grb_check.errors import DataError, UsageError
 
 NUM_NODES = 30
@@ -206,15 +208,89 @@ def test_damaged_raw_file_is_a_data_error(tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_sets_of_graphs_are_refused(tmp_path: Path) -> None:
-    """Two graphs in TUDataset's files are not for node classification."""
-    raw = tmp_path / "user" / "TUDataset" / "TWO" / "raw"
+def write_tu(raw: Path, name: str, count: int = 10) -> Path:
+    """Pairs of nodes with labels; edge labels and attributes are not read."""
     raw.mkdir(parents=True)
-    texts = {"A": "1,2\n2,1\n3,4\n4,3\n", "graph_indicator": "1\n1\n2\n2\n"}
-    for part, text in {**texts, "graph_labels": "1\n2\n", "node_labels": "0\n1\n0\n1\n"}.items():
-        (raw / f"TWO_{part}.txt").write_text(text)
-    with pytest.raises(DataError, match=r"has 2 graphs; .*exactly one"):
-        load(tmp_path, "TUDataset/TWO")
+    edges = [f"{2 * g + i},{2 * g + 3 - i}\n" for g in range(count) for i in (1, 2)]
+    texts = {
+        "A": "".join(edges),
+        "graph_indicator": "".join(f"{g + 1}\n" * 2 for g in range(count)),
+        "graph_labels": "".join(f"{g % 2 + 1}\n" for g in range(count)),
+        "node_labels": "0\n1\n" * count,
+    }
+    for part, text in texts.items():
+        (raw / f"{name}_{part}.txt").write_text(text)
+    return raw
+
+
+def test_sets_of_the_tu_collection(tmp_path: Path) -> None:
+    """Read as the known ones are; every text file is recorded."""
+    raw = write_tu(tmp_path / "user" / "TUDataset" / "PAIRS" / "raw", "PAIRS")
+    places = Places(folders=(tmp_path / "user",), home=tmp_path / "home", sources=())
+    source = find("pyg:TUDataset/PAIRS", places)
+    assert source.of_graphs
+    assert len(PYG.files(source)) == 4
+    graphs = load_graph_set(source)
+    assert graphs.name == "pyg-tudataset-pairs"
+    assert graphs.origin == "PyG TUDataset/PAIRS, 80/20 split with seed 42"
+    assert graphs.graphs.x.tolist() == [[1, 0], [0, 1]] * 10
+    assert graphs.graphs.y.tolist() == [0, 1] * 5
+    (raw / "PAIRS_node_labels.txt").write_text("0\n0\n" * 10)
+    with pytest.raises(DataError, match=r"not the files that .* was first used with"):
+        load_graph_set(source)
+
+
+def mnist(*, y: torch.Tensor | None = None) -> list[list[dict[str, torch.Tensor]]]:
+    """What `GNNBenchmarkDataset` stores for MNIST: three lists of graphs."""
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    return [
+        [
+            {
+                "x": torch.full((2, 3), float(part)),
+                "edge_index": edge_index,
+                "y": torch.tensor([place % 2]) if y is None else y,
+            }
+            for place in range(size)
+        ]
+        for part, size in enumerate((8, 4, 6))
+    ]
+
+
+def test_a_class_with_parts_has_its_own_split(tmp_path: Path) -> None:
+    """Its three parts are read from the same files."""
+    raw = tmp_path / "user" / "GNNBenchmarkDataset" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    torch.save(mnist(), raw / "MNIST_v2.pt")
+    graphs = load(tmp_path, "GNNBenchmarkDataset/MNIST")
+    assert graphs.own_split
+    assert (graphs.train.numel(), graphs.val.numel(), graphs.test.numel()) == (8, 4, 6)
+    assert graphs.graphs.x[graphs.graphs.ptr[graphs.val]].eq(1).all()
+    assert [path.name for path in (tmp_path / "user").rglob("*")][-1] == "MNIST_v2.pt"
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (torch.tensor([0.3]), "pyg:GNNBenchmarkDataset/MNIST: graph 0: y is float32, as for reg"),
+        (torch.tensor([0, 1]), "the class of each node"),
+    ],
+)
+def test_a_class_with_other_targets_is_refused(
+    tmp_path: Path, y: torch.Tensor, message: str
+) -> None:
+    """Regression, and classes of nodes in several graphs."""
+    raw = tmp_path / "user" / "GNNBenchmarkDataset" / "MNIST" / "raw"
+    raw.mkdir(parents=True)
+    torch.save(mnist(y=y), raw / "MNIST_v2.pt")
+    with pytest.raises(DataError, match=message):
+        load(tmp_path, "GNNBenchmarkDataset/MNIST")
+
+
+def test_the_classes_of_sets_exist_in_pyg() -> None:
+    """With the arguments that give their parts."""
+    for name, parts in SETS.items():
+        parameters = inspect.signature(getattr(torch_geometric.datasets, name)).parameters
+        assert {key for part in parts.values() for key in part} <= parameters.keys()
 
 
 @pytest.mark.parametrize(

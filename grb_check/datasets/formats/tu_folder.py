@@ -1,0 +1,87 @@
+"""Sets of graphs in the layout of the TUDataset collection, in any directory or zip archive.
+
+Imports numpy and torch only to read.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from grb_check.datasets.places import Places
+from grb_check.datasets.source import Format, Source, Wanted, only_file
+from grb_check.errors import UsageError
+
+if TYPE_CHECKING:
+    from grb_check.datasets.graph_dataset import GraphSet
+
+REQUIRED: Final = ("A", "graph_indicator")
+MARK: Final = "_graph_indicator.txt"  # every set has this file, and no other format
+
+
+def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
+    if wanted.path is not None:
+        for path in (wanted.path, wanted.path / "raw"):
+            if prefix := _prefix(path, wanted.asked):
+                yield Source(wanted.named(prefix), TU_FOLDER, path)
+    elif ":" not in wanted.text:
+        name = wanted.text
+        for folder in places.searched:
+            for part in (name, f"{name}/raw", f"tu/{name}/raw", f"pyg/TUDataset/{name}/raw"):
+                if _prefix(folder / part, wanted.asked):
+                    yield Source(name, TU_FOLDER, folder / part)
+
+
+def _prefix(path: Path, asked: str) -> str:
+    """Return the name of the set whose files these are; empty for anything else.
+
+    Raises:
+        UsageError: there are several.
+    """
+    ends = [os.path.basename(name) for name in _names(path)]
+    found = sorted({name.removesuffix(MARK) for name in ends if name.endswith(MARK)})
+    if len(found) > 1:
+        raise UsageError(
+            f"dataset {asked!r}: {path} has the files of several sets: {', '.join(found)}; give a "
+            f"directory of one"
+        )
+    return found[0] if found else ""
+
+
+def _names(path: Path) -> Iterable[str]:
+    try:
+        if os.path.isdir(path):
+            return os.listdir(path)
+        if path.suffix.lower() == ".zip" and os.path.isfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return ()  # another format says why it cannot be read
+    return ()
+
+
+def _files(source: Source) -> dict[str, Path]:
+    if not source.path.is_dir():
+        return only_file(source)
+    prefix = _prefix(source.path, source.asked)
+    present = (each for each in os.listdir(source.path) if each.startswith(f"{prefix}_"))
+    names = {*(f"{prefix}_{part}.txt" for part in REQUIRED), *present}
+    return {name: source.path / name for name in sorted(names)}
+
+
+def _read(source: Source) -> GraphSet:
+    from grb_check.datasets.reading.tu_files import read_tu_files  # torch
+
+    return read_tu_files(source.name, _prefix(source.path, source.asked), source.path)
+
+
+TU_FOLDER: Final = Format(
+    find=_find,
+    read=_read,
+    usage="the path of a directory or .zip file of the TUDataset collection (NAME_A.txt, ...)",
+    files=_files,
+    of_graphs=True,
+)

@@ -1,0 +1,313 @@
+"""Sets of graphs made of PyG's `Data`: what they may look like, and what is said of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import Subset
+from torch_geometric.data import Batch, Data, InMemoryDataset
+
+from grb_check.datasets.graph_dataset import GraphSet, graph_dataset
+from grb_check.datasets.reading.pyg_graphs import holds_graphs, set_of_graphs
+from grb_check.datasets.source import DataNotice
+from grb_check.errors import DataError
+
+
+def ring(size: int, y: Any, **more: Any) -> Data:
+    """A ring with features, both directions of each edge."""
+    nodes = torch.arange(size)
+    forward = torch.stack([nodes, (nodes + 1) % size])
+    given = {"x": torch.eye(3)[nodes % 3], "y": y, **more}
+    edge_index = torch.cat([forward, forward.flip(0)], dim=1)
+    return Data(
+        edge_index=given.pop("edge_index", edge_index),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+
+
+def rings(count: int = 20, **more: Any) -> list[Data]:
+    return [ring(4 + each % 3, torch.tensor([each % 2]), **more) for each in range(count)]
+
+
+SHARED = rings()
+
+
+class InMemory(InMemoryDataset):
+    """A PyG dataset that needs no files."""
+
+    def __init__(self, graphs: list[Data]) -> None:
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+def made_of(made: object) -> GraphSet:
+    return set_of_graphs(made, name="rings", origin="a test", where="here")
+
+
+def test_layout_of_the_set() -> None:
+    """Side by side, numbered through; a split of 80 and 20 % is drawn."""
+    made = made_of(rings())
+    assert made.graphs.ptr[:4].tolist() == [0, 4, 9, 15]
+    assert made.graphs.x[4:9].equal(rings()[1].x)
+    assert made.graphs.y.tolist() == [0, 1] * 10
+    fifth = made.graphs.edge_index[:, 8:18] - 4
+    assert {*map(tuple, fifth.T.tolist())} == {*map(tuple, rings()[1].edge_index.T.tolist())}
+    assert (made.train.numel(), made.val, made.test.numel()) == (16, None, 4)
+    assert made.origin == "a test, 80/20 split with seed 42"
+    assert not made.own_split
+    assert graph_dataset(made).fingerprint() == graph_dataset(made_of(rings())).fingerprint()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        tuple,
+        InMemory,
+        lambda graphs: Subset(InMemory(graphs), range(20)),
+        lambda graphs: InMemory([*graphs, *graphs])[:20],
+    ],
+    ids=["tuple", "dataset", "subset", "part of a dataset"],
+)
+def test_every_sequence_of_graphs_gives_the_same_set(form: Callable[[list[Data]], object]) -> None:
+    """Lists, tuples, PyG's datasets and parts of them."""
+    assert holds_graphs(form(rings()))
+    made, expected = made_of(form(rings())), made_of(rings())
+    assert graph_dataset(made).fingerprint() == graph_dataset(expected).fingerprint()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        rings()[0],
+        Batch.from_data_list(rings()),
+        InMemory(rings()[:1]),
+        InMemory,
+        torch.ones(3),
+        np.ones(3),
+        "rings",
+        None,
+        iter(rings()),
+    ],
+)
+def test_everything_else_is_no_set(value: object) -> None:
+    """A dataset of one graph is that graph; a class is to be called."""
+    assert not holds_graphs(value)
+
+
+def marked(key: str, value: Callable[[str], Any]) -> list[Data]:
+    graphs = rings()
+    for place, graph in enumerate(graphs):
+        graph[key] = value("train" if place < 12 else "val" if place < 15 else "test")
+    return graphs
+
+
+def with_masks() -> list[Data]:
+    graphs = rings()
+    for place, graph in enumerate(graphs):
+        graph.train_mask = torch.tensor([place < 12])
+        graph.val_mask = 12 <= place < 15
+        graph.test_mask = torch.tensor(place >= 15)
+    return graphs
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        (rings()[:12], rings()[12:15], rings()[15:]),
+        [InMemory(rings())[:12], rings()[12:15], tuple(rings()[15:])],
+        {"test": rings()[15:], "train": rings()[:12], "val": rings()[12:15]},
+        marked("split", str),
+        with_masks(),
+    ],
+    ids=["three lists", "three sequences", "dict", "attribute", "masks"],
+)
+def test_a_split_of_its_own(made: object) -> None:
+    """However it is given, the three parts are the user's."""
+    graphs = made_of(made)
+    assert graphs.own_split
+    assert graphs.origin == "a test, its own split"
+    parts = graph_dataset(graphs)
+    assert [int(each.y.numel()) for each in (parts.training_graphs, parts.validation_graphs)] == [
+        12,
+        3,
+    ]
+    assert parts.graph.y.tolist() == [1, 0, 1, 0, 1]
+
+
+def test_validation_graphs_are_drawn_if_a_split_has_none() -> None:
+    """A tenth of the training graphs."""
+    parts = graph_dataset(made_of({"train": rings()[:15], "test": rings()[15:]}))
+    assert [int(each.y.numel()) for each in (parts.training_graphs, parts.validation_graphs)] == [
+        14,
+        1,
+    ]
+    assert parts.num_graphs == 5
+
+
+@pytest.mark.parametrize("label", [1, True, torch.tensor(1), torch.tensor([[1]]), np.int64(1)])
+def test_forms_of_a_class(label: object) -> None:
+    """A number, or a tensor of one."""
+    other = False if label is True else torch.zeros(1, dtype=torch.long)
+    graphs = [ring(4, label if each % 2 else other) for each in range(10)]
+    assert made_of(graphs).graphs.y.tolist() == [0, 1] * 5
+
+
+def test_one_hot_rows_are_classes() -> None:
+    """As for single graphs."""
+    rows = torch.eye(2, dtype=torch.long)
+    graphs = [ring(4, rows[each % 2][None]) for each in range(10)]
+    assert made_of(graphs).graphs.y.tolist() == [0, 1] * 5
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ([], "has no graphs"),
+        ([*rings(), 3], "element 20 is int; give a torch_geometric.data.Data for each"),
+        ([*rings(), Batch.from_data_list(rings())], "element 20 is .*Batch"),
+        (["train", "test"], "element 0 is str"),
+        ({"train": rings(), "tests": rings()}, "dict with the keys 'train', 'tests'; give"),
+        ({"train": rings(), "test": 3}, "here: test: is int, not a list"),
+        ((rings(), rings()), r"tuple of 2 with lists in it; .*\(train, val, test\)"),
+        ((SHARED, rings(), [SHARED[3], *rings()]), "1 graph in more than one part of its split"),
+        ((rings(), [], rings()), "its split has no graphs for validation"),
+        ([*rings(), ring(4, None)], "graph 20: has no y, its class; it has edge_index, x"),
+        ([*rings(), ring(4, 0.5)], "y is float64, as for regression; .*an accuracy"),
+        ([*rings(2), ring(4, torch.tensor([1.0]))], r"y is float32.*data\.y\.long"),
+        (
+            [ring(4, torch.ones(1, 3, dtype=int))] * 9,
+            r"y has several values .*\(3\).*several labels or tasks",
+        ),
+        (
+            [*rings(), ring(4, torch.ones(1, 3, dtype=int))],
+            r"y has several values for each graph \(1, 3\)",
+        ),
+        ([ring(4, torch.ones(4, dtype=int))] * 9, r"y has shape \[4\], the class of each node"),
+        ([ring(4, torch.ones(7, dtype=int))] * 9, r"y has shape \[7\]; a graph has one class"),
+        ([ring(4, torch.tensor([1]))] * 9, "all graphs have the same class, 1"),
+        ([*rings(), ring(4, torch.tensor([-1]))], "y ranges from -1 to 1; .*torch.unique"),
+        ([*rings(), ring(4, torch.tensor([99]))], "y ranges from 0 to 99"),
+        ([*rings(), ring(4, 0, x=None)], r"1 graph of 21 have no x .*the first is graph 20"),
+        ([*rings(), ring(4, 0, x=torch.ones(4, 2))], r"graph 20 has shape \[4, 2\], .*nodes, 3\]"),
+        ([*rings(), ring(4, 0, x=torch.full((4, 3), torch.nan))], "NaN"),
+        ([*rings(), ring(4, 0, edge_attr=torch.ones(8))], "20 graphs of 21 have edges without"),
+        (
+            [*rings(1, edge_attr=torch.ones(8)), ring(4, 1, edge_attr=torch.ones(8, 2))] * 3,
+            r"edge_attr of graph 1 is float32 \[8, 2\], expected numbers \[8, 1\]",
+        ),
+        (rings(1, edge_attr=torch.full((8,), torch.nan)) + rings(2)[1:], "have edges without"),
+        ([*rings(), ring(4, 0, x=torch.ones(3, 3))], "names node 3; there are 0 .. 2"),
+        ([*rings(), ring(4, 0, edge_index=None)], "graph 20: has no edge_index"),
+        ([*rings(), ring(4, 0, edge_index=torch.ones(3, 3))], r"node ids \[2, edges\], not float"),
+        ([ring(4, each % 2, edge_index=torch.empty(2, 0)) for each in range(9)], "no edges"),
+        (
+            [*rings(), Data(x=torch.ones(0, 3), edge_index=torch.empty(2, 0), y=0)],
+            "1 graph without nodes, the first is graph 20",
+        ),
+        (marked("split", str.upper), "split is 'TRAIN'; allowed are 'train', 'val', 'test'"),
+        ([*rings(), ring(4, 0, split="test")], "20 graphs of 21 are in no part of the split"),
+        (rings(train_mask=torch.ones(4)), "train_mask has 4 values; in a set of graphs"),
+        (rings(train_mask=True, test_mask=True), "graph 0: is in 2 parts: train, test"),
+        (rings(train_mask=True), "its split has no graphs for test"),
+        (rings(3), "2 of 3 graphs are for training; at least 3 are needed"),
+    ],
+)
+def test_faults_are_named(made: object, message: str) -> None:
+    """The message names the place, and says what to do, in one line."""
+    with pytest.raises(DataError, match=message) as raised:
+        graph_dataset(made_of(made))
+    assert "\n" not in str(raised.value)
+
+
+def test_nodes_without_features_get_a_constant() -> None:
+    """And it is said. Their number is `num_nodes` where it is given."""
+    alone = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=5, y=0)
+    with pytest.warns(DataNotice) as caught:
+        made = made_of([*rings(x=None), alone])
+    told = " ".join(str(each.message) for each in caught)
+    assert "the nodes have no features; models get the constant 1" in told
+    nodes = sum(int(each.num_nodes or 0) for each in rings()) + 5
+    assert made.graphs.x.equal(torch.ones(nodes, 1))
+    assert made.origin == "a test, constant features, 80/20 split with seed 42"
+
+
+def test_a_class_that_is_never_learnt_is_said() -> None:
+    """Its test graphs are wrong before any attack."""
+    with pytest.warns(DataNotice, match="no training graph in 1 class of 3, the first is 2"):
+        made_of((rings()[:12], rings()[12:15], [*rings()[15:], ring(4, 2)]))
+
+
+def test_edges_keep_their_attributes() -> None:
+    """In both directions; an edge given in one has the same in the other."""
+    one_way = torch.tensor([[0, 2, 1], [1, 1, 1]])
+    values = torch.tensor([[0.5], [1.5], [9.0]])
+    graphs = [ring(3, place % 2, edge_index=one_way, edge_attr=values) for place in range(9)]
+    lone = ring(3, 0, edge_index=torch.empty(2, 0))
+    with pytest.warns(DataNotice, match="9 self-loops dropped"):
+        parts = graph_dataset(made_of([*graphs, lone]))
+    for each in parts.training_graphs.to_data_list():
+        if each.edge_index.numel():
+            assert each.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+            assert each.edge_attr.tolist() == [[0.5], [0.5], [1.5], [1.5]]
+    assert parts.new_edge_attr is not None
+    assert parts.new_edge_attr.tolist() == [1.0]
+
+
+def test_attributes_of_edges_are_part_of_the_fingerprint() -> None:
+    """Outcomes depend on them."""
+    one, other = (
+        [ring(4, place % 2, edge_attr=torch.full((8, 1), value)) for place in range(10)]
+        for value in (1.0, 2.0)
+    )
+    prints = [graph_dataset(made_of(each)).fingerprint() for each in (one, other)]
+    assert prints[0] != prints[1]
+
+
+def test_a_new_edge_has_the_most_frequent_category() -> None:
+    """Whole numbers, such as one-hot rows, are categories, whose mean is none of them."""
+    rows = torch.eye(3)[[0, 1, 1, 1, 2, 2, 0, 0]]
+    rows[1] = rows[2]
+    graphs = [ring(4, place % 2, edge_attr=rows) for place in range(10)]
+    assert graph_dataset(made_of(graphs)).new_edge_attr.tolist() == [0, 1, 0]  # type: ignore[union-attr]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 6), min_size=6, max_size=12), st.integers(0, 1000))
+def test_every_graph_keeps_its_own_nodes_and_edges(sizes: list[int], seed: int) -> None:
+    """Whatever the sizes are: the parts together are the graphs that were given."""
+    draw = torch.Generator().manual_seed(seed)
+    graphs = []
+    for place, size in enumerate([*sizes, 2]):
+        pairs = torch.randint(size, (2, 4), generator=draw)
+        pairs = torch.tensor([[0], [1]]) if place == len(sizes) else pairs
+        x = torch.full((size, 1), float(place))
+        graphs.append(Data(x=x, edge_index=pairs, y=place % 2))
+    with pytest.warns(DataNotice):
+        parts = graph_dataset(made_of(graphs))
+    found = [
+        *parts.training_graphs.to_data_list(),
+        *parts.validation_graphs.to_data_list(),
+        *_apart(parts.graph),
+    ]
+    assert sorted(int(each.x[0, 0]) for each in found) == [*range(len(graphs))]
+    for each in found:
+        original = graphs[int(each.x[0, 0])]
+        assert each.x.equal(original.x)
+        assert _edges(each.edge_index) == _edges(original.edge_index)
+
+
+def _apart(union: Data) -> Iterator[Data]:
+    for graph in range(union.y.numel()):
+        nodes = (union.batch == graph).nonzero().squeeze(1)
+        kept = union.batch[union.edge_index[0]] == graph
+        yield Data(x=union.x[nodes], edge_index=union.edge_index[:, kept] - nodes[0])
+
+
+def _edges(edge_index: torch.Tensor) -> set[tuple[int, ...]]:
+    return {(min(pair), max(pair)) for pair in edge_index.T.tolist() if pair[0] != pair[1]}

@@ -1,0 +1,148 @@
+"""Attributes of edges of attacked graphs: the data's where the edge was, one for all new ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_graphs import community_dataset, set_of_graphs
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GINEConv, global_add_pool
+
+from grb_check.attacks.budgets import threat_of
+from grb_check.attacks.graph_sets.graph_list import graph_list
+from grb_check.datasets.graph_dataset import GraphDataset, GraphSet, graph_dataset
+from grb_check.errors import ModelError
+from grb_check.gradients.victim import Victim
+from grb_check.training.building import build_victim
+from grb_check.victims.edge_attributes import edge_attributes
+from grb_check.victims.wrappers import Encoder
+
+CPU = torch.device("cpu")
+PATH = Data(
+    x=torch.ones(4, 1),
+    edge_index=torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]),
+    edge_attr=torch.arange(6.0)[:, None],
+)
+
+
+class Gine(nn.Module):
+    """Messages depend on the attributes of edges."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layer = GINEConv(nn.Linear(3, 16), edge_dim=width)
+        self.last = nn.Linear(16, 2)
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor, batch: Tensor) -> Tensor:
+        hidden = self.layer(x, edge_index, edge_attr).relu()
+        logits: Tensor = self.last(global_add_pool(hidden, batch))
+        return logits
+
+
+class Optional(Gine):
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        assert edge_attr is not None
+        assert batch is not None
+        return super().forward(x, edge_index, edge_attr, batch)
+
+
+class OfData(Gine):
+    def forward(self, data: Data) -> Tensor:  # type: ignore[override]
+        return super().forward(data.x, data.edge_index, data.edge_attr, data.batch)
+
+
+def with_attributes() -> GraphDataset:
+    """Rings and stars; the attribute of an edge is the mean of the numbers of its ends."""
+    made: GraphSet = set_of_graphs()
+    made.graphs.edge_attr = made.graphs.edge_index.float().mean(dim=0)[:, None] % 2
+    return graph_dataset(made)
+
+
+DATASET = with_attributes()
+
+
+def victim_of(made: object) -> Victim:
+    return build_victim(made, DATASET, name="m", seed=0, device=CPU)
+
+
+def test_known_edges_have_the_attributes_of_the_data() -> None:
+    """In any order; edges that the data does not have are new."""
+    known = edge_attributes(PATH, torch.tensor([-1.0]))
+    assert known is not None
+    edges = torch.tensor([[3, 0, 0, 3], [2, 1, 3, 0]])
+    assert known.of(edges, 4).tolist() == [[5], [0], [-1], [-1]]
+    assert known.of(edges[:, :0], 4).shape == (0, 1)
+    assert known.of(edges, 7).tolist() == [[-1]] * 4
+    assert edge_attributes(Data(x=PATH.x, edge_index=PATH.edge_index), None) is None
+
+
+def test_copies_have_the_attributes_of_their_nodes() -> None:
+    """Twice the same graph, and the half of it."""
+    known = edge_attributes(PATH, torch.tensor([-1.0]))
+    assert known is not None
+    copies = known.of_copies(torch.tensor([0, 1, 2, 3, 2, 3]))
+    assert copies.of(torch.tensor([[2, 4, 3], [3, 5, 4]]), 6).tolist() == [[4], [4], [5]]
+    twice = copies.of_copies(torch.tensor([4, 5, 0, 1]))
+    assert twice.of(torch.tensor([[0, 3], [1, 2]]), 4).tolist() == [[4], [1]]
+
+
+@pytest.mark.parametrize("made", [Gine, Optional, OfData])
+def test_a_model_gets_the_attributes_of_the_present_edges(made: type[Gine]) -> None:
+    """For training, and of the test graphs with flips too."""
+    victim = victim_of(made(1))
+    graph, absent = DATASET.graph, DATASET.new_edge_attr
+    assert absent is not None
+    plain = Gine.forward
+    expected = plain(victim.module, graph.x, graph.edge_index, graph.edge_attr, graph.batch)  # type: ignore[arg-type]
+    torch.testing.assert_close(victim(graph.x, graph.edge_index), expected)
+    left = graph.edge_index[:, 2:]
+    new = torch.tensor([[0, 2], [2, 0]])
+    assert not (left[:, None] == new[:, :1, None]).all(dim=0).any()
+    attacked = torch.cat([left, new], dim=1)
+    values = torch.cat([graph.edge_attr[2:], absent.expand(2, 1)])
+    expected = plain(victim.module, graph.x, attacked, values, graph.batch)  # type: ignore[arg-type]
+    torch.testing.assert_close(victim(graph.x, attacked), expected)
+
+
+def test_copies_of_graphs_in_a_search_keep_their_attributes() -> None:
+    """The logits of copies in another order are those of the graphs."""
+    victim = victim_of(Gine(1))
+    graph = DATASET.graph
+    threat = threat_of(DATASET, "full", "modification", "grbcd")
+    graphs = graph_list(graph, threat, victim)
+    owners = torch.tensor([3, 1, 1, 20, 0])
+    copies = graphs.copies(owners)
+    clean = victim(graph.x, graph.edge_index)
+    torch.testing.assert_close(copies.model(copies.x, copies.edge_index), clean[owners])
+
+
+def test_weights_of_pairs_have_gradients_through_layers_with_attributes() -> None:
+    """Masks on messages; a weight of 1 on the edges gives the clean logits."""
+    victim = victim_of(Gine(1))
+    graph = DATASET.graph
+    forth = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
+    targets = torch.arange(DATASET.num_graphs)
+    weighted = victim.with_pairs(graph.x, graph.edge_index, forth, targets)
+    assert weighted is not None
+    weights = torch.ones(forth.shape[1], requires_grad=True)
+    logits = weighted(weights)
+    torch.testing.assert_close(logits, victim(graph.x, graph.edge_index))
+    logits[:, 0].sum().backward()  # type: ignore[no-untyped-call]
+    assert weights.grad is not None
+    assert weights.grad.any()
+
+
+def test_a_model_that_needs_attributes_is_refused_where_there_are_none() -> None:
+    """Before it is called; so is an encoder."""
+    for other in (graph_dataset(set_of_graphs()), community_dataset()):
+        with pytest.raises(ModelError, match=r"requires edge_attr, but dataset .* has no attrib"):
+            build_victim(Gine(1), other, name="m", seed=0, device=CPU)
+    with pytest.raises(ModelError, match="is an encoder that requires edge_attr"):
+        victim_of(Encoder(Gine(1)))
