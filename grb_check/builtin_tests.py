@@ -19,4 +19,4 @@ def test_conformance(grb_property: Found) -> None:
     if grb_property.result == "skip":
         pytest.skip(grb_property.note)
     if grb_property.result == "fail":
-        pytest.fail(grb_property.message, pytrace=False)
+        pytest.fail(grb_property.explanation, pytrace=False)

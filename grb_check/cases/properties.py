@@ -95,7 +95,8 @@ class Found:
     Attributes:
         name: of the property.
         result: `skip` if the property says nothing about the model or cannot be checked.
-        note: how it fails on the smallest graph found, why it is skipped, or what else was seen.
+        message: how it fails on the smallest graph found, why it is skipped, or what else was
+            seen; may hold a traceback.
         nodes: of that graph; 0 without one.
         edges: of that graph, both directions of each.
         code: lines of Python that make that graph; empty without one.
@@ -103,16 +104,22 @@ class Found:
 
     name: str
     result: Literal["pass", "fail", "skip"]
-    note: str = ""
+    message: str = ""
     nodes: int = 0
     edges: tuple[tuple[int, int], ...] = ()
     code: tuple[str, ...] = ()
 
     @property
-    def message(self) -> str:
+    def note(self) -> str:
+        """The message on one line: its first and last one."""
+        lines = self.message.strip().splitlines()
+        return " ... ".join([lines[0], *lines[1:][-1:]]) if lines else ""
+
+    @property
+    def explanation(self) -> str:
         """Why it fails, and the graph, for people."""
         graph = ["", "The smallest graph found:", "", *self.code] if self.code else []
-        return "\n".join([f"{self.name}: {PROPERTIES[self.name].says}", self.note, *graph])
+        return "\n".join([f"{self.name}: {PROPERTIES[self.name].says}", self.message, *graph])
 
 
 def property_cases(models: Sequence[str], *, of_graphs: bool) -> list[PropertyCase]:

@@ -84,16 +84,16 @@ def check_property(model: CheckedModel, name: str) -> Found:
             check = ON_GRAPHS[name] if name in ON_GRAPHS else _as_variant(model, *VARIANTS[name])
             _on_drawn_graphs(model, name, check, notes)
     except NotApplicableError as error:
-        return Found(name=name, result="skip", note=str(error))
+        return Found(name=name, result="skip", message=str(error))
     except BrokenPropertyError as error:
         return as_found(name, error)
     except errors.Flaky as error:
         return as_found(name, _first_broken(error))
     except (errors.Unsatisfiable, errors.FailedHealthCheck):
         return Found(
-            name=name, result="skip", note="the graphs that it needs have no finite logits"
+            name=name, result="skip", message="the graphs that it needs have no finite logits"
         )
-    return Found(name=name, result="pass", note=next(filter(None, notes), ""))
+    return Found(name=name, result="pass", message=next(filter(None, notes), ""))
 
 
 def _as_variant(model: CheckedModel, what: str, make: Variant) -> OnGraph:

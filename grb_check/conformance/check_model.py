@@ -62,7 +62,9 @@ def check_model(
         for each in cases
         if not properties or each.name in properties
     )
-    wrong = [each.message for each in found if each.result == "fail" and each.name not in expected]
+    wrong = [
+        each.explanation for each in found if each.result == "fail" and each.name not in expected
+    ]
     wrong += [
         f"{each.name} passes, but is expected to fail ({expected[each.name]}); take it out of "
         f"expected_failures"

@@ -18,12 +18,12 @@ def as_found(name: str, error: BrokenPropertyError) -> Found:
     """Return the result of a property that does not hold."""
     graph = error.graph
     if graph is None:
-        return Found(name=name, result="fail", note=str(error))
+        return Found(name=name, result="fail", message=str(error))
     ends = graph.edge_index.T.tolist()
     return Found(
         name=name,
         result="fail",
-        note=str(error),
+        message=str(error),
         nodes=int(graph.num_nodes),
         edges=tuple((int(a), int(b)) for a, b in ends),
         code=as_code(graph),

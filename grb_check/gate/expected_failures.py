@@ -70,7 +70,7 @@ def property_reasons(
 
 def unexpected_success(found: Found, reason: str) -> Found:
     """Return the failure of a property that holds although it is expected to fail."""
-    return replace(found, result="fail", note=_unexpected(reason))
+    return replace(found, result="fail", message=_unexpected(reason))
 
 
 def unexpected_pass(verdict: Verdict, reason: str) -> Verdict:

@@ -30,14 +30,15 @@ def properties_headline(record: RunRecord) -> str:
     total = count(len(record.properties), "property", "properties")
     others = [each for each in WORDS if each != "pass" and found[each]]
     rest = [f"{found[each]} {WORDS[each]}" for each in others]
-    head = f"{found['pass']} of {total} passed" if rest else f"All {total} passed"
+    every = "All " if len(record.properties) > 1 else ""
+    head = f"{found['pass']} of {total} passed" if rest else f"{every}{total} passed"
     return "; ".join([head, ", ".join(rest)] if rest else [head])
 
 
 def note_of(row: PropertyRecord) -> str:
     """Return in one line how a property fails, why it is skipped, or what else was seen."""
     if row.found is not None and row.found.note:
-        return row.found.note.splitlines()[0]
+        return row.found.note
     return row.message.strip().splitlines()[0] if row.message.strip() else ""
 
 

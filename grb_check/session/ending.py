@@ -144,6 +144,7 @@ def _settle(session: pytest.Session, plan: SessionPlan, expected_cases: Expected
     """
     if not expected_cases.collected and is_controller(session.config):  # every worker died before
         expected_cases.expect(map(node_id_of, plan.cases.own))
+        expected_cases.expect(each.node_id for each in plan.properties)
     broke_down = (
         session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
     )  # pytest writes no summary then

@@ -224,8 +224,7 @@ def _properties(settings: Settings, node_ids: Sequence[NodeId]) -> list[Property
     """The properties to check: those of the suite, or those that node ids name.
 
     Raises:
-        UsageError: a node id or a pattern names none, or the run is of several datasets, of shards,
-            or of other processes.
+        UsageError: a node id or a pattern names none; or the run is of several datasets or a shard.
     """
     named = [each for each in node_ids if _is_of_properties(each, settings)]
     if not named and settings.suite != CONFORMANCE:
@@ -235,10 +234,9 @@ def _properties(settings: Settings, node_ids: Sequence[NodeId]) -> list[Property
             f"properties are checked of models trained on one dataset, got "
             f"{', '.join(each.name for each in settings.datasets)}; give one --grb-dataset"
         )
-    if settings.shard is not None or settings.measured_elsewhere:
+    if settings.shard is not None:
         raise UsageError(
-            f"the suite {CONFORMANCE} runs in pytest's own process and takes about a minute; leave "
-            f"out --grb-shard, --grb-jobs and --grb-executor (pytest-xdist's -n divides it)"
+            "--grb-shard divides cases, and not properties, which take about a minute; leave it out"
         )
     labels = [each.label for each in settings.models]
     every = property_cases(labels, of_graphs=settings.datasets[0].of_graphs)
