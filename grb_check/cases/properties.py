@@ -111,15 +111,20 @@ class Found:
 
     @property
     def note(self) -> str:
-        """The message on one line: its first and last one."""
-        lines = self.message.strip().splitlines()
-        return " ... ".join([lines[0], *lines[1:][-1:]]) if lines else ""
+        """The message on one line."""
+        return on_one_line(self.message)
 
     @property
     def explanation(self) -> str:
         """Why it fails, and the graph, for people."""
         graph = ["", "The smallest graph found:", "", *self.code] if self.code else []
         return "\n".join([f"{self.name}: {PROPERTIES[self.name].says}", self.message, *graph])
+
+
+def on_one_line(message: str) -> str:
+    """Return the first and the last line, which of a traceback say where and what."""
+    lines = message.strip().splitlines()
+    return " ... ".join([lines[0], *lines[1:][-1:]]) if lines else ""
 
 
 def property_cases(models: Sequence[str], *, of_graphs: bool) -> list[PropertyCase]:

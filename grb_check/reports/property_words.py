@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from grb_check.cases.expected_cases import Result
-from grb_check.cases.properties import PROPERTIES
+from grb_check.cases.properties import PROPERTIES, on_one_line
 from grb_check.errors import count
 from grb_check.reports.record import PropertyRecord, RunRecord
 
@@ -39,7 +39,7 @@ def note_of(row: PropertyRecord) -> str:
     """Return in one line how a property fails, why it is skipped, or what else was seen."""
     if row.found is not None and row.found.note:
         return row.found.note
-    return row.message.strip().splitlines()[0] if row.message.strip() else ""
+    return on_one_line(row.message)
 
 
 def says(row: PropertyRecord) -> str:
