@@ -211,7 +211,7 @@ def properties() -> str:
     """Return one row for each property of the suite `conformance`."""
     kinds = {(True, True): "nodes, graphs", (True, False): "nodes", (False, True): "graphs"}
     rows = [
-        (f"`{each.name}`", each.says, kinds[each.of_nodes, each.of_graphs])
+        (f"[`{each.name}`]({each.name}.md)", each.says, kinds[each.of_nodes, each.of_graphs])
         for each in PROPERTIES.values()
     ]
     return table(("property", "", "models that classify"), rows)

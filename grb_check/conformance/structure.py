@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 from grb_check.conformance.model import CheckedModel, Draw, check_same, with_edges
+from grb_check.errors import count
 from grb_check.strategies import batches, graphs, relabeled, relabelings
 
 FAR: Final = 32  # hops: deeper than the models of the literature, APPNP's 10 included
@@ -56,7 +57,7 @@ def separate_parts(model: CheckedModel, graph: Data, draw: Draw) -> None:
         model.answer(joined)[: graph.num_nodes],
         expected,
         joined,
-        f"the first {graph.num_nodes} nodes beside a part of {other.num_nodes} others",
+        f"the first {count(graph.num_nodes, 'node')} beside {other.num_nodes} of another part",
     )
 
 
@@ -69,7 +70,7 @@ def locality(model: CheckedModel, graph: Data, draw: Draw) -> None:
         model.answer(other)[:first],
         model.expected(near)[:first],
         other,
-        f"the first {first} nodes, with other nodes more than {FAR} hops away",
+        f"a part of {count(first, 'node')}, with others more than {FAR} hops away",
     )
 
 

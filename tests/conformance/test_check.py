@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 import torch
-from broken_models import BROKEN, Sound, SoundOfGraphs, trained
+from broken_models import BROKEN, PAGES, Sound, SoundOfGraphs, trained
 
 from grb_check import datasets
 from grb_check.cases.properties import PROPERTIES, Found, property_cases
@@ -42,6 +42,14 @@ def test_every_property_has_one_check() -> None:
 def test_every_property_that_can_fail_here_has_a_model_that_breaks_it() -> None:
     """A GPU is needed for one, and the other never fails."""
     assert set(PROPERTIES) - set(BROKEN) == {"devices", "scale"}
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_every_property_has_a_page_with_its_name(name: str) -> None:
+    """And what it says below."""
+    title, _, says, *_ = (PAGES / f"{name}.md").read_text("utf-8").splitlines()
+    assert title == f"# {name}"
+    assert says.lower() == f"{PROPERTIES[name].says}.".lower()
 
 
 @pytest.mark.parametrize("name", BROKEN)
