@@ -118,7 +118,9 @@ class Found:
     def explanation(self) -> str:
         """Why it fails, and the graph, for people."""
         graph = ["", "The smallest graph found:", "", *self.code] if self.code else []
-        return "\n".join([f"{self.name}: {PROPERTIES[self.name].says}", self.message, *graph])
+        says = f"{self.name}: {PROPERTIES[self.name].says}"
+        page = f"See docs/reference/properties/{self.name}.md"
+        return "\n".join([says, self.message, *graph, "", page])
 
 
 def on_one_line(message: str) -> str:
