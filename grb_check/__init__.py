@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Measurement, Outcome
+    from grb_check.cases.properties import Found
+    from grb_check.conformance.check_model import check_model
     from grb_check.errors import (
         AttackError,
         BudgetError,
         DataError,
         GrbCheckError,
         ModelError,
+        PropertyError,
         UsageError,
     )
     from grb_check.evaluation.evaluator import evaluate
@@ -40,12 +43,14 @@ __all__ = [
     "Case",
     "DataError",
     "Encoder",
+    "Found",
     "Gate",
     "GrbCheckError",
     "Measurement",
     "ModelError",
     "Outcome",
     "Perturbation",
+    "PropertyError",
     "SelfTrained",
     "StructuralSettings",
     "Trained",
@@ -53,6 +58,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "adversarial_training",
+    "check_model",
     "evaluate",
     "judge",
     "run",
@@ -70,8 +76,11 @@ _HOMES = {
         "DataError",
         "GrbCheckError",
         "ModelError",
+        "PropertyError",
         "UsageError",
     ),
+    "conformance.check_model": ("check_model",),
+    "cases.properties": ("Found",),
     "evaluation.evaluator": ("evaluate",),
     "execution.run": ("run",),
     "gate.limits": ("Gate", "Verdict", "judge"),

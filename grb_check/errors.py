@@ -40,6 +40,10 @@ class BudgetError(GrbCheckError):
     """A perturbation exceeds a budget of its threat."""
 
 
+class PropertyError(GrbCheckError, AssertionError):
+    """A model lacks a property of sound models of graphs."""
+
+
 class LostError(GrbCheckError):
     """A measurement was lost with its worker."""
 

@@ -21,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 from grb_check import __main__ as command_line
 from grb_check.attacks.names import PRESETS
 from grb_check.attacks.registry import BUILT_IN, load_attack
+from grb_check.cases.properties import PROPERTIES
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.catalogue import GRAPH_SETS, known_names
 from grb_check.datasets.published import SIZES, sizes
@@ -206,6 +207,16 @@ def suites() -> str:
     return table(head, rows)
 
 
+def properties() -> str:
+    """Return one row for each property of the suite `conformance`."""
+    kinds = {(True, True): "nodes, graphs", (True, False): "nodes", (False, True): "graphs"}
+    rows = [
+        (f"[`{each.name}`]({each.name}.md)", each.says, kinds[each.of_nodes, each.of_graphs])
+        for each in PROPERTIES.values()
+    ]
+    return table(("property", "", "models that classify"), rows)
+
+
 def attack_overview() -> str:
     """Return one row for each attack."""
     rows = []
@@ -280,6 +291,7 @@ GENERATED: Final[dict[str, Callable[[], str]]] = {
     each.__name__: each
     for each in (
         suites,
+        properties,
         attack_overview,
         attacks,
         modifiers,

@@ -12,6 +12,7 @@ from grb_check.errors import UsageError
 
 NODE_PREFIX: Final = "grb"
 TEST_NAME: Final = "test_attack"
+PROPERTY_TEST: Final = "test_conformance"
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,11 @@ class NodeId:
 
     parts: tuple[str, ...]  # one or two of model, dataset
     cell: str = ""
+    test: str = ""  # name of the test; empty for all tests
 
     def __str__(self) -> str:
         path = "::".join((NODE_PREFIX, *self.parts))
-        return f"{path}::{TEST_NAME}[{self.cell}]" if self.cell else path
+        return f"{path}::{self.test}[{self.cell}]" if self.cell else path
 
     def selects(self, case: Case) -> bool:
         """Whether the node id is that of the case, or of its module."""
@@ -38,7 +40,8 @@ class NodeId:
 
 
 _NODE_ID = re.compile(
-    rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)(?:::{TEST_NAME}(?:\[([^\]]+)\])?)?"
+    rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)"
+    rf"(?:::({TEST_NAME}|{PROPERTY_TEST})(?:\[([^\]]+)\])?)?"
 )
 
 
@@ -50,17 +53,21 @@ def is_node_id(argument: str) -> bool:
 def parse_node_id(argument: str) -> NodeId:
     """Read `grb::[model::]dataset[::test_attack[[difficulty/scenario/attack]]]`.
 
+    Or `grb::model::test_conformance[[property]]`.
+
     Raises:
         UsageError: the argument has another form.
     """
     found = _NODE_ID.fullmatch(argument)
     parts = tuple(found[1].split("::")[1:]) if found else ()
-    if found is None or len(parts) > 2 or (found[2] is not None and found[2].count("/") != 2):
+    test, cell = (found[2] or "", found[3] or "") if found else ("", "")
+    slashes = {TEST_NAME: 2, PROPERTY_TEST: 0}.get(test, 0)
+    if found is None or len(parts) > 2 or (cell and cell.count("/") != slashes):
         raise UsageError(
             f"{argument!r} is not the id of a grb case; ids look like "
             f"'{NODE_PREFIX}::synthetic-cora::{TEST_NAME}[easy/injection/pgd]'"
         )
-    return NodeId(parts, found[2] or "")
+    return NodeId(parts, cell, test)
 
 
 def case_of(node_id: str) -> Case | None:
@@ -69,9 +76,12 @@ def case_of(node_id: str) -> Case | None:
     Text after the brackets is ignored: pytest-xdist writes `@group` there.
     """
     try:
-        case = parse_node_id(node_id[: node_id.rfind("]") + 1]).case()
+        parsed = parse_node_id(node_id[: node_id.rfind("]") + 1])
     except UsageError:
         return None
+    if parsed.test != TEST_NAME:
+        return None
+    case = parsed.case()
     known = case.difficulty in DIFFICULTIES and case.scenario in SCENARIOS
     return case if known else None
 

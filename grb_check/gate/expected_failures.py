@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.cases.case import Case
+from grb_check.cases.properties import Found, PropertyCase
 from grb_check.errors import UsageError
 from grb_check.gate.limits import Verdict
 
@@ -56,10 +57,30 @@ def reasons(
     return found
 
 
+def property_reasons(
+    lines: Sequence[ExpectedFailure], cases: Sequence[PropertyCase]
+) -> dict[str, str]:
+    """Return node id -> reason of the properties that are expected to fail, as for `reasons`."""
+    found = {}
+    for case in cases:
+        if matching := {each.reason for each in lines if case.fits(each.pattern)}:
+            found[case.node_id] = "; ".join(sorted(matching))
+    return found
+
+
+def unexpected_success(found: Found, reason: str) -> Found:
+    """Return the failure of a property that holds although it is expected to fail."""
+    return replace(found, result="fail", message=_unexpected(reason))
+
+
 def unexpected_pass(verdict: Verdict, reason: str) -> Verdict:
     """Return the failure of a case that passed although it is expected to fail."""
-    message = (
-        f"passed, but is expected to fail ({reason}). Remove its line from grb_expected_failures, "
-        f"or set grb_expected_failures_strict = false\n{verdict.message}"
-    )
+    message = f"{_unexpected(reason)}\n{verdict.message}"
     return replace(verdict, result="fail", message=message)
+
+
+def _unexpected(reason: str) -> str:
+    return (
+        f"passed, but is expected to fail ({reason}). Remove its line from grb_expected_failures, "
+        f"or set grb_expected_failures_strict = false"
+    )

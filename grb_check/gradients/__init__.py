@@ -3,5 +3,5 @@
 For attacks without gradients, `flip_deltas` and `recorded_layers` answer many sets of flips.
 
 May import `errors`, `user_code`, `attacks` and `victims`, never `models`. May be imported by
-`training`, `models` and `evaluation`.
+`training`, `models`, `evaluation` and `conformance`.
 """

@@ -13,12 +13,13 @@ from grb_check.settings.settings import Settings
 from grb_check.store.place import is_url
 
 
-def header(settings: Settings, cases: int, device: str) -> list[str]:
+def header(settings: Settings, cases: int, properties: int, device: str) -> list[str]:
     """Return the settings in force with their origins.
 
     Args:
         settings: of the run.
         cases: number of cases of the whole run.
+        properties: number of properties to check.
         device: in use; empty if not known yet.
     """
     origin = settings.origins
@@ -29,12 +30,15 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
     )
     selected = "grb_dataset" if origin["grb_dataset"] != "default" else "grb_suite"
     names = ", ".join(source.name for source in settings.datasets)
+    attacked = bool(cases or not properties)
+    repeats = f" x {count(settings.repeats, 'repeat')} ({origin['grb_repeats']})"
+    checks = [count(properties, "property", "properties")] if properties else []
+    checks += [count(cases, "case")] if attacked else []
     used = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
     return [
         f"grb model: {models} ({origin['grb_model']})",
-        f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
-        f"{settings.suite} ({origin['grb_suite']}) x {count(settings.repeats, 'repeat')} "
-        f"({origin['grb_repeats']})",
+        f"grb datasets: {names} ({origin[selected]}); {' and '.join(checks)} of suite "
+        f"{settings.suite} ({origin['grb_suite']}){repeats if attacked else ''}",
         *_budgets(settings),
         f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
@@ -42,7 +46,7 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         *_against(settings),
         *_delta_to(settings),
         *_baseline(settings),
-        *(f"grb limit: {line}" for line in _limits(settings)),
+        *(f"grb limit: {line}" for line in _limits(settings) if attacked),
     ]
 
 

@@ -12,6 +12,7 @@ from grb_check import datasets
 from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
+from grb_check.cases.properties import PROPERTIES, PropertyCase
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose, unknown
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
@@ -19,6 +20,7 @@ from grb_check.gate.baselines.content import MAX_LABEL
 from grb_check.gate.expected_failures import (
     ExpectedFailure,
     parse_expected_failure,
+    property_reasons,
     reasons,
 )
 from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
@@ -29,6 +31,7 @@ from grb_check.settings.report_paths import read_output
 from grb_check.settings.settings import Settings
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
+_EXPECTED: Final = "grb_expected_failure"
 REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
@@ -77,7 +80,12 @@ def check_thresholds(settings: Settings, registry: AttackRegistry) -> None:
 
 
 def check_expected_failures(
-    settings: Settings, registry: AttackRegistry, cases: Sequence[Case], *, narrowed: bool
+    settings: Settings,
+    registry: AttackRegistry,
+    cases: Sequence[Case],
+    properties: Sequence[PropertyCase],
+    *,
+    narrowed: bool,
 ) -> None:
     """Refuse known failures that match no case of the run.
 
@@ -88,6 +96,7 @@ def check_expected_failures(
         settings: of the run.
         registry: of attacks.
         cases: of the whole run.
+        properties: of the run; the ini file may name others.
         narrowed: whether the command line selects cases.
 
     Raises:
@@ -96,12 +105,18 @@ def check_expected_failures(
     origins = settings.origins
     for each in settings.expected_failures:
         absent = narrowed or ("@" in each.pattern and origins["grb_model"] == COMMAND_LINE)
-        if reasons([each], cases, settings.label):
+        known = properties or (_all_properties(settings) if origins[_EXPECTED] == INI else ())
+        if reasons([each], cases, settings.label) or property_reasons([each], known):
             continue
-        if origins["grb_expected_failure"] == INI and absent:
-            _check_known("grb_expected_failure", [each.pattern], settings, registry)
+        if origins[_EXPECTED] == INI and absent:
+            _check_known(_EXPECTED, [each.pattern], settings, registry)
         else:
             check_match("expected failure", each.pattern, cases)
+
+
+def _all_properties(settings: Settings) -> list[PropertyCase]:
+    labels = [each.label for each in settings.models] or [""]
+    return [PropertyCase(label, name) for label in labels for name in PROPERTIES]
 
 
 def _check_known(

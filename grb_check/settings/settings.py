@@ -78,7 +78,12 @@ class Settings:
         return self.models[0].label if self.models else ""
 
     def cases(self) -> list[Case]:
-        """Return the selected cases in order; for sets of graphs those that such a set can have."""
+        """Return the selected cases in order; for sets of graphs those that such a set can have.
+
+        Without attacks there are none, and the patterns are of properties.
+        """
+        if not self.attacks:
+            return []
         datasets = {source.name: source.of_graphs for source in self.datasets}
         return select(self.labels, datasets, self.difficulties, self.attacks, self.patterns)
 

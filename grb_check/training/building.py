@@ -105,7 +105,8 @@ def build_victim(
         if not late:
             _check_called(adapter, view, seed, columns)
         if plan.fit is not None:
-            _fit(plan.fit, dataset, name, device)
+            given = training_view(dataset).to(device)
+            run_training(plan.fit, given, lambda: validation_view(dataset).to(device), name)
             _on_device(module, name, device)
             if late:
                 _check_called(adapter, view, seed, columns)
@@ -268,15 +269,36 @@ def _dry_run(adapter: Adapter, view: Data, seed: int, columns: int | None) -> No
     )
 
 
-def _fit(fit: Callable[..., object], dataset: AnyDataset, name: str, device: torch.device) -> None:
+def own_training(built: object, dataset: AnyDataset, name: str) -> Callable[..., object] | None:
+    """Return the training that what a factory returned brings along, if it does.
+
+    Raises:
+        ModelError: see `check_built`.
+    """
+    return _plan(built, dataset, name).fit
+
+
+def run_training(
+    fit: Callable[..., object], view: Data, validation: Callable[[], Data], name: str
+) -> None:
+    """Call a model's own training.
+
+    Args:
+        fit: takes the training view, and `validation` if it has a parameter of that name.
+        view: the training view.
+        validation: returns the validation view.
+        name: of the model, for messages.
+
+    Raises:
+        ModelError: it raised.
+    """
     extra = {}
     try:
         declared = inspect.signature(fit).parameters
     except (TypeError, ValueError):
         declared = {}  # type: ignore[assignment]
     if "validation" in declared:
-        extra["validation"] = validation_view(dataset).to(device)
-    view = training_view(dataset).to(device)
+        extra["validation"] = validation()
     hint = "" if view.y.min() > HIDDEN else f" (labels outside of train_mask are {HIDDEN})"
     with users_code(f"model {name}: its own training raised{hint}", ModelError):
         fit(view, **extra)

@@ -255,28 +255,26 @@ class Adapter:
                 weights are also put into a `Data`, where the module may ignore them.
         """
         fixed = self._graph_arguments(edge_index, num_nodes, given)
-        of_edges = ("edge_weight", "edge_attr")
-        stored = {str(key): value for key, value in fixed.items() if key in of_edges}
-        weight = {str(key): value for key, value in given.items() if key == "edge_weight"}
         # Call the module itself if possible, so that its hooks run.
         function = self.module if self.method == "forward" else getattr(self.module, self.method)
 
         def run(x: Tensor) -> Tensor:
+            graph = {role: _in_dtype(value, x.dtype) for role, value in fixed.items()}
             positional, keyword = [], {}
             for name, role in self.convention.arguments:
-                value = x if role == "x" else fixed.get(role)
+                value = x if role == "x" else graph.get(role)
                 if role == "data":
-                    value = self._data(x, edge_index, stored)
+                    value = self._data(x, edge_index, graph)
                 if name is None:
                     positional.append(value)
                 else:
                     keyword[name] = value
-            if weight and self.convention.weight_name is not None:
-                keyword[self.convention.weight_name] = weight["edge_weight"]
-            if self.convention.attribute_name is not None and "edge_attr" in fixed:
-                keyword[self.convention.attribute_name] = fixed["edge_attr"]
+            if "edge_weight" in given and self.convention.weight_name is not None:
+                keyword[self.convention.weight_name] = graph["edge_weight"]
+            if self.convention.attribute_name is not None and "edge_attr" in graph:
+                keyword[self.convention.attribute_name] = graph["edge_attr"]
             if self.batch is not None and self.convention.batch_name is not None:
-                keyword[self.convention.batch_name] = fixed["batch"]
+                keyword[self.convention.batch_name] = graph["batch"]
             versions = x._version, edge_index._version
             output = self._guarded(function, *positional, **keyword)
             if (x._version, edge_index._version) != versions:
@@ -313,7 +311,9 @@ class Adapter:
             return self.batch.to(device)
         return torch.zeros(num_nodes, dtype=torch.int64, device=device)
 
-    def _data(self, x: Tensor, edge_index: Tensor, of_edges: Mapping[str, object]) -> Data:
+    def _data(self, x: Tensor, edge_index: Tensor, graph: Mapping[Role, object]) -> Data:
+        names: tuple[Role, ...] = ("edge_weight", "edge_attr")
+        of_edges = {str(name): graph[name] for name in names if name in graph}
         if self.batch is None:
             return Data(x=x, edge_index=edge_index, **of_edges)
         batch = self._batch_of(x.shape[0], x.device)
@@ -374,6 +374,15 @@ def _has_on_topology(module: nn.Module) -> bool:
         if "forward" in vars(kind):
             return False
     return False
+
+
+def _in_dtype(value: object, dtype: torch.dtype) -> object:
+    """Floating-point tensors in the dtype of the features, which a model in float64 needs."""
+    if isinstance(value, tuple):
+        return tuple(_in_dtype(each, dtype) for each in value)
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.to(dtype)
+    return value
 
 
 def _shape(value: object) -> str:

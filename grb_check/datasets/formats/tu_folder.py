@@ -26,13 +26,19 @@ def _find(wanted: Wanted, places: Places) -> Iterator[Source]:
     if wanted.path is not None:
         for path in (wanted.path, wanted.path / "raw"):
             if prefix := _prefix(path, wanted.asked):
-                yield Source(wanted.named(prefix), TU_FOLDER, path)
+                yield _source(wanted.named(prefix), path, prefix)
     elif ":" not in wanted.text:
         name = wanted.text
         for folder in places.searched:
             for part in (name, f"{name}/raw", f"tu/{name}/raw", f"pyg/TUDataset/{name}/raw"):
-                if _prefix(folder / part, wanted.asked):
-                    yield Source(name, TU_FOLDER, folder / part)
+                if prefix := _prefix(folder / part, wanted.asked):
+                    yield _source(name, folder / part, prefix)
+
+
+def _source(name: str, path: Path, prefix: str) -> Source:
+    # The known sets are recorded under the directory alone, with fewer files.
+    key = str(path.resolve() / f"{prefix}_*.txt") if path.is_dir() else ""
+    return Source(name, TU_FOLDER, path, key=key)
 
 
 def _prefix(path: Path, asked: str) -> str:

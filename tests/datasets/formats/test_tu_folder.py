@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,17 @@ def test_the_files_of_the_first_use_are_recorded(tmp_path: Path) -> None:
     assert files.keys() == {f"PATHS_{part}.txt" for part in texts()}
     with pytest.raises(DataError, match="not the files that"):
         load(tmp_path, node_labels="0\n1\n0\n" * NUM_GRAPHS)
+
+
+def test_a_known_set_is_read_by_its_name_and_by_its_directory(tmp_path: Path) -> None:
+    """In any order: by its name fewer of its files are read, and recorded."""
+    labels = "0\n1\n0\n" * NUM_GRAPHS
+    edges = "0\n" * 4 * NUM_GRAPHS
+    raw = write(tmp_path / "MUTAG" / "raw", "MUTAG", node_labels=labels, edge_labels=edges)
+    for spec in (str(raw), "mutag", str(raw)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataNotice)  # not the published sizes
+            assert load_graph_set(found(tmp_path, spec, tmp_path)).num_graphs == NUM_GRAPHS
 
 
 def test_node_attributes_are_features_where_there_are_no_labels(tmp_path: Path) -> None:

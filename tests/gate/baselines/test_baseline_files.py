@@ -39,7 +39,7 @@ def files(draw: st.DrawFn) -> Saved:
         cases=st.integers(1, 99),
         replaced=points,
         since_pin=points,
-        pin=st.text().map(fit_line),
+        pin=st.text(max_size=MAX_LABEL).map(fit_line),
     )
     given = saved(kept, pinned, draw(st.text(max_size=MAX_LABEL).map(fit_line)))
     return replace(given, losses=draw(st.dictionaries(NAMES, losses, max_size=2)))
