@@ -3,8 +3,9 @@
 As the square attack on images (Andriushchenko et al. 2020, section 3), with parts of perturbations
 in place of squares (our choice): half of the parts are exchanged at first, a single one in the end,
 and a candidate is kept if it is not weaker. The parts are of two kinds: `ExchangedParts` of several
-perturbations of one graph; and `GraphFlips` and `GraphInjections`, edge flips of a set of graphs and
-nodes injected into them, which are searched all at once because no graph affects another. Attacks that may flip any edge of one graph, and change
+perturbations of one graph; and `GraphFlips` and `GraphInjections`, edge flips of a set of graphs
+and nodes injected into them, which are searched all at once because no graph affects another.
+Attacks that may flip any edge of one graph, and change
 nothing else, have a stronger search: `attacks.edges.answer_search`.
 """
 
@@ -186,8 +187,8 @@ class _Modifications:
 class _Injections:
     """Injected nodes, each with its features and its links to existing nodes.
 
-    A link between two injected nodes stays if both are still from the same perturbation. In a set of
-    graphs a node is only exchanged for one of the same graph.
+    A link between two injected nodes stays if both are still from the same perturbation. In a set
+    of graphs a node is only exchanged for one of the same graph.
     """
 
     def __init__(self, given: Sequence[Perturbation], graph: Data) -> None:

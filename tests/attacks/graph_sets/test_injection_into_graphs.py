@@ -88,7 +88,7 @@ def of_graph(graph: Data, index: int) -> tuple[list[list[float]], list[tuple[int
 )
 @few
 def test_each_graph_keeps_to_its_budget(attack, union, module, links_each, one_hot, data) -> None:
-    """Counted here graph by graph, and by the referee; existing nodes and edges stay as they are."""
+    """Counted here graph by graph, and by the referee; existing nodes and edges are kept."""
     graph, _ = union
     count = graph.y.numel()
     budgets = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
