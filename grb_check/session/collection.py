@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Final
 
 import pytest
@@ -118,7 +118,8 @@ def _module(session: pytest.Session, path: str, test: str) -> pytest.Module:
         session, path=session.config.rootpath, name=path, nodeid=path
     )
     suite = importlib.import_module("grb_check.builtin_tests")
-    module.obj = SimpleNamespace(**{test: getattr(suite, test)})
+    module.obj = ModuleType(suite.__name__)
+    setattr(module.obj, test, getattr(suite, test))
     return module
 
 
