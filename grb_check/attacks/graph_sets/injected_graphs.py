@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.graph_sets.flip_sources import RowObjective, row_objective
 from grb_check.attacks.graph_sets.graph_list import GraphModel, passes
+from grb_check.attacks.links.best_columns import best_columns
 from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.feature_search import (
     FeatureSearchSettings,
@@ -97,18 +98,31 @@ class NodesInGraphs:
         for graphs, rows in self._passes(torch.unique(moving)):
             number = torch.empty_like(self.clean.y)
             number[graphs] = torch.arange(graphs.numel(), device=graphs.device)
-            best[rows] = maximise_each(
-                self._values_for(graphs, rows, settings),
+            values_for, owners = self._values_for(graphs, rows, settings), number[self.owners[rows]]
+            may_move = None if moves is None else moves[rows.to(moves.device)]
+            count, highest = graphs.numel(), _highest(settings)
+            found = maximise_each(
+                values_for,
                 start[rows],
-                number[self.owners[rows]],
-                count=graphs.numel(),
+                owners,
+                count=count,
                 step=step,
                 iterations=settings.iterations,
                 patience=settings.patience,
-                highest=_highest(settings),
-                moves=None if moves is None else moves[rows.to(moves.device)],
+                highest=highest,
+                moves=may_move,
                 rounded=self.rounded,
             )
+            if self.rounded is not None:
+                found = best_columns(
+                    values_for,
+                    self.rounded(found),
+                    owners,
+                    count=count,
+                    highest=highest,
+                    moves=may_move,
+                )
+            best[rows] = found
         return best
 
     def probabilities(self, features: Tensor) -> Tensor:
