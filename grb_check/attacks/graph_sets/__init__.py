@@ -15,7 +15,10 @@ their threat has a `batch`. All graphs are searched at once:
 - `keyed_random`: random numbers that do not depend on which graphs share a pass; `rounding_step`:
   gains that do not depend on rounding.
 
-A search of a single graph (`edges/`) has the same steps but shares none of these: it counts
-targets, not graphs, and its draws come from one generator in sequence. May import what
-`attacks/__init__.py` lists below it.
+A search of a single graph (`edges/`) has the same steps. What flips as weights have in common, rows
+of which are graphs, is `edges.flip_weights`: gains, the step along them, projection. The rest is
+separate, because one forward pass shows how each of many small graphs changes, so that whole flips
+are tried, while in one large graph all flips count together and only gradients tell them apart.
+
+May import what `attacks/__init__.py` lists below it.
 """

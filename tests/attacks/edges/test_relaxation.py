@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,6 +21,8 @@ from grb_check.attacks.edges.relaxation import (
 from grb_check.attacks.objectives import cross_entropy
 
 UNBOUND = Plan(edge_set(graph_of(3, [])), lambda *_: None, True)
+
+
 @given(st.data(), st.integers(2, 6))
 @settings(deadline=None, max_examples=60)
 def test_weights_at_each_node_keep_its_room(data, nodes) -> None:
@@ -47,7 +47,12 @@ def test_weights_at_a_node_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([0.6, 0.4, 0.8]))
 
 
-@given(values, st.integers(1, 5), st.integers(0, 50), st.floats(1e-6, 1e6))
+@given(
+    st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=7),
+    st.integers(1, 5),
+    st.integers(0, 50),
+    st.floats(1e-6, 1e6),
+)
 @settings(deadline=None, max_examples=40)
 def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor) -> None:
     """And the result stays within the allowed weights."""
