@@ -68,14 +68,18 @@ def graphs(
 def _graphs(
     draw: Draw, min_nodes: int, max_nodes: int, features: int | Tensor, classes: int
 ) -> Data:
-    num_nodes = draw(st.integers(min_nodes, max_nodes))
-    # In this order a pair has the same place in graphs of every size, so that nodes shrink too.
-    possible = [(a, b) for b in range(num_nodes) for a in range(b)]
+    # A node is one element of a list, and a pair has the same place in graphs of every size: so
+    # nodes can be taken away, and failing graphs shrink.
+    node = st.tuples(_row(features), st.integers(0, classes - 1))
+    nodes = draw(st.lists(node, min_size=min_nodes, max_size=max_nodes))
+    possible = [(a, b) for b in range(len(nodes)) for a in range(b)]
     few = st.just([]) if not possible else st.lists(st.sampled_from(possible), unique=True)
     edges = draw(st.one_of(few, st.just(possible)))
-    labels = st.lists(st.integers(0, classes - 1), min_size=num_nodes, max_size=num_nodes)
-    y = torch.tensor(draw(labels))
-    return Data(x=draw(_rows(num_nodes, features)), edge_index=_both_ways(edges), y=y)
+    return Data(
+        x=torch.stack([row for row, _ in nodes]),
+        edge_index=_both_ways(edges),
+        y=torch.tensor([label for _, label in nodes]),
+    )
 
 
 def data(
@@ -251,24 +255,20 @@ def _injected(draw: Draw, graph: Data, threat: Threat) -> Perturbation:
     )
 
 
-def _rows(count: int, features: int | Tensor) -> SearchStrategy[Tensor]:
-    """Return a strategy for float32 [count, d]."""
+def _row(features: int | Tensor) -> SearchStrategy[Tensor]:
+    """Return a strategy for float32 [d]."""
     if isinstance(features, Tensor):
-        places = st.lists(st.integers(0, len(features) - 1), min_size=count, max_size=count)
-        return places.map(lambda rows: features[torch.tensor(rows, dtype=torch.int64)].float())
+        return st.integers(0, len(features) - 1).map(lambda place: features[place].float())
     columns = st.integers(0, max(0, features - 1))
     values = st.dictionaries(columns, st.integers(-8, 8), max_size=min(features, MOST_VALUES))
-    return st.lists(values, min_size=count, max_size=count).map(
-        lambda drawn: _filled(drawn, features)
-    )
+    return values.map(lambda drawn: _filled(drawn, features))
 
 
-def _filled(rows: Sequence[Mapping[int, int]], features: int) -> Tensor:
-    x = torch.zeros(len(rows), features)
-    for row, values in enumerate(rows):
-        for column, quarters in values.items():
-            x[row, column] = quarters / 4
-    return x
+def _filled(values: Mapping[int, int], features: int) -> Tensor:
+    row = torch.zeros(features)
+    for column, quarters in values.items():
+        row[column] = quarters / 4
+    return row
 
 
 def _rows_within(count: int, graph: Data, threat: Threat) -> SearchStrategy[Tensor]:
