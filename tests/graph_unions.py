@@ -98,6 +98,28 @@ def threat_to(graph: Data, budgets: list[int], targets: list[int] | None = None)
     )
 
 
+def injection_to(
+    graph: Data,
+    budgets: list[int],
+    targets: list[int] | None = None,
+    *,
+    links_each: int = 2,
+    one_hot: bool = False,
+) -> Threat:
+    """Injection into all graphs unless `targets` are given, each with its own budget of nodes."""
+    every = list(range(len(budgets))) if targets is None else targets
+    return Threat(
+        scenario="injection",
+        targets=torch.tensor(every, dtype=torch.int64),
+        injected_nodes=sum(budgets),
+        edges_per_injected_node=links_each,
+        feature_range=(0.0, 1.0) if one_hot else (-0.75, 1.5),
+        batch=graph.batch,
+        node_budgets=torch.tensor(budgets),
+        one_hot=one_hot,
+    )
+
+
 @st.composite
 def unions(draw: Draw, max_graphs: int = 4, max_nodes: int = 8) -> tuple[Data, Threat]:
     """Sets of graphs of 1 to `max_nodes` nodes, with and without edges, and threats with budgets of

@@ -18,7 +18,7 @@ from grb_check.attacks.threat import Scenario, Threat
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import AnyDataset
-from grb_check.errors import UsageError
+from grb_check.errors import UsageError, choose
 
 MODIFIED_SHARE = 0.05  # of the edges, and of the targets
 MOST_TARGETS = 1_000  # that are attacked one by one
@@ -66,6 +66,12 @@ def threat_for(
     Modification: 5 % of the graph's undirected edges (as in the paper's modification experiments),
     and the features of 5 % of the targets; each rounded down, at least 1 if there is any.
 
+    Injection into a set of graphs: 5 % of the nodes of each graph, rounded down, at least 1, each
+    with as many edges as nodes of the training graphs have on average, rounded, at least 1: an
+    injected node has an ordinary degree. Its features stay in the range of the training graphs; if
+    each row of these has one 1 and else 0, so has each injected row. (our choice; GRB injects into
+    single graphs)
+
     Modification of a set of graphs: 5 % of the undirected edges of each graph, rounded down, at
     least 1 if there is any, as in `On the Adversarial Robustness of Graph Contrastive Learning
     Methods <https://arxiv.org/abs/2311.17853>`_ (Guerranti et al. 2023, section 3.1, which does not
@@ -76,13 +82,13 @@ def threat_for(
         difficulty: one of the dataset's.
         scenario: `modification` or `injection`.
         budget: another share, above 0 and at most 1, rounded likewise. Modification: of the edges
-            and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets;
-            the edges of each node stay the same.
+            and of the targets, instead of 5 %. Injection: injected nodes as a share of the targets,
+            or of each graph's nodes; the edges of each node stay the same.
         local_budget: modification: most changed edges at each node as a share of its degree, see
             `local_budgets`; None for no such bound.
 
     Raises:
-        UsageError: the difficulty or scenario is unknown, or one of the two or a local budget is
+        UsageError: the difficulty or scenario is unknown, or the difficulty or a local budget is
             not available for a set of graphs, or the local budget allows no change at all.
     """
     if difficulty not in dataset.test:
@@ -94,7 +100,9 @@ def threat_for(
                 f"local_budget is {local_budget:g}, but dataset {dataset.name} is a set of graphs, "
                 f"whose graphs have budgets but whose nodes have none; leave it out"
             )
-        return _threat_to_graphs(dataset, scenario, MODIFIED_SHARE if budget is None else budget)
+        threat_to = {"modification": _flips_in_graphs, "injection": _nodes_in_graphs}
+        make = threat_to[choose("scenario", scenario, tuple(threat_to))]
+        return make(dataset, MODIFIED_SHARE if budget is None else budget)
     if scenario == "modification":
         share = MODIFIED_SHARE if budget is None else budget
         targets = dataset.test[difficulty]
@@ -175,12 +183,22 @@ def settings_for(dataset: AnyDataset, scenario: str) -> Mapping[str, object]:
     return {} if row is None else {name: row[name] for name in ("iterations", "step_size")}
 
 
-def _threat_to_graphs(dataset: GraphDataset, scenario: str, share: float) -> Threat:
-    if scenario != "modification":
-        raise UsageError(
-            f"scenario is {scenario!r}, but dataset {dataset.name} is a set of graphs, which only "
-            f"'modification' can attack"
-        )
+def _nodes_in_graphs(dataset: GraphDataset, share: float) -> Threat:
+    sizes = torch.bincount(dataset.graph.batch, minlength=dataset.num_graphs)
+    budgets = torch.tensor([_part(share, count) for count in sizes.tolist()], dtype=torch.int64)
+    return Threat(
+        scenario="injection",
+        targets=dataset.test["full"],
+        injected_nodes=int(budgets.sum()),
+        edges_per_injected_node=max(1, round(dataset.mean_degree)),
+        feature_range=dataset.feature_range,
+        batch=dataset.graph.batch.cpu(),
+        node_budgets=budgets,
+        one_hot=dataset.is_one_hot,
+    )
+
+
+def _flips_in_graphs(dataset: GraphDataset, share: float) -> Threat:
     budgets = torch.tensor([_part(share, count) for count in dataset.edges_of_graphs.tolist()])
     return Threat(
         scenario="modification",

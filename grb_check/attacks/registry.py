@@ -30,12 +30,12 @@ class Row:
 
     Attributes:
         path: `module:class`. The class is a frozen dataclass that needs no arguments.
-        tags: `smoke`, `standard`, `paper`, `local`, `contrastive` and `contrastive-smoke`: the
-            suites that run the attack, see `cases.suites`. Every attack has `standard`, whose
+        tags: `smoke`, `standard`, `paper`, `local`, and those of `contrastive`: the suites that run
+            the attack, see `cases.suites`. Every attack has `standard`, whose
             strongest is `worst`, or `local`, if its threat bounds the changes for single nodes.
             `targeted`: each target is attacked on its own, within its own budget.
-            `graphs`: it can change the edges of each graph of a set within that graph's own budget,
-            and the suites for sets of graphs run it.
+            `graphs`: it can attack each graph of a set within that graph's own budget, and the
+            suite `contrastive-graphs-smoke` runs it.
         adaptive: the suites that run its white-box form besides.
         local_budget: of its threat if its name gives none.
     """
@@ -48,19 +48,21 @@ class Row:
 
 _INJECTION: Final = "grb_check.attacks.injection"
 _MODIFICATION: Final = "grb_check.attacks.modification"
-_CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", "graphs")
+_OF_GRAPHS: Final = ("graphs", "contrastive-graphs")
+_CONTRASTIVE: Final = ("standard", "contrastive", "contrastive-smoke", *_OF_GRAPHS)
 _TARGETED: Final = ("local", "targeted")
+_SMOKE: Final = ("smoke", "standard", "paper", "graphs")
 
 # In the order of reports and of the case matrix.
 BUILT_IN: Final[Mapping[Pair, Row]] = {
-    ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", ("smoke", "standard", "paper")),
-    ("injection", "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", ("smoke", "standard", "paper")),
+    ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", _SMOKE),
+    ("injection", "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", _SMOKE),
     ("injection", "pgd"): Row(
-        f"{_INJECTION}.pgd:InjectionPgd", ("smoke", "standard", "paper"), ("smoke", "standard")
+        f"{_INJECTION}.pgd:InjectionPgd", _SMOKE, ("smoke", "standard", "graphs")
     ),
     ("injection", "speit"): Row(f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper")),
     ("injection", "tdgia"): Row(
-        f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper"), ("standard",)
+        f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper", "graphs"), ("standard",)
     ),
     ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",), ("standard",)),
     ("injection", "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
@@ -77,11 +79,13 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
         f"{_MODIFICATION}.random_flips:ModificationRandomFlips", _CONTRASTIVE
     ),
     ("modification", "pgd-topology"): Row(
-        f"{_MODIFICATION}.pgd_topology:ModificationPgdTopology", ("standard", "graphs")
+        f"{_MODIFICATION}.pgd_topology:ModificationPgdTopology",
+        ("standard", *_OF_GRAPHS),
     ),
     ("modification", "prbcd"): Row(f"{_MODIFICATION}.prbcd:ModificationPrbcd", _CONTRASTIVE),
     ("modification", "grbcd"): Row(
-        f"{_MODIFICATION}.grbcd:ModificationGrbcd", ("standard", "contrastive", "graphs")
+        f"{_MODIFICATION}.grbcd:ModificationGrbcd",
+        ("standard", "contrastive", *_OF_GRAPHS),
     ),
     ("modification", "eva"): Row(f"{_MODIFICATION}.eva:ModificationEva", ("standard",)),
     ("modification", "lrbcd"): Row(

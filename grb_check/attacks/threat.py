@@ -49,11 +49,15 @@ class Threat:
             None if all targets are attacked together.
         batch: int64 [N], ascending, the graph of each node if the targets are graphs; else None.
             No edge may connect two graphs.
-        edge_budgets: int64 [number of graphs], the edge budget of each of them; their sum is
-            `edge_budget`. None if the targets are nodes.
+        edge_budgets: int64 [number of graphs], modification: the edge budget of each of them; their
+            sum is `edge_budget`. None if the targets are nodes.
+        node_budgets: int64 [number of graphs], injection: most nodes injected into each of them;
+            their sum is `injected_nodes`. None if the targets are nodes.
+        one_hot: whether each row of injected features must be 1 in one column and 0 in all others.
 
     Raises:
-        ValueError: only one of `batch` and `edge_budgets` is given.
+        ValueError: there is a `batch` without budgets of graphs, or the other way round, or both
+            kinds of budgets.
     """
 
     scenario: Scenario
@@ -67,11 +71,15 @@ class Threat:
     target_budgets: Tensor | None = None
     batch: Tensor | None = None
     edge_budgets: Tensor | None = None
+    node_budgets: Tensor | None = None
+    one_hot: bool = False
 
     def __post_init__(self) -> None:
-        if (self.batch is None) != (self.edge_budgets is None):
+        of_graphs = (self.edge_budgets is not None) + (self.node_budgets is not None)
+        if of_graphs != (self.batch is not None):
             raise ValueError(
-                "a threat to graphs needs both batch and edge_budgets, one to nodes neither"
+                "a threat to graphs needs batch and either edge_budgets or node_budgets, one to "
+                "nodes none of them"
             )
 
     def budgets_of_targets(self) -> Tensor:
@@ -101,6 +109,8 @@ class Perturbation:
         flip_targets: int64 [a + r], if each target is attacked on its own: for each added and then
             each removed edge, the index of the target that it is flipped for. Empty if all targets
             are attacked together.
+        injected_graphs: int64 [n], in a set of graphs: the graph that each injected node belongs
+            to. Empty in a single graph.
         notes: notes to report, such as a reason for unused budget.
     """
 
@@ -111,17 +121,19 @@ class Perturbation:
     modified_nodes: Tensor = field(default_factory=_no_nodes)
     modified_x: Tensor = field(default_factory=_no_rows)
     flip_targets: Tensor = field(default_factory=_no_nodes)
+    injected_graphs: Tensor = field(default_factory=_no_nodes)
     notes: tuple[str, ...] = ()
 
     def named_tensors(self) -> dict[str, Tensor]:
         """Return the tensors by name, as they are written to files and digested.
 
-        Without `flip_targets` if it is empty, as it is unless targets are attacked one by one.
+        Without those of `SELDOM` that are empty, as they are unless targets are attacked one by one
+        or nodes are injected into a set of graphs.
         """
         return {
             name: getattr(self, name)
             for name in TENSORS
-            if name != "flip_targets" or self.flip_targets.numel()
+            if name not in SELDOM or getattr(self, name).numel()
         }
 
     def tensors(self) -> list[Tensor]:
@@ -139,6 +151,7 @@ class Perturbation:
 
 
 TENSORS: Final = tuple(each.name for each in fields(Perturbation) if each.name != "notes")
+SELDOM: Final = ("flip_targets", "injected_graphs")
 
 
 def perturbation_of(
@@ -150,7 +163,7 @@ def perturbation_of(
         KeyError: an array is missing.
         TypeError: one has a dtype that torch lacks.
     """
-    names = [name for name in TENSORS if name != "flip_targets" or name in arrays]
+    names = [name for name in TENSORS if name not in SELDOM or name in arrays]
     return Perturbation(
         **{name: torch.from_numpy(arrays[name]) for name in names}, notes=tuple(notes)
     )
@@ -184,9 +197,13 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     Returns:
         `Data` on the device of `graph`: `x` [N + n, d], `y` [N + n] (-1 for injected nodes) and
         `edge_index` [2, .] with both directions of each edge: first the original edges that are
-        kept, in their order, then the added ones, then those of the injected nodes. A `batch` is
-        kept, and edges are then sorted by row and column: as in every PyG batch, the edges of a
-        graph are contiguous, which models may rely on.
+        kept, in their order, then the added ones, then those of the injected nodes.
+
+        Of graphs side by side, `y` [G] stays as it is, and `batch` tells the graph of each node.
+        As in every PyG batch, nodes and edges of a graph are contiguous, which models may rely on:
+        edges are sorted by row and column, and an injected node comes after the existing nodes of
+        its graph. Nodes then have new numbers, and `clean_nodes` int64 [N + n] tells which node of
+        the clean graph each is; -1 for injected ones.
     """
     if perturbation.flip_targets.numel():
         raise ValueError("its flips are for single targets; apply those of one, see of_target")
@@ -206,11 +223,33 @@ def apply(graph: Data, perturbation: Perturbation) -> Data:
     links = torch.stack([links[0] + num_nodes, links[1]])
     edge_index = torch.cat([kept, added, added.flip(0), links, links.flip(0)], dim=1)
     if "batch" in graph:
-        order = (edge_index[0] * num_nodes + edge_index[1]).argsort()
-        return Data(x=x, edge_index=edge_index[:, order], y=graph.y, batch=graph.batch)
+        return _in_order(x, edge_index, graph, perturbation)
 
     unknown = graph.y.new_full((perturbation.injected_x.shape[0],), -1)
     return Data(x=x, edge_index=edge_index, y=torch.cat([graph.y, unknown]))
+
+
+def _in_order(x: Tensor, edge_index: Tensor, graph: Data, perturbation: Perturbation) -> Data:
+    """Return graphs side by side, each with its injected nodes after its own."""
+    size, batch, found = x.shape[0], graph.batch, {}
+    if perturbation.injected_graphs.numel():
+        number = numbers_after(graph, perturbation)
+        order = number.argsort()
+        batch = torch.cat([batch, perturbation.injected_graphs.to(batch.device)])[order]
+        x, edge_index = x[order], number[edge_index]
+        found = {"clean_nodes": torch.where(order < graph.num_nodes, order, -1)}
+    edge_index = edge_index[:, (edge_index[0] * size + edge_index[1]).argsort()]
+    return Data(x=x, edge_index=edge_index, y=graph.y, batch=batch, **found)
+
+
+def numbers_after(graph: Data, perturbation: Perturbation) -> Tensor:
+    """Return the number in the attacked graph of each node of the clean graph and then of each
+    injected node, int64 [N + n]. Only in a set of graphs do nodes get other numbers."""
+    size = graph.num_nodes + perturbation.injected_x.shape[0]
+    owners = perturbation.injected_graphs.to(graph.x.device)
+    if not owners.numel():
+        return torch.arange(size, device=owners.device)
+    return torch.cat([graph.batch, owners]).argsort(stable=True).argsort()
 
 
 def _rows(rows: Tensor, like: Tensor) -> Tensor:
@@ -238,6 +277,8 @@ def verify(perturbation: Perturbation, graph: Data, threat: Threat) -> None:
     _verify_injection(perturbation, num_nodes, threat)
     _verify_modified_nodes(perturbation, num_nodes, threat)
     _verify_features("injected_x", perturbation.injected_x, threat)
+    if threat.one_hot:
+        _verify_one_hot("injected_x", perturbation.injected_x)
     _verify_features("modified_x", perturbation.modified_x, threat)
 
 
@@ -246,7 +287,7 @@ _ROWS: Final = ("injected_x", "modified_x")
 
 
 def _verify_form(perturbation: Perturbation, num_features: int) -> None:
-    dimensions = dict.fromkeys((*_PAIRS, *_ROWS), 2) | {"modified_nodes": 1, "flip_targets": 1}
+    dimensions = dict.fromkeys(TENSORS, 1) | dict.fromkeys((*_PAIRS, *_ROWS), 2)
     for name, dimension in dimensions.items():
         tensor = getattr(perturbation, name)
         if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
@@ -279,6 +320,7 @@ def _verify_scenario(perturbation: Perturbation, threat: Threat) -> None:
     of_injection = {
         "injected_x": perturbation.injected_x.shape[0],
         "injected_edges": perturbation.injected_edges.shape[1],
+        "injected_graphs": perturbation.injected_graphs.numel(),
     }
     forbidden = of_modification if threat.scenario == "injection" else of_injection
     for name, size in forbidden.items():
@@ -382,10 +424,11 @@ def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat
             f"injected_x: {count(injected, 'node')} injected, the limit is {threat.injected_nodes}"
         )
     first, second = perturbation.injected_edges
-    if not first.numel():
-        return
     _verify_ids("injected_edges, first row", first, injected)
     _verify_ids("injected_edges, second row", second, num_nodes + injected)
+    _verify_injected_graphs(perturbation, threat)
+    if not first.numel():
+        return
     # An existing neighbour has a smaller id than any injected node.
     from_new = first + num_nodes
     to_old = second < num_nodes
@@ -401,6 +444,32 @@ def _verify_injection(perturbation: Perturbation, num_nodes: int, threat: Threat
             f"injected_edges: {count(most, 'edge')} at injected node {int(degrees.argmax())}, "
             "the limit is "
             f"{threat.edges_per_injected_node}"
+        )
+
+
+def _verify_injected_graphs(perturbation: Perturbation, threat: Threat) -> None:
+    """Check that each injected node is in one graph, within that graph's budget."""
+    owners, injected = perturbation.injected_graphs, perturbation.injected_x.shape[0]
+    if threat.batch is None or threat.node_budgets is None:
+        if owners.numel():
+            raise BudgetError(f"injected_graphs: {owners.numel()} in a single graph, allowed 0")
+        return
+    if owners.numel() != injected:
+        raise BudgetError(f"injected_graphs: {owners.numel()} for {count(injected, 'node')}")
+    allowed = threat.node_budgets.cpu()
+    _verify_ids("injected_graphs", owners, allowed.numel())
+    first, second = perturbation.injected_edges
+    graphs = torch.cat([threat.batch.cpu(), owners])
+    between = int((graphs[second] != owners[first]).sum())
+    if between:
+        raise BudgetError(f"injected_edges: {count(between, 'edge')} between two graphs, allowed 0")
+    made = torch.bincount(owners, minlength=allowed.numel())
+    over = (made > allowed).nonzero().flatten()
+    if over.numel():
+        graph = int(over[0])
+        raise BudgetError(
+            f"injected_graphs: {count(int(made[graph]), 'node')} injected into graph {graph}, its "
+            f"budget is {int(allowed[graph])} (over the budget: {count(over.numel(), 'graph')})"
         )
 
 
@@ -432,6 +501,15 @@ def _verify_features(name: str, rows: Tensor, threat: Threat) -> None:
         raise BudgetError(
             f"{name}: values from {lowest:.9g} to {highest:.9g}, the limits are {low:.9g} and "
             f"{high:.9g}"
+        )
+
+
+def _verify_one_hot(name: str, rows: Tensor) -> None:
+    wrong = int((((rows != 0) & (rows != 1)).any(1) | (rows.sum(1) != 1)).sum())
+    if wrong:
+        raise BudgetError(
+            f"{name}: {count(wrong, 'row')} other than one 1 and else 0, allowed 0, because the "
+            f"features are one-hot"
         )
 
 

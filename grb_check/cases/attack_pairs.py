@@ -73,16 +73,14 @@ def at_local_budget(attacks: Sequence[Pair], local_budget: float | None) -> tupl
 
 
 def on_graphs(pair: Pair) -> bool:
-    """Whether an attack can change each graph of a set within its own budget.
+    """Whether an attack can attack each graph of a set within its own budget.
 
-    Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's modification
-    attack receives the budgets of the graphs, and is verified against them. Local budgets are for
-    nodes of a single graph.
+    Built-in attacks that can are tagged `graphs`; their `worst` can too. A user's attack receives
+    the budgets of the graphs, and is verified against them. Local budgets are for nodes of a single
+    graph.
     """
     scenario, name = pair
     if split_local_budget(name)[1] is not None:
         return False
     plain = (scenario, base_name(name))
-    if plain in attack_names():
-        return plain in tagged("graphs")
-    return scenario == "modification"
+    return plain not in attack_names() or plain in tagged("graphs")

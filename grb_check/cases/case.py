@@ -14,7 +14,7 @@ from typing import Final
 
 from grb_check.attacks.names import WORST, without_budgets
 from grb_check.attacks.registry import Pair, tagged
-from grb_check.cases.attack_pairs import attack_order, on_graphs
+from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
 from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError, count
 
@@ -71,7 +71,8 @@ def check_on_graphs(case: Case) -> None:
         UsageError: an attack on a single graph, or a difficulty that graphs do not have.
     """
     if not on_graphs((case.scenario, case.attack)):
-        allowed = ", ".join("/".join(each) for each in (*tagged("graphs"), ("modification", WORST)))
+        worst = [(scenario, WORST) for scenario in SCENARIOS]
+        allowed = ", ".join("/".join(each) for each in (*tagged("graphs"), *worst))
         raise UsageError(
             f"{case.dataset} is a set of graphs, which {case.scenario}/{case.attack} cannot "
             f"attack; allowed: {allowed}"

@@ -118,7 +118,7 @@ _SUITES: Final = (
         name="contrastive-graphs",
         datasets=("proteins", "nci1", "dd"),
         difficulties=(WHOLE,),
-        attacks=tagged("graphs"),
+        attacks=tagged("contrastive-graphs"),
         repeats=15,
     ),
     # Without a download, in a minute or two; GR-BCD on nodes alone would take as long again.

@@ -117,6 +117,24 @@ class GraphDataset:
         graph = self.graph
         return torch.bincount(graph.batch[graph.edge_index[0]], minlength=self.num_graphs) // 2
 
+    @property
+    def mean_degree(self) -> float:
+        """Mean number of edges at a node of the training graphs."""
+        graphs = self.training_graphs
+        return float(graphs.edge_index.shape[1] / max(1, graphs.x.shape[0]))
+
+    @property
+    def feature_range(self) -> tuple[float, float]:
+        """Smallest and largest feature of the training graphs."""
+        x = self.training_graphs.x
+        return float(x.min()), float(x.max())
+
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether each node of the training graphs has a 1 in one column and 0 in all others."""
+        x = self.training_graphs.x
+        return bool(((x == 0) | (x == 1)).all() and (x.sum(1) == 1).all())
+
     @cached_property
     def new_edge_attr(self) -> Tensor | None:
         """Attributes of edges that an attack adds, float32 [k]; None if edges have none.

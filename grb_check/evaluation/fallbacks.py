@@ -11,6 +11,7 @@ from torch import Tensor
 from grb_check.attacks.edges.answer_search import Question, forwards_on, search_by_answers
 from grb_check.attacks.edges.edge_set import edge_set
 from grb_check.attacks.edges.removable import room_beside
+from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.names import base_name, has_setting, with_settings
 from grb_check.attacks.objectives import margins_of, tanh_margin
 from grb_check.attacks.own_attacks import OwnAttack
@@ -20,7 +21,7 @@ from grb_check.attacks.threat import Perturbation, apply, verify
 from grb_check.cases.attack_pairs import on_graphs
 from grb_check.errors import GradientError, UsageError
 from grb_check.evaluation.own_models import TrainedModel
-from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, search
+from grb_check.evaluation.query_search import ExchangedParts, GraphFlips, GraphInjections, search
 from grb_check.evaluation.surrogates import kinds_on
 from grb_check.evaluation.trials import Trial, on_surrogates, seed_of
 from grb_check.user_code.randomness import isolated_randomness
@@ -110,7 +111,16 @@ def searched(
     random = random_ones(trial)
     clean = trial.own.dataset.graph
     generator = torch.Generator().manual_seed(seed_of("score search", trial))
-    if trial.threat.edge_budgets is not None:
+    if trial.threat.node_budgets is not None:
+        graph_injections = GraphInjections(
+            starts or random or [Perturbation()],
+            random,
+            clean,
+            margins=lambda perturbation: margins_of(*_answers(trial, model, perturbation)),
+            generator=generator,
+        )
+        found = search(graph_injections)
+    elif trial.threat.edge_budgets is not None:
         graph_flips = GraphFlips(
             [*starts, *random, Perturbation()],
             clean,
@@ -192,7 +202,7 @@ def _answers(
     targets = trial.threat.targets.to(clean.x.device)
     attacked = apply(clean, perturbation)
     with isolated_randomness(trial.seed), torch.no_grad():
-        logits = model.victim(attacked.x, attacked.edge_index)[targets]
+        logits = model_on(model.victim, attacked)(attacked.x, attacked.edge_index)[targets]
     return logits, clean.y[targets]
 
 

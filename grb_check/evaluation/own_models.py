@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import DataError
@@ -142,7 +143,9 @@ def predict(model: DifferentiableModel, graph: Data, seed: int) -> Tensor:
     """Predicted classes int64 [num_nodes] or [num_graphs], on the CPU.
 
     Args:
+        model: of nodes or of graphs.
+        graph: clean, or attacked by `threat.apply`.
         seed: of the global random states during the call, for models that draw in their forward.
     """
     with isolated_randomness(seed), torch.no_grad():
-        return model(graph.x, graph.edge_index).argmax(dim=1).cpu()
+        return model_on(model, graph)(graph.x, graph.edge_index).argmax(dim=1).cpu()

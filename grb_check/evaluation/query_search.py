@@ -3,8 +3,9 @@
 As the square attack on images (Andriushchenko et al. 2020, section 3), with parts of perturbations
 in place of squares (our choice): half of the parts are exchanged at first, a single one in the end,
 and a candidate is kept if it is not weaker. The parts are of two kinds: `ExchangedParts` of several
-perturbations of one graph, and `GraphFlips`, edge flips of a set of graphs, which are searched all
-at once because no graph affects another. Attacks that may flip any edge of one graph, and change
+perturbations of one graph; and `GraphFlips` and `GraphInjections`, edge flips of a set of graphs
+and nodes injected into them, which are searched all at once because no graph affects another.
+Attacks that may flip any edge of one graph, and change
 nothing else, have a stronger search: `attacks.edges.answer_search`.
 """
 
@@ -27,6 +28,7 @@ Choice: TypeAlias = tuple[Tensor, ...]  # chosen parts of each pool, int64 [k], 
 
 QUERIES: Final = 60
 LARGEST_SWAP: Final = 0.5  # of the parts of a perturbation
+_MOST_GRAPHS: Final = 2**31
 FROM_EDGES: Final = 0.5  # of random flips in a set of graphs; among all pairs edges are rare
 
 
@@ -185,7 +187,8 @@ class _Modifications:
 class _Injections:
     """Injected nodes, each with its features and its links to existing nodes.
 
-    A link between two injected nodes stays if both are still from the same perturbation.
+    A link between two injected nodes stays if both are still from the same perturbation. In a set
+    of graphs a node is only exchanged for one of the same graph.
     """
 
     def __init__(self, given: Sequence[Perturbation], graph: Data) -> None:
@@ -197,9 +200,15 @@ class _Injections:
             or [Perturbation().injected_x]
         )
         self._links = [each.injected_edges for each in given]
-        self._slots = torch.cat([torch.arange(size) for size in sizes])
+        self._graphs = torch.cat([each.injected_graphs for each in given])
+        self._slots = torch.cat([_slots_of(each) for each in given])
+        self._numbers = torch.cat([torch.arange(size) for size in sizes])
         self.pools = (Pool(self._slots),)
         self.choices: tuple[Choice, ...] = tuple((each,) for each in _ranges(sizes))
+
+    def graphs_of(self, units: Tensor) -> Tensor:
+        """Return the graph int64 [k] of each of the chosen nodes, in a set of graphs."""
+        return self._graphs[units]
 
     def built(self, choice: Choice) -> Perturbation:
         (units,) = choice
@@ -210,14 +219,14 @@ class _Injections:
         return Perturbation(
             injected_x=self._x[units],
             injected_edges=torch.cat([*links, Perturbation().injected_edges], dim=1),
+            injected_graphs=self._graphs[units] if self._graphs.numel() else units[:0],
         )
 
     def _links_of(self, origin: int, units: Tensor) -> Tensor:
         """Links of the nodes from one perturbation, numbered by their places among the units."""
         from_here = (self._origin[units] == origin).nonzero().squeeze(1)
-        slots = self._slots[units]
-        place = torch.full((int(self._slots.max()) + 1,), -1)
-        place[slots[from_here]] = from_here
+        place = torch.full((int(self._numbers.max()) + 1,), -1)
+        place[self._numbers[units[from_here]]] = from_here
         first, second = self._links[origin]
         inner = second >= self._num_nodes
         partner = place[torch.where(inner, second - self._num_nodes, 0)]
@@ -226,11 +235,80 @@ class _Injections:
         return torch.stack([place[first], second])[:, kept]
 
 
+def _slots_of(given: Perturbation) -> Tensor:
+    """Return a number int64 [n] for each injected node: its place, among those of its graph if it
+    is in a set of graphs. Equal numbers of two perturbations stand for nodes of the same graph."""
+    graphs = given.injected_graphs
+    if not graphs.numel():
+        return torch.arange(given.injected_x.shape[0])
+    return _rank_in_group(graphs) * _MOST_GRAPHS + graphs
+
+
 def _ranges(sizes: Sequence[int]) -> list[Tensor]:
     """Consecutive integers from 0 on, cut into parts of these sizes."""
     return [
         torch.arange(end - size, end) for size, end in zip(sizes, accumulate(sizes), strict=True)
     ]
+
+
+class _Chosen(NamedTuple):
+    """Injected nodes of all graphs: units int64 [k], see `_Injections`, and margins float [G]."""
+
+    units: Tensor
+    margins: Tensor
+
+
+class GraphInjections:
+    """Nodes injected into a set of graphs: one query tries a candidate of every graph.
+
+    Every graph keeps its own candidate if that is not weaker.
+
+    Args:
+        starts: one or more, within the threat.
+        donors: others within the threat, which only give nodes.
+        graph: clean, with `batch` [N].
+        margins: as of `GraphFlips`.
+        generator: the source of randomness.
+    """
+
+    def __init__(
+        self,
+        starts: Sequence[Perturbation],
+        donors: Sequence[Perturbation],
+        graph: Data,
+        *,
+        margins: Callable[[Perturbation], Tensor],
+        generator: torch.Generator,
+    ) -> None:
+        self._parts = _Injections([*starts, *donors], graph)
+        self._count = len(starts)
+        self._margins = margins
+        self._generator = generator
+
+    def best_start(self) -> _Chosen:
+        best, *others = (self._tried(units) for (units,) in self._parts.choices[: self._count])
+        for each in others:
+            best = self._better(best, each)
+        return best
+
+    def improved(self, best: _Chosen, share: float) -> _Chosen:
+        (pool,) = self._parts.pools
+        count = max(1, int(share * best.units.numel()))
+        return self._better(best, self._tried(pool.swapped(best.units, count, self._generator)))
+
+    def perturbation(self, best: _Chosen) -> Perturbation:
+        return self._parts.built((best.units,))
+
+    def _tried(self, units: Tensor) -> _Chosen:
+        return _Chosen(units, self._margins(self._parts.built((units,))).cpu())
+
+    def _better(self, first: _Chosen, second: _Chosen) -> _Chosen:
+        """For each graph the stronger nodes; of equals the second."""
+        taken = second.margins >= first.margins
+        kept = first.units[~taken[self._parts.graphs_of(first.units)]]
+        new = second.units[taken[self._parts.graphs_of(second.units)]]
+        margins = torch.maximum(first.margins, second.margins)
+        return _Chosen(torch.cat([kept, new]).sort().values, margins)
 
 
 class _Flips(NamedTuple):

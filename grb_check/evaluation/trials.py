@@ -288,6 +288,7 @@ def _copied(threat: Threat, device: torch.device) -> Threat:
         target_budgets=moved(threat.target_budgets),
         batch=moved(threat.batch),
         edge_budgets=moved(threat.edge_budgets),
+        node_budgets=moved(threat.node_budgets),
     )
 
 
@@ -385,6 +386,8 @@ def describe_threat(threat: Threat) -> str:
     )
     if threat.edge_budgets is not None:
         sizes += f" {digest([threat.edge_budgets])}"
+    if threat.node_budgets is not None:
+        sizes += f" nodes {digest([threat.node_budgets])}{' one-hot' * threat.one_hot}"
     if threat.local_budgets is not None:
         sizes += f" local {digest([threat.local_budgets])}"
     if threat.target_budgets is not None:

@@ -239,7 +239,12 @@ def _with_nodes(whole: Perturbation, kept: Tensor, num_nodes: int) -> Perturbati
     inner = other >= num_nodes
     other[inner] = number[other[inner] - num_nodes] + num_nodes
     links = torch.stack([number[new], other])
-    return replace(whole, injected_x=whole.injected_x[kept], injected_edges=links)
+    return replace(
+        whole,
+        injected_x=whole.injected_x[kept],
+        injected_edges=links,
+        injected_graphs=whole.injected_graphs[kept] if whole.injected_graphs.numel() else kept[:0],
+    )
 
 
 def _linked(perturbation: Perturbation, num_nodes: int) -> Tensor:

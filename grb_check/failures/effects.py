@@ -20,8 +20,9 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.objectives import margins_of
-from grb_check.attacks.threat import Perturbation, apply
+from grb_check.attacks.threat import Perturbation, apply, numbers_after
 from grb_check.errors import ModelError
 from grb_check.failures.replay import Replay
 from grb_check.user_code.randomness import isolated_randomness
@@ -89,14 +90,17 @@ def _of_edges(
 ) -> Tensor | None:
     """The gradient [a + r + e] in the weights of all changed edges, summed over the steps."""
     graph, device = replay.graph, replay.graph.x.device
-    x = apply(graph, perturbation).x
+    attacked, number = apply(graph, perturbation), numbers_after(graph, perturbation)
     new, other = perturbation.injected_edges
     links = torch.stack([new + graph.num_nodes, other]).sort(dim=0).values
     pairs = torch.cat([perturbation.added_edges, perturbation.removed_edges, links], dim=1)
     if not pairs.shape[1]:
         return torch.zeros(0)
-    logits_of = replay.model.victim.with_pairs(
-        x, graph.edge_index, pairs.to(device), replay.targets.to(device)
+    logits_of = model_on(replay.model.victim, attacked).with_pairs(
+        attacked.x,
+        number[graph.edge_index],
+        number[pairs.to(device)].sort(dim=0).values,
+        replay.targets.to(device),
     )
     if logits_of is None:
         return None

@@ -82,7 +82,8 @@ class Victim:
         Args:
             batch: int64 [N], ascending: each node's graph.
             nodes: int64 [N], the node of the present graphs that each node is a copy of, by which
-                the attributes of edges are found; the same nodes if not given.
+                the attributes of edges are found, -1 for injected nodes; the same nodes if not
+                given.
         """
         known = self.adapter.edge_attributes
         attributes = known if known is None or nodes is None else known.of_copies(nodes)

@@ -19,7 +19,8 @@ class EdgeAttributes:
         values: float [e, k], the attributes of these edges.
         absent: float [k], the attributes of all other edges.
         num_nodes: of the data.
-        nodes: int64 [n], the node of the data that each node of the present graph is.
+        nodes: int64 [n], the node of the data that each node of the present graph is; -1 for nodes
+            that are not in the data.
     """
 
     codes: Tensor
@@ -37,10 +38,11 @@ class EdgeAttributes:
         if num_nodes != self.nodes.numel() or not self.codes.numel():
             return self.absent.expand(edge_index.shape[1], -1).to(edge_index.device)
         row, column = self.nodes.to(edge_index.device)[edge_index]
+        there = (row >= 0) & (column >= 0)
         wanted = row * self.num_nodes + column
         codes = self.codes.to(edge_index.device)
         places = torch.searchsorted(codes, wanted).clamp(max=codes.numel() - 1)
-        known = (codes[places] == wanted)[:, None]
+        known = ((codes[places] == wanted) & there)[:, None]
         values, absent = self.values.to(edge_index.device), self.absent.to(edge_index.device)
         return torch.where(known, values[places], absent)
 
@@ -48,9 +50,11 @@ class EdgeAttributes:
         """Return the attributes for copies of graphs.
 
         Args:
-            nodes: int64 [m], the node of the present graph that each node of the copies is.
+            nodes: int64 [m], the node of the present graph that each node of the copies is; -1 for
+                nodes that it does not have.
         """
-        return replace(self, nodes=self.nodes.to(nodes.device)[nodes])
+        known = self.nodes.to(nodes.device)[nodes]
+        return replace(self, nodes=torch.where(nodes < 0, -1, known))
 
 
 class Graph(Protocol):

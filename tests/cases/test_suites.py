@@ -61,10 +61,9 @@ def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"attack": ["dice"]}, "modification/dice cannot attack; allowed: modification/random"),
-        ({"attack": ["prbcd,injection/pgd"]}, "injection/pgd cannot attack"),
-        ({"attack": ["injection/worst"]}, "injection/worst cannot attack"),
-        ({"suite": "smoke"}, "give --grb-suite=contrastive-graphs-smoke, or name attacks"),
+        ({"attack": ["dice"]}, "modification/dice cannot attack; allowed: injection/rnd"),
+        ({"attack": ["prbcd,injection/speit"]}, "injection/speit cannot attack"),
+        ({"suite": "local"}, "give --grb-suite=contrastive-graphs-smoke, or name attacks"),
         ({"difficulty": ["hard"]}, "not have difficulty 'hard'; allowed: full"),
     ],
 )
@@ -79,7 +78,13 @@ def test_what_sets_of_graphs_cannot_have_is_refused(
 def test_a_name_of_two_scenarios_means_the_one_that_is_possible(tmp_path: Path) -> None:
     """`worst` and `rnd` are names of both."""
     made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["worst,grbcd"])
-    assert [case.attack for case in made.cases()] == ["grbcd", "worst"]
+    assert [case.cell for case in made.cases()] == [
+        "full/injection/worst",
+        "full/modification/grbcd",
+        "full/modification/worst",
+    ]
+    made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["pgd"])
+    assert [case.cell for case in made.cases()] == ["full/injection/pgd"]
 
 
 @pytest.mark.parametrize("name", ["contrastive", "contrastive-smoke"])
@@ -110,8 +115,10 @@ def test_wrong_words_are_answered_with_the_allowed_ones(tmp_path: Path, option: 
 
 @pytest.mark.parametrize("name", ["contrastive-graphs", "contrastive-graphs-smoke"])
 def test_suites_of_graphs_hold_nothing_that_graphs_cannot_have(name: str) -> None:
-    """All their attacks change edges of each graph."""
+    """All their attacks keep to the budget of each graph; the paper has modification only."""
     assert all(map(on_graphs, SUITES[name].attacks))
+    injected = {scenario for scenario, _ in SUITES[name].attacks} == set(SCENARIOS)
+    assert injected == (name == FOR_GRAPHS)
     assert SUITES[name].difficulties == ("full",)
 
 

@@ -136,10 +136,10 @@ def test_a_users_set_of_graphs_is_attacked(
         "--grb-json=run.json",
     )
     result = pytester.runpytest_subprocess(*args, *jobs)
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=9)
     result.stdout.fnmatch_lines(
         [
-            "*4 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
+            "*9 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
             "GIN on mysets.rings_and_stars (mysets:rings_and_stars, constant features, 80/20*",
             "note: dataset mysets:rings_and_stars: the nodes have no features; models get the*",
         ]

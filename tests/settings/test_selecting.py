@@ -87,7 +87,7 @@ def test_what_a_function_gives_decides_the_suite(tmp_path: Path) -> None:
     """A set of graphs has other attacks than a graph, and one difficulty."""
     made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graphs"])
     assert made.suite == FOR_GRAPHS
-    assert made.cases()[0].id == "own_sets.graphs/full/modification/random-flips"
+    assert made.cases()[0].id == "own_sets.graphs/full/injection/rnd"
     made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graph"])
     assert made.suite == "smoke"
     both = ["own_sets:graph", "own_sets:graphs"]

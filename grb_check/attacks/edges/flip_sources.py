@@ -11,11 +11,16 @@ from torch import Tensor
 
 from grb_check.attacks.edges.best_flips import Ranked, best_flips
 from grb_check.attacks.edges.edge_set import EdgeSet
+from grb_check.attacks.edges.flip_weights import gains_of_flips
 from grb_check.attacks.objectives import Objective
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.errors import GradientError
 
 CHOSEN: Final = 4  # one of that many random pairs becomes a candidate
+NO_GRADIENT: Final = (
+    "the model gives no gradient for edges: it takes no weights of them, neither as edge_weight "
+    "nor as a matrix nor on the messages of its layers; leave the attack out"
+)
 MOST_RANKED: Final = 20_000  # nodes whose pairs are all ranked at a time
 
 
@@ -75,12 +80,7 @@ def flip_source(
     """
     if has_all_pair_gradients(aim, edges):
         return _all_pairs(aim, block_size, generator)
-    block = _random_block(edges, aim, edges.codes.new_empty(0), block_size, generator)
-    if aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets) is None:
-        raise GradientError(
-            "the model gives no gradient for edges: it takes no weights of them, neither as "
-            "edge_weight nor as a matrix nor on the messages of its layers; leave the attack out"
-        )
+    weighted_logits(aim, edges, _random_block(edges, aim, edges.codes[:0], block_size, generator))
     return _random_pairs(aim, block_size, generator)
 
 
@@ -125,10 +125,7 @@ def _random_pairs(aim: Aim, block_size: int, generator: torch.Generator) -> Flip
         edges: EdgeSet, forbidden: Tensor, count: int, nodes: Tensor | None = None
     ) -> Ranked:
         block = _random_block(edges, aim, forbidden, block_size, generator, nodes)
-        present = edges.has(block)
-        weights = present.to(aim.x.dtype).requires_grad_()
-        gradient = weight_gradient(aim, edges, block, weights)
-        gains, order = torch.where(present, -gradient, gradient).sort(descending=True)
+        gains, order = block_gains(aim, edges, block).sort(descending=True)
         best = min(count, -(-block.numel() // CHOSEN))
         return Ranked(block[order[:best]], gains[:best])
 
@@ -145,22 +142,17 @@ def removals_only(aim: Aim, most: int, generator: torch.Generator) -> FlipSource
         chosen = _some(present.numel(), max(most, count), generator).to(present.device)
         block = present[chosen].sort().values
         block = block[~torch.isin(block, forbidden)]
-        weights = torch.ones_like(block, dtype=aim.x.dtype).requires_grad_()
-        gains, order = (-weight_gradient(aim, edges, block, weights)).sort(descending=True)
+        gains, order = block_gains(aim, edges, block).sort(descending=True)
         return Ranked(block[order[:count]], gains[:count])
 
     return source
 
 
-def weight_gradient(aim: Aim, edges: EdgeSet, block: Tensor, weights: Tensor) -> Tensor:
-    """Return the gradient of the objective in the weights [m] of pairs with codes `block` [m].
-
-    Non-finite entries become 0, because a sort would put them first.
-    """
+def block_gains(aim: Aim, edges: EdgeSet, block: Tensor) -> Tensor:
+    """Return the first-order gains [m] of flipping the pairs with codes `block` [m]."""
     logits_of = weighted_logits(aim, edges, block)
-    with torch.enable_grad():
-        (gradient,) = torch.autograd.grad(aim.value(logits_of(weights)), weights)
-    return gradient.where(gradient.isfinite(), 0.0)
+    unflipped = torch.zeros_like(block, dtype=aim.x.dtype)
+    return gains_of_flips(lambda each: aim.value(logits_of(each)), edges.has(block), unflipped)
 
 
 def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor], Tensor]:
@@ -171,7 +163,7 @@ def weighted_logits(aim: Aim, edges: EdgeSet, block: Tensor) -> Callable[[Tensor
     """
     found = aim.model.with_pairs(aim.x, edges.edge_index(), edges.ends(block), aim.targets)
     if found is None:
-        raise GradientError("the model gives no gradient for edges")
+        raise GradientError(NO_GRADIENT)
     return found
 
 

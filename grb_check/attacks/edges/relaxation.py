@@ -1,10 +1,10 @@
-"""Flips as weights between 0 and 1: steps along the gradient, projection, and rounding."""
+"""Flips of a single graph as weights between 0 and 1: ascent within budgets, and rounding."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import torch
@@ -12,11 +12,10 @@ from torch import Tensor
 
 from grb_check.attacks.edges.edge_set import EdgeSet
 from grb_check.attacks.edges.flip_sources import Aim, weighted_logits
+from grb_check.attacks.edges.flip_weights import NEGLIGIBLE, gains_of_flips, project, stepped
 from grb_check.attacks.edges.greedy import Plan, greedy_flips, held_targets
 from grb_check.attacks.edges.removable import removable
 
-SETTLING: Final = 10  # steps after which the step size begins to fall
-NEGLIGIBLE: Final = 1e-4  # weights up to this are dropped
 GREEDY_STEPS: Final = 20
 BISECTIONS: Final = 40
 
@@ -50,25 +49,6 @@ class Relaxed:
         return Relaxed(torch.cat([self.codes, new]), torch.cat([self.weights, zeros]))
 
 
-def project(weights: Tensor, budget: int) -> Tensor:
-    r"""Project on the weights [m] with :math:`0 \le p_k \le 1` and :math:`\sum_k p_k \le` budget.
-
-    `Topology Attack and Defense <https://arxiv.org/abs/1906.04214>`_ (Xu et al. 2019, equation 11):
-    clip p - mu, with mu found by bisection.
-    """
-    clipped = weights.clamp(0, 1)
-    if float(clipped.sum()) <= budget:
-        return clipped
-    low, high = float(weights.min()) - 1, float(weights.max())
-    for _ in range(60):
-        middle = (low + high) / 2
-        if float((weights - middle).clamp(0, 1).sum()) > budget:
-            low = middle
-        else:
-            high = middle
-    return (weights - high).clamp(0, 1)
-
-
 def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
     r"""Return weights [m] with :math:`0 \le p_k \le 1` and at each node a sum of at most its room.
 
@@ -100,18 +80,12 @@ def project_at_nodes(weights: Tensor, ends: Tensor, room: Tensor) -> Tensor:
 def ascend(
     relaxed: Relaxed, gains: Tensor, plan: Plan, budget: int, step_size: float, step: int
 ) -> Relaxed:
-    r"""Take one projected step along the gains [m] of flipping more.
-
-    Its size is relative to the mean size of the `budget` largest gains, so that it depends neither
-    on the number of nodes nor on the scale of the objective, and decays as
-    :math:`1 / \sqrt{1 + t / 10}`.
-    """
-    best = gains.topk(min(budget, gains.numel())).values.abs().mean().clamp(min=1e-30)
-    size = step_size / math.sqrt(1 + step / SETTLING)
-    weights = relaxed.weights + size * gains / best
+    """Take one projected step along the gains [m] of flipping more, see `flip_weights.stepped`."""
+    budgets = torch.tensor([budget], device=gains.device)
+    (weights,) = stepped(relaxed.weights[None], gains[None], budgets, step_size, step)
     if plan.room is not None:
         weights = project_at_nodes(weights, plan.clean.ends(relaxed.codes), plan.room)
-    return Relaxed(relaxed.codes, project(weights, budget))
+    return Relaxed(relaxed.codes, project(weights[None], budgets)[0])
 
 
 def rounded(
@@ -161,13 +135,5 @@ def gains_of(relaxed: Relaxed, clean: EdgeSet, aim: Aim) -> Callable[[Tensor], T
         GradientError: the model has no gradient for edges.
     """
     logits_of = weighted_logits(aim, clean, relaxed.codes)
-    present = clean.has(relaxed.codes).to(aim.x)
-
-    def gains(weights: Tensor) -> Tensor:
-        weights = weights.clone().requires_grad_()
-        with torch.enable_grad():
-            value = aim.value(logits_of(present + (1 - 2 * present) * weights))
-            (gradient,) = torch.autograd.grad(value, weights)
-        return torch.where(gradient.isfinite(), gradient, 0.0)
-
-    return gains
+    present = clean.has(relaxed.codes)
+    return partial(gains_of_flips, lambda weights: aim.value(logits_of(weights)), present)

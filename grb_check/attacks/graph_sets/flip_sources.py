@@ -9,6 +9,8 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
+from grb_check.attacks.edges.flip_sources import NO_GRADIENT
+from grb_check.attacks.edges.flip_weights import gains_of_flips
 from grb_check.attacks.edges.greedy import last_edges
 from grb_check.attacks.graph_sets.graph_list import Copies, GraphList, no_flips, row_major_order
 from grb_check.attacks.graph_sets.keyed_random import new_key, uniform
@@ -107,10 +109,7 @@ def search_of(
         return Search(graphs, objective, every_pair, isolate)
     _, pairs = trial.pairs(_random_block(trial, first, some_pairs.most, new_key(generator)))
     if weighted_logits(trial, pairs) is None:
-        raise GradientError(
-            "the model gives no gradient for edges: it takes no weights of them, neither as "
-            "edge_weight nor as a matrix nor on the messages of its layers; leave the attack out"
-        )
+        raise GradientError(NO_GRADIENT)
     return Search(graphs, objective, some_pairs, isolate)
 
 
@@ -195,11 +194,9 @@ def pair_gains(copies: Copies, objective: RowObjective, codes: Tensor) -> Tensor
     if logits_of is None:
         return gains
     present = copies.edges.has(copies.edges.encode(pairs))
-    weights = present.to(copies.x.dtype).requires_grad_()
-    with torch.enable_grad():
-        total = objective(logits_of(weights), copies.labels).sum()
-        (gradient,) = torch.autograd.grad(total, weights)
-    gains[given] = torch.where(present, -gradient, gradient)
+    gains[given] = gains_of_flips(
+        lambda weights: objective(logits_of(weights), copies.labels).sum(), present, gains[given]
+    )
     return gains
 
 

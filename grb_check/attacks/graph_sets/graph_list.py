@@ -24,7 +24,8 @@ class GraphModel(DifferentiableModel, Protocol):
     def on_graphs(self, batch: Tensor, nodes: Tensor | None = None) -> GraphModel:
         """Return the model for other graphs; `batch` int64 [N], ascending, is each node's graph.
 
-        `nodes` int64 [N] is the node of the present graphs that each node is a copy of.
+        `nodes` int64 [N] is the node of the present graphs that each node is a copy of; -1 for
+        injected nodes.
         """
         ...
 
@@ -83,15 +84,7 @@ class GraphList:
             owners: int64 [V], the graph of each copy.
             extra: int64 [V], number of pairs with weights in addition to the edges.
         """
-        weights = ((self.sizes + 2 * self.edge_counts)[owners] + 2 * extra).tolist()
-        first, total = 0, 0
-        for place, weight in enumerate(weights):
-            if total and total + weight > TOGETHER:
-                yield torch.arange(first, place, device=owners.device)
-                first, total = place, 0
-            total += weight
-        if weights:
-            yield torch.arange(first, len(weights), device=owners.device)
+        return passes((self.sizes + 2 * self.edge_counts)[owners] + 2 * extra)
 
     def copies(self, owners: Tensor, flips: Tensor | None = None) -> Copies:
         """Return copies of graphs side by side.
@@ -225,6 +218,23 @@ def budgets_and_starts(threat: Threat) -> tuple[Tensor, Tensor]:
     is_target[threat.targets.to(batch.device)] = True
     starts = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
     return torch.where(is_target, budgets, 0), starts
+
+
+def passes(weights: Tensor) -> Iterator[Tensor]:
+    """Divide graphs into parts for one pass each; yields indices int64 [p], in order.
+
+    Args:
+        weights: int64 [V], nodes plus directed edges of each graph.
+    """
+    first, total = 0, 0
+    every = weights.tolist()
+    for place, weight in enumerate(every):
+        if total and total + weight > TOGETHER:
+            yield torch.arange(first, place, device=weights.device)
+            first, total = place, 0
+        total += weight
+    if every:
+        yield torch.arange(first, len(every), device=weights.device)
 
 
 def row_major_order(edge_index: Tensor, num_nodes: int) -> Tensor:

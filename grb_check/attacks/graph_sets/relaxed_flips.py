@@ -1,4 +1,4 @@
-"""Flips of graphs as weights between 0 and 1: steps along the gradient, and projection."""
+"""Flips of the graphs of a set as weights between 0 and 1: ascent within budgets."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from grb_check.attacks.edges.relaxation import NEGLIGIBLE, SETTLING
+from grb_check.attacks.edges.flip_weights import NEGLIGIBLE, gains_of_flips, project, stepped
 from grb_check.attacks.graph_sets.flip_sources import Search, weighted_logits
 from grb_check.attacks.graph_sets.flipped_graphs import (
     FlippedGraphs,
     flip_graphs,
     without_isolating,
 )
-from grb_check.attacks.graph_sets.graph_list import count_flips, no_flips
+from grb_check.attacks.graph_sets.graph_list import Copies, count_flips, no_flips
 
 PATIENCE: Final = 3  # renewals without a gain
-_HALVINGS: Final = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ def relaxed_flips(
         clean: the graphs without flips.
         widen: gives pairs to add at weight 0, before the first step and ...
         every: ... after that many steps.
-        step_size: relative to the gradient, as in `relaxation.ascend`.
+        step_size: relative to the gradient, see `flip_weights.stepped`.
     """
     budgets, width = search.graphs.budgets[clean.owners], clean.flips.shape[1]
     none = no_flips(clean.owners.numel(), 0, clean.owners)
@@ -122,50 +121,23 @@ def _ascended(
         logits_of = weighted_logits(copies, pairs)
         if logits_of is None:
             continue
-        present = copies.clean.has(copies.clean.encode(pairs)).to(copies.x.dtype)
+        present = copies.clean.has(copies.clean.encode(pairs))
+        value = _value_of(search, copies, logits_of)
         own, budgets = weights[part], graphs.budgets[owners[part]]
         for step in steps:
-            variable = own[given].requires_grad_()
-            with torch.enable_grad():
-                logits = logits_of(present + (1 - 2 * present) * variable)
-                total = search.objective(logits, copies.labels).sum()
-                (gradient,) = torch.autograd.grad(total, variable)
-            gains = torch.zeros_like(own)
-            gains[given] = gradient.where(gradient.isfinite(), 0.0)
-            own = _one_step_up(
-                own, gains, given, budgets, step_size / math.sqrt(1 + step / SETTLING)
-            )
+            gains = torch.full_like(own, -math.inf)
+            gains[given] = gains_of_flips(value, present, own[given])
+            after = stepped(own, gains, budgets, step_size, step)
+            own = project(after.where(given, 0.0), budgets)
         weights[part] = own
     return RelaxedRows(relaxed.codes, weights)
 
 
-def _one_step_up(
-    weights: Tensor, gains: Tensor, given: Tensor, budgets: Tensor, size: float
-) -> Tensor:
-    """Return weights [V, m] after a step along the gains, relative to each graph's largest ones."""
-    ordered = gains.masked_fill(~given, -math.inf).sort(dim=1, descending=True).values
-    place = torch.arange(gains.shape[1], device=gains.device)
-    counted = (place < budgets[:, None]) & ordered.isfinite()
-    mean = ordered.where(counted, 0.0).sum(1) / counted.sum(1).clamp(min=1)
-    scale = mean.abs().clamp(min=1e-30)[:, None]
-    return project_rows((weights + size * gains / scale).where(given, 0.0), budgets)
-
-
-def project_rows(weights: Tensor, budgets: Tensor) -> Tensor:
-    r"""Project on weights [V, m] with :math:`0 \le p_k \le 1` and row sums of at most budgets [V].
-
-    As `relaxation.project`, with the bisections of all rows at once.
-    """
-    clipped = weights.clamp(0, 1)
-    over = clipped.sum(1) > budgets
-    if not bool(over.any()):
-        return clipped
-    low, high = weights.amin(1) - 1, weights.amax(1)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        above = (weights - middle[:, None]).clamp(0, 1).sum(1) > budgets
-        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
-    return torch.where(over[:, None], (weights - high[:, None]).clamp(0, 1), clipped)
+def _value_of(
+    search: Search, copies: Copies, logits_of: Callable[[Tensor], Tensor]
+) -> Callable[[Tensor], Tensor]:
+    """Return the map from weights of pairs to the objectives' sum: no graph affects another."""
+    return lambda weights: search.objective(logits_of(weights), copies.labels).sum()
 
 
 def without(codes: Tensor, others: Tensor) -> Tensor:

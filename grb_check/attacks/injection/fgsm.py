@@ -8,9 +8,11 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.feature_search import check_feature_search, find_features
+from grb_check.attacks.graph_sets.placed_nodes import placed_nodes
+from grb_check.attacks.links.domains import domain_of
+from grb_check.attacks.links.feature_search import check_feature_search
 from grb_check.attacks.links.links import random_links
-from grb_check.attacks.links.steps import sign_step, zero_start
+from grb_check.attacks.links.sites import sites_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
@@ -62,7 +64,14 @@ class InjectionFgsm:
         links, notes = random_links(threat, generator)
         if not links.shape[1]:
             return Perturbation(notes=notes)
-        start = zero_start(graph.x, threat.injected_nodes, threat.feature_range)
-        step = sign_step(self.step_size, threat.feature_range)
-        features = find_features(graph, links, threat, model, start, step, self)
-        return Perturbation(injected_x=features.cpu(), injected_edges=links, notes=notes)
+        sites, domain = sites_of(threat), domain_of(threat)
+        start = domain.zero_start(graph.x, sites.count)
+        step = domain.sign_step(self.step_size)
+        placed = placed_nodes(graph, links, threat, model, sites.owners)
+        features = domain.rounded(placed.best_features(start, step, self))
+        return Perturbation(
+            injected_x=features.cpu(),
+            injected_edges=links,
+            injected_graphs=sites.graphs,
+            notes=notes,
+        )

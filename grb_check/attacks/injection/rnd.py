@@ -8,7 +8,9 @@ from typing import ClassVar
 import torch
 from torch_geometric.data import Data
 
+from grb_check.attacks.links.domains import domain_of
 from grb_check.attacks.links.links import random_links
+from grb_check.attacks.links.sites import sites_of
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.threat import Knowledge, Perturbation, Scenario, Threat
 
@@ -47,7 +49,12 @@ class InjectionRnd:
         links, notes = random_links(threat, generator)
         if not links.shape[1]:
             return Perturbation(notes=notes)
-        low, high = threat.feature_range
-        normal = torch.randn((threat.injected_nodes, graph.x.shape[1]), generator=generator)
-        features = ((low + high) / 2 + normal * (high - low) / 2).clamp(low, high)
-        return Perturbation(injected_x=features, injected_edges=links, notes=notes)
+        sites, (low, high) = sites_of(threat), threat.feature_range
+        normal = torch.randn((sites.count, graph.x.shape[1]), generator=generator)
+        features = domain_of(threat).rounded((low + high) / 2 + normal * (high - low) / 2)
+        return Perturbation(
+            injected_x=features,
+            injected_edges=links,
+            injected_graphs=sites.graphs,
+            notes=notes,
+        )

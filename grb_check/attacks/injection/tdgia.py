@@ -9,18 +9,23 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.links.feature_search import (
-    best_features,
-    check_feature_search,
-    logits_of_features,
+from grb_check.attacks.graph_sets.placed_nodes import placed_nodes
+from grb_check.attacks.links.domains import domain_of
+from grb_check.attacks.links.feature_search import check_feature_search
+from grb_check.attacks.links.links import (
+    even_links,
+    grouped_links,
+    links_in_graphs,
+    links_notes,
+    links_per_node,
+    no_links,
 )
-from grb_check.attacks.links.links import even_links, grouped_links, links_per_node, no_links
-from grb_check.attacks.links.steps import Step, sign_step, uniform_start
+from grb_check.attacks.links.sites import Sites, sites_of
 from grb_check.attacks.links.weak_targets import (
     clean_probabilities,
     defectiveness,
+    defectiveness_in_graphs,
     label_groups,
-    mean_probabilities,
 )
 from grb_check.attacks.protocol import DifferentiableModel
 from grb_check.attacks.setting_checks import check_at_least
@@ -54,6 +59,8 @@ class InjectionTdgia:
       an injected node targets of the same class and the same runner-up class, so that it can push
       all of them across the nearest boundary. (our choice)
     * With fewer nodes than rounds every node has its own round; the code never terminates.
+    * In a set of graphs all graphs have their rounds together, and nodes are linked to the most
+      defective ones of their own graph: those of lowest degree, because all share its probability.
 
     Args:
         rounds: number of rounds (the code's: 5).
@@ -93,27 +100,38 @@ class InjectionTdgia:
         generator: torch.Generator,
     ) -> Perturbation:
         """Inject round by round."""
-        links_each, notes = links_per_node(threat)
-        if not threat.injected_nodes or not links_each:
+        sites, notes, domain = sites_of(threat), links_notes(threat), domain_of(threat)
+        if not int(sites.links_in[sites.owners].sum()):
             return Perturbation(notes=notes)
         links, features = no_links(), graph.x.new_empty((0, graph.x.shape[1]))
+        owners, step = sites.owners[:0], domain.sign_step(self.step_size)
         certainty = clean_probabilities(graph, threat, model)
-        for nodes in self._sizes(threat.injected_nodes):
-            new = self._links(graph, links, threat, certainty, nodes, links_each)
+        for of_round in self._rounds(sites):
+            new = self._links(graph, links, threat, certainty, of_round, generator)
             new[0] += features.shape[0]
-            links = torch.cat([links, new], dim=1)
-            start = uniform_start(graph.x, nodes, threat.feature_range, generator)
-            every = torch.cat([features, start])
-            maps = logits_of_features(graph, links, threat, model, every.shape[0])
-            step = self._step(threat, every, earlier=features.shape[0])
-            features = best_features(graph, links, threat, maps, every, step, self)
-            with torch.no_grad():
-                certainty = mean_probabilities([logits_of(features) for logits_of in maps])
-        return Perturbation(injected_x=features.cpu(), injected_edges=links, notes=notes)
+            links, owners = torch.cat([links, new], dim=1), torch.cat([owners, of_round])
+            start = domain.uniform_start(graph.x, of_round.numel(), generator)
+            moves = torch.isin(owners, of_round)
+            if not self.reoptimise:
+                moves[: features.shape[0]] = False
+            placed = placed_nodes(graph, links, threat, model, owners)
+            features = placed.best_features(torch.cat([features, start]), step, self, moves)
+            certainty = placed.probabilities(features)
+        order = owners.argsort(stable=True)  # graph by graph, as in other attacks
+        links[0] = order.argsort()[links[0]]
+        return Perturbation(
+            injected_x=domain.rounded(features).cpu()[order],
+            injected_edges=links,
+            injected_graphs=sites.graphs,
+            notes=notes,
+        )
 
-    def _sizes(self, nodes: int) -> list[int]:
-        whole, rest = divmod(nodes, self.rounds)
-        return [size for r in range(self.rounds) if (size := whole + (r < rest))]
+    def _rounds(self, sites: Sites) -> list[Tensor]:
+        """Return the groups int64 [n] of the nodes that are injected in each round."""
+        groups = torch.arange(sites.sizes.numel())
+        whole, rest = sites.budgets // self.rounds, sites.budgets % self.rounds
+        every = [groups.repeat_interleave(whole + (r < rest)) for r in range(self.rounds)]
+        return [owners for owners in every if owners.numel()]
 
     def _links(
         self,
@@ -121,20 +139,20 @@ class InjectionTdgia:
         links: Tensor,
         threat: Threat,
         certainty: Tensor,
-        nodes: int,
-        links_each: int,
+        owners: Tensor,
+        generator: torch.Generator,
     ) -> Tensor:
         """Return `injected_edges` of one round, with its nodes numbered from 0."""
+        if threat.batch is not None:
+            score = defectiveness_in_graphs(graph, links, threat, certainty).cpu()
+            order = torch.randperm(score.numel(), generator=generator)  # many have equal degrees
+            order = order[score[order].argsort(descending=True, stable=True)]
+            order = order[threat.batch.cpu()[order].argsort(stable=True)]
+            return links_in_graphs(sites_of(threat), order, owners, evenly=self.dealing == "even")
         labels = graph.y[threat.targets]
         score = defectiveness(graph, links, threat, certainty)
         order = score.argsort(descending=True, stable=True)
         groups = label_groups(certainty, labels)[order]
-        return _DEALS[self.dealing](threat.targets[order].cpu(), groups.cpu(), nodes, links_each)
-
-    def _step(self, threat: Threat, start: Tensor, earlier: int) -> Step:
-        """Return the step of a round on all nodes so far, `earlier` of them from other rounds."""
-        step = sign_step(self.step_size, threat.feature_range)
-        if self.reoptimise:
-            return step
-        kept = start[:earlier]
-        return lambda x, gradient, scale: torch.cat([kept, step(x, gradient, scale)[earlier:]])
+        links_each = links_per_node(threat)[0]
+        deal = _DEALS[self.dealing]
+        return deal(threat.targets[order].cpu(), groups.cpu(), owners.numel(), links_each)

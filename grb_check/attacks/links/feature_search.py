@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import torch
@@ -24,6 +25,7 @@ from grb_check.attacks.threat import Perturbation, Threat, apply
 from grb_check.errors import GradientError, ModelError, UsageError, one_line
 
 LogitsOfFeatures = Callable[[Tensor], Tensor]
+ValuesOfFeatures = Callable[[Tensor], Tensor]
 
 # Gains below this share of the objective's value (or of 1, if larger) count as none.
 MIN_GAIN: Final = 1e-3
@@ -83,33 +85,6 @@ def check_feature_search(attack: FeatureSearchSettings) -> None:
     check_at_least(0, attack, "harmony")
 
 
-def find_features(
-    graph: Data,
-    links: Tensor,
-    threat: Threat,
-    model: DifferentiableModel,
-    start: Tensor,
-    step: Step,
-    settings: FeatureSearchSettings,
-) -> Tensor:
-    """Return the best features that `maximise` finds for these links.
-
-    Args:
-        graph: clean graph; `y` holds the labels to move the targets away from.
-        links: `injected_edges` [2, e].
-        threat: gives the targets.
-        model: the objective is averaged over its members.
-        start: float [n, d], features of the injected nodes within their range.
-        step: see `maximise`.
-        settings: of the attack.
-
-    Returns:
-        float32 [n, d].
-    """
-    maps = logits_of_features(graph, links, threat, model, start.shape[0])
-    return best_features(graph, links, threat, maps, start, step, settings)
-
-
 def best_features(
     graph: Data,
     links: Tensor,
@@ -118,8 +93,23 @@ def best_features(
     start: Tensor,
     step: Step,
     settings: FeatureSearchSettings,
+    moves: Tensor | None = None,
 ) -> Tensor:
-    """As `find_features`, with `maps` from `logits_of_features` instead of a model."""
+    """Return the best features that `maximise` finds for these links.
+
+    Args:
+        graph: clean graph; `y` holds the labels to move the targets away from.
+        links: `injected_edges` [2, e].
+        threat: gives the targets.
+        maps: from `logits_of_features`; the objective is averaged over them.
+        start: float [n, d], features of the injected nodes within their range.
+        step: see `maximise`.
+        settings: of the attack.
+        moves: bool [n], which nodes' features may change; all if not given.
+
+    Returns:
+        float32 [n, d].
+    """
     return maximise(
         objective_of_features(graph, links, threat, maps, start.shape[0], settings),
         start,
@@ -127,6 +117,7 @@ def best_features(
         iterations=settings.iterations,
         patience=settings.patience,
         highest=math.inf if settings.harmony else highest_of(settings.objective),
+        moves=moves,
     )
 
 
@@ -174,58 +165,186 @@ def maximise(
     iterations: int,
     patience: int | None,
     highest: float = math.inf,
+    moves: Tensor | None = None,
 ) -> Tensor:
-    """Return the best features found by gradient ascent.
-
-    With patience, each step is `GROWTH` times as long as the one before if that led above all
-    values so far, and else `SHRINKAGE` times as long.
+    """Return the best features found by gradient ascent, see `maximise_each`.
 
     Args:
         value_of: from features to a scalar.
         start: features [n, d] within their range.
-        step: from features, gradient and a scale, 1 at first, to the next features, within their
+    """
+    return maximise_each(
+        lambda groups: lambda features: value_of(features).reshape(1),
+        start,
+        torch.zeros(start.shape[0], dtype=torch.int64, device=start.device),
+        count=1,
+        step=step,
+        iterations=iterations,
+        patience=patience,
+        highest=highest,
+        moves=moves,
+    )
+
+
+def maximise_each(
+    values_for: Callable[[Tensor], ValuesOfFeatures],
+    start: Tensor,
+    owners: Tensor,
+    *,
+    count: int,
+    step: Step,
+    iterations: int,
+    patience: int | None,
+    highest: float = math.inf,
+    moves: Tensor | None = None,
+    rounded: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
+    """Return the best features found by gradient ascent for groups that do not affect each other.
+
+    With patience, each step of a group is `GROWTH` times as long as the one before if that led
+    above all its values so far, and else `SHRINKAGE` times as long.
+
+    Args:
+        values_for: from groups int64 [h] to the map from features of their nodes, in the order of
+            `start`, to the groups' values [h]. Called again when half of the groups have stopped.
+        start: features [n, d] within their range.
+        owners: int64 [n], the group of each row, 0 to `count` - 1.
+        count: number of groups.
+        step: from features, gradient and scales, 1 at first, to the next features, within their
             range.
         iterations: maximum number of steps.
-        patience: stop when that many steps together gained no more than `MIN_GAIN`, relative to
-            the objective's value (or to 1, if larger), or can gain no more; None: never, and all
-            steps have the scale 1.
+        patience: a group stops when that many steps together gained no more than `MIN_GAIN`,
+            relative to the objective's value (or to 1, if larger), or can gain no more; None:
+            never, and all steps have the scale 1.
         highest: that the objective can reach.
+        moves: bool [n], which rows may change; all if not given.
+        rounded: if only some features are allowed: the allowed ones close to others. The best
+            features are then those whose rounding has the highest value, while steps and their end
+            follow from the values of the features themselves.
 
     Returns:
-        float32 [n, d] on the device of `start`.
+        float32 [n, d] on the device of `start`, not rounded.
 
     Raises:
         GradientError: the model gives no gradient.
         ModelError: the objective is not finite.
     """
-    features = best = start.detach()
-    best_value, milestone, reached, scale = -math.inf, -math.inf, 0, 1.0
+    best, features = start.detach().clone(), start.detach()
+    rows, own = torch.arange(start.shape[0], device=start.device), owners.cpu()
+    free = torch.ones((start.shape[0], 1)) if moves is None else moves.cpu()[:, None]
+    ascent = _Ascent.before(count, highest - _least_gain(highest))
+    value_of = values_for(ascent.groups)
     for iteration in range(iterations + 1):
         features.requires_grad_()
         with torch.enable_grad():
-            value = value_of(features)
-        score = float(value.detach())
-        if not math.isfinite(score):
-            msg = f"the model's output gave an objective of {score} at attack step {iteration}"
-            raise ModelError(f"{msg}; check the model for NaN and infinity on larger graphs")
-        if patience is not None and iteration:
-            scale = min(GROWTH * scale, LARGEST) if score > best_value else SHRINKAGE * scale
-        if score > best_value:
-            best, best_value = features.detach(), score
-        if iteration == 0 or score > milestone + _least_gain(milestone):
-            milestone, reached = score, iteration
-        if patience is not None and (
-            iteration - reached >= patience or score >= highest - _least_gain(highest)
-        ):
+            values = value_of(features)
+            total = values.sum()
+        found = _finite(values, iteration)
+        counted = found
+        if rounded is not None:
+            with torch.no_grad():
+                counted = _finite(value_of(rounded(features)), iteration)
+        further = (counted > ascent.top) & ~ascent.done
+        ascent = ascent.after(found, counted, iteration, patience)
+        taken = further[own].to(start.device)
+        best[rows[taken]] = features.detach()[taken]
+        if iteration == iterations or bool(ascent.done.all()):
             break
-        if iteration < iterations:
-            (gradient,) = gradients(value, features)
-            features = step(features.detach(), gradient, scale)
+        (gradient,) = gradients(total, features)
+        scale = ascent.scale[own][:, None] * free[rows.cpu()]
+        features = step(features.detach(), gradient, scale)
+        going = ~ascent.done
+        if 2 * int(going.sum()) <= going.numel():
+            kept = going[own]
+            own = (going.cumsum(0) - 1)[own[kept]]
+            rows, features = rows[kept.to(rows.device)], features[kept.to(rows.device)]
+            ascent = ascent.at(going)
+            value_of = values_for(ascent.groups)
     return best.to(torch.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ascent:
+    """How far the ascent of each group is: tensors [h] on the CPU, because they decide.
+
+    Attributes:
+        groups: int64.
+        top: float64, the highest value that counts so far.
+        best: float64, the highest value so far; another one if values are rounded.
+        milestone: float64, the last value that was a gain.
+        reached: int64, the iteration of that value.
+        scale: float64, of the next step.
+        done: bool, whether the group has stopped.
+        highest: that a value can reach, less the least gain.
+    """
+
+    groups: Tensor
+    top: Tensor
+    best: Tensor
+    milestone: Tensor
+    reached: Tensor
+    scale: Tensor
+    done: Tensor
+    highest: float
+
+    @classmethod
+    def before(cls, count: int, highest: float) -> _Ascent:
+        """Return the state of `count` groups before the first value."""
+        lowest = torch.full((count,), -math.inf, dtype=torch.float64)
+        groups = torch.arange(count)
+        return cls(
+            groups, lowest, lowest, lowest, groups * 0, torch.ones_like(lowest), groups < 0, highest
+        )
+
+    def after(
+        self, values: Tensor, counted: Tensor, iteration: int, patience: int | None
+    ) -> _Ascent:
+        """Return the state after values, and those that count, float64 [h]."""
+        further = values > self.best
+        gains = (values > self.milestone + _least_gains(self.milestone)) | (iteration == 0)
+        milestone = torch.where(gains, values, self.milestone)
+        reached = torch.where(gains, iteration, self.reached)
+        scale, done = self.scale, self.done
+        if patience is not None:
+            if iteration:
+                grown = (GROWTH * scale).clamp(max=LARGEST)
+                scale = torch.where(further, grown, SHRINKAGE * scale)
+            done = done | (iteration - reached >= patience) | (values >= self.highest)
+        best, top = torch.maximum(values, self.best), torch.maximum(counted, self.top)
+        return replace(
+            self, top=top, best=best, milestone=milestone, reached=reached, scale=scale, done=done
+        )
+
+    def at(self, some: Tensor) -> _Ascent:
+        """Return the state of some groups, bool [h]."""
+        return _Ascent(
+            self.groups[some],
+            self.top[some],
+            self.best[some],
+            self.milestone[some],
+            self.reached[some],
+            self.scale[some],
+            self.done[some],
+            self.highest,
+        )
+
+
+def _finite(values: Tensor, iteration: int) -> Tensor:
+    """Return values float64 [h] on the CPU; refuse those that are not finite."""
+    found = values.detach().cpu().double()
+    if not bool(found.isfinite().all()):
+        score = float(found[~found.isfinite()][0])
+        msg = f"the model's output gave an objective of {score} at attack step {iteration}"
+        raise ModelError(f"{msg}; check the model for NaN and infinity on larger graphs")
+    return found
 
 
 def _least_gain(value: float) -> float:
     return MIN_GAIN * max(1.0, abs(value))
+
+
+def _least_gains(values: Tensor) -> Tensor:
+    return MIN_GAIN * values.abs().clamp(min=1.0)
 
 
 def gradients(value: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:

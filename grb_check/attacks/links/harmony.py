@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 
-def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[Tensor], Tensor]:
-    r"""Return the map from injected features [n, d] to the mean homophily of the injected nodes.
+def homophily_of_nodes(graph: Data, links: Tensor, count: int) -> Callable[[Tensor], Tensor]:
+    r"""Return the map from injected features [n, d] to the homophily of each injected node, [n].
 
     `Understanding and Improving Graph Injection Attack by Promoting Unnoticeability
     <https://arxiv.org/abs/2202.08057>`_ (Chen et al. 2022, definition 4.1):
@@ -47,9 +47,15 @@ def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[T
         if one.numel():
             scaled = inner_scale * features
             around = fixed.index_add(0, one, scaled[other]).index_add(0, other, scaled[one])
-        return F.cosine_similarity(features, around, dim=1).mean()
+        return F.cosine_similarity(features, around, dim=1)
 
     return homophily
+
+
+def homophily_of_features(graph: Data, links: Tensor, count: int) -> Callable[[Tensor], Tensor]:
+    """Return the map from injected features [n, d] to the mean of `homophily_of_nodes`."""
+    homophily = homophily_of_nodes(graph, links, count)
+    return lambda features: homophily(features).mean()
 
 
 def homophily_of_weights(graph: Data, candidates: Tensor) -> Callable[[Tensor, Tensor], Tensor]:

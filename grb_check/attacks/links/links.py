@@ -5,24 +5,39 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from grb_check.attacks.links.sites import Sites, sites_of
 from grb_check.attacks.threat import Threat
 from grb_check.errors import count
 
 
 def random_links(threat: Threat, generator: torch.Generator) -> tuple[Tensor, tuple[str, ...]]:
-    """Link each injected node to distinct targets, chosen uniformly.
+    """Link each injected node to distinct targets, chosen uniformly; to nodes of its own graph if
+    the targets are graphs.
 
     Returns:
         `injected_edges` int64 [2, n * k] with k = min(edges per injected node, number of targets),
-        empty if k is 0, and a note for each part of the budget that is not used.
+        or of nodes of its graph; empty if k is 0; and a note for each part of the budget that is
+        not used.
     """
-    injected, targets = threat.injected_nodes, threat.targets.cpu()
-    links_each, notes = links_per_node(threat)
-    if not injected or not links_each:
-        return no_links(), notes
-    chosen = _distinct(injected, links_each, targets.numel(), generator)
-    from_new = torch.arange(injected).repeat_interleave(links_each)
-    return torch.stack([from_new, targets[chosen.flatten()]]), notes
+    sites, notes = sites_of(threat), links_notes(threat)
+    sizes, starts = sites.sizes[sites.owners], sites.starts[sites.owners]
+    found = [no_links()]
+    for size in torch.unique(sizes).tolist():  # a single one unless the targets are graphs
+        links_each = min(sites.links_each, size)
+        if links_each <= 0:
+            continue
+        new = (sizes == size).nonzero().squeeze(1)
+        chosen = starts[new, None] + _distinct(new.numel(), links_each, size, generator)
+        found.append(
+            torch.stack([new.repeat_interleave(links_each), sites.nodes[chosen.flatten()]])
+        )
+    links = torch.cat(found, dim=1)
+    return links[:, links[0].argsort(stable=True)], notes
+
+
+def links_notes(threat: Threat) -> tuple[str, ...]:
+    """Return a note for each part of the budget for links that cannot be used."""
+    return links_per_node(threat)[1] if threat.batch is None else sites_of(threat).notes()
 
 
 def grouped_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Tensor:
@@ -69,6 +84,39 @@ def even_links(order: Tensor, groups: Tensor, nodes: int, links_each: int) -> Te
     places = line.repeat_interleave(copies[line])
     from_new = torch.arange(places.numel(), device=order.device) % nodes
     return torch.stack([from_new, order[places]])
+
+
+def links_in_graphs(sites: Sites, ranked: Tensor, owners: Tensor, *, evenly: bool) -> Tensor:
+    """Link nodes to those of their own graph, in all graphs at once.
+
+    As in `grouped_links` and `even_links`, the nodes of a graph share its links evenly, and the
+    first ones get the remainder.
+
+    Args:
+        sites: of a threat to graphs.
+        ranked: int64 [N], all nodes, graph by graph, in each the most promising first.
+        owners: int64 [k], the graph of each new node, ascending.
+        evenly: whether the nodes of a graph, each repeated once per link, are dealt out like cards,
+            instead of cut into one piece for each new node.
+
+    Returns:
+        `injected_edges` int64 [2, e], without duplicates.
+    """
+    each = sites.links_in[owners]
+    new = torch.arange(owners.numel()).repeat_interleave(each)
+    graph = owners[new]
+    together = torch.bincount(owners, minlength=sites.sizes.numel())  # new nodes of each graph
+    rank = torch.arange(owners.numel()) - (together.cumsum(0) - together)[owners]
+    turn = torch.arange(new.numel()) - (each.cumsum(0) - each)[new]  # of the new node's links
+    size = sites.sizes[graph]
+    place = (rank[new] * each[new] + turn) % size
+    if evenly:
+        whole = (together * sites.links_in)[graph] // size
+        rest = (together * sites.links_in)[graph] % size
+        card = rank[new] + turn * together[graph]
+        late = rest + (card - rest * (whole + 1)) // whole.clamp(min=1)
+        place = torch.where(card < rest * (whole + 1), card // (whole + 1), late)
+    return torch.stack([new, ranked[sites.starts[graph] + place]])
 
 
 def ring_links(nodes: int, neighbours: int, first_id: int) -> Tensor:

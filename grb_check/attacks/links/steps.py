@@ -1,6 +1,7 @@
 """Steps of gradient ascent: from features and gradient to the next features within their range.
 
-The last argument of a step scales its size, see `feature_search.maximise`.
+The last argument of a step scales its size, for all nodes or for each, see
+`feature_search.maximise`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Step = Callable[[Tensor, Tensor, float], Tensor]
+Scale = float | Tensor  # of all nodes, or float64 [n, 1]
+Step = Callable[[Tensor, Tensor, Scale], Tensor]
 Range = tuple[float, float]
 
 
@@ -32,8 +34,8 @@ def sign_step(step_size: float, limits: Range) -> Step:
     """Return a step that moves each feature by the step size along the sign of its gradient."""
     low, high = limits
 
-    def step(x: Tensor, gradient: Tensor, scale: float) -> Tensor:
-        return (x + scale * step_size * gradient.sign()).clamp_(low, high)
+    def step(x: Tensor, gradient: Tensor, scale: Scale) -> Tensor:
+        return (x + length_of(scale * step_size, x) * gradient.sign()).clamp_(low, high)
 
     return step
 
@@ -43,9 +45,10 @@ def l2_step(step_size: float, limits: Range) -> Step:
     size per feature."""
     low, high = limits
 
-    def step(x: Tensor, gradient: Tensor, scale: float) -> Tensor:
+    def step(x: Tensor, gradient: Tensor, scale: Scale) -> Tensor:
         direction = F.normalize(gradient, dim=1, eps=1e-30)
-        return (x + scale * step_size * math.sqrt(x.shape[1]) * direction).clamp_(low, high)
+        length = length_of(scale * step_size * math.sqrt(x.shape[1]), x)
+        return (x + length * direction).clamp_(low, high)
 
     return step
 
@@ -71,13 +74,18 @@ class _Adam:
         self.mean: Tensor | None = None
         self.square: Tensor | None = None
 
-    def __call__(self, x: Tensor, gradient: Tensor, scale: float) -> Tensor:
+    def __call__(self, x: Tensor, gradient: Tensor, scale: Scale) -> Tensor:
         if self.mean is None or self.square is None:
             self.mean, self.square = torch.zeros_like(x), torch.zeros_like(x)
         self.count += 1
         self.mean.lerp_(gradient, 0.1)
         self.square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        rate = scale * self.step_size / (1 - 0.9**self.count)
+        rate = length_of(scale * self.step_size / (1 - 0.9**self.count), x)
         # Gradients of a saturated objective are far below Adam's usual epsilon of 1e-8.
         spread = (self.square / (1 - 0.999**self.count)).sqrt_().add_(1e-12)
         return x + rate * self.mean / spread
+
+
+def length_of(length: Scale, like: Tensor) -> Tensor:
+    """Return the length of a step, [] or [n, 1], rounded to the dtype of the features once."""
+    return torch.as_tensor(length, dtype=torch.float64).to(like)

@@ -40,9 +40,34 @@ def defectiveness(graph: Data, links: Tensor, threat: Threat, certainty: Tensor)
         threat: gives the targets and b.
         certainty: class probabilities [t, c] of the targets.
     """
-    ends = torch.cat([graph.edge_index[0], links[1].to(graph.edge_index.device)])
-    degrees = torch.bincount(ends, minlength=graph.num_nodes)[threat.targets] + 1.0
     own = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
+    return _defectiveness(graph, links, threat, own, threat.targets)
+
+
+def defectiveness_in_graphs(
+    graph: Data, links: Tensor, threat: Threat, certainty: Tensor
+) -> Tensor:
+    """Return the defectiveness of every node of a set of graphs: float [N].
+
+    As `defectiveness`, with the probability that the node's graph has its label.
+
+    Args:
+        graph: clean graphs side by side; `y` [G] holds the labels of the targets.
+        links: `injected_edges` [2, e] so far.
+        threat: gives the targets and b.
+        certainty: class probabilities [t, c] of the targets.
+    """
+    own = certainty.new_zeros(graph.y.numel())
+    own[threat.targets] = certainty.gather(1, graph.y[threat.targets][:, None]).squeeze(1)
+    every = torch.arange(graph.num_nodes, device=own.device)
+    return _defectiveness(graph, links, threat, own[graph.batch], every)
+
+
+def _defectiveness(
+    graph: Data, links: Tensor, threat: Threat, own: Tensor, nodes: Tensor
+) -> Tensor:
+    ends = torch.cat([graph.edge_index[0], links[1].to(graph.edge_index.device)])
+    degrees = torch.bincount(ends, minlength=graph.num_nodes)[nodes] + 1.0
     edges = max(threat.edges_per_injected_node, 1)
     return (own + 2) * (0.9 / degrees + 0.1 / (degrees * edges).sqrt())
 

@@ -60,7 +60,7 @@ class ModificationPgdTopology:
     on one random block of `block_size` pairs.
 
     The objective is `held_margin` (our choice); the paper's are the cross-entropy and the margin.
-    The step size is relative to the gradient, see `relaxation.ascend`; the paper's is
+    The step size is relative to the gradient, see `flip_weights.stepped`; the paper's is
     :math:`200 / \sqrt{t}` for all graphs.
 
     If the targets are graphs, each has its own weights, projection and rounding
@@ -69,7 +69,7 @@ class ModificationPgdTopology:
 
     Args:
         iterations: number of steps.
-        step_size: see `relaxation.ascend`.
+        step_size: see `flip_weights.stepped`.
         samples: random roundings (the paper's K).
         polish: work of a search by answers from the flips found (`answer_search`), in forward
             passes; `+polish` sets 1000. A set of graphs has none.

@@ -63,7 +63,7 @@ class ModificationPrbcd:
 
     Args:
         iterations: number of steps.
-        step_size: see `relaxation.ascend`.
+        step_size: see `flip_weights.stepped`.
         block_size: pairs in a block; always at least eight times the budget.
         renew_every: iterations with the same block.
         samples: random roundings.

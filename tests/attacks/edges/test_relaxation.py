@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,28 +15,12 @@ from grb_check.attacks.edges.relaxation import (
     Relaxed,
     ascend,
     gains_of,
-    project,
     project_at_nodes,
     rounded,
 )
 from grb_check.attacks.objectives import cross_entropy
 
 UNBOUND = Plan(edge_set(graph_of(3, [])), lambda *_: None, True)
-values = st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=7)
-
-
-@given(values, st.integers(0, 8))
-@settings(deadline=None, max_examples=40)
-def test_projection_is_the_nearest_allowed_point(weights, budget) -> None:
-    """No direction towards a corner of the allowed set leads closer."""
-    start = torch.tensor(weights, dtype=torch.float64)
-    found = project(start, budget)
-    assert found.min() >= 0
-    assert found.max() <= 1
-    assert found.sum() <= budget + 1e-9
-    corners = torch.tensor(list(product([0.0, 1.0], repeat=len(weights))), dtype=torch.float64)
-    corners = corners[corners.sum(1) <= budget]
-    assert ((corners - found) @ (start - found)).max() <= 1e-9
 
 
 @given(st.data(), st.integers(2, 6))
@@ -65,12 +47,17 @@ def test_weights_at_a_node_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([0.6, 0.4, 0.8]))
 
 
-@given(values, st.integers(1, 5), st.integers(0, 50), st.floats(1e-6, 1e6))
+@given(
+    st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=7),
+    st.integers(1, 5),
+    st.integers(0, 50),
+    st.floats(1e-6, 1e6),
+)
 @settings(deadline=None, max_examples=40)
 def test_step_does_not_depend_on_the_scale_of_gains(gains, budget, step, factor) -> None:
     """And the result stays within the allowed weights."""
     codes = torch.arange(len(gains))
-    start = Relaxed(codes, project(torch.linspace(0, 1, len(gains), dtype=torch.float64), budget))
+    start = Relaxed(codes, torch.zeros(len(gains), dtype=torch.float64))
     given = torch.tensor(gains, dtype=torch.float64)
     given = given.abs() + 0.01  # all below 0 is another matter
     one, other = (

@@ -8,7 +8,6 @@ from graph_unions import threat_to, union_of, unions, victim_on
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.attacks.edges.relaxation import project
 from grb_check.attacks.graph_sets.graph_list import (
     append_flips,
     budgets_and_starts,
@@ -16,20 +15,10 @@ from grb_check.attacks.graph_sets.graph_list import (
     no_flips,
 )
 from grb_check.attacks.graph_sets.keyed_random import uniform
-from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, project_rows, without
+from grb_check.attacks.graph_sets.relaxed_flips import RelaxedRows, without
 from grb_check.attacks.threat import Perturbation, Threat, apply
 
 few = settings(deadline=None, max_examples=40)
-
-
-@given(st.lists(st.lists(st.floats(-3, 3), min_size=4, max_size=4), min_size=1), st.data())
-@few
-def test_rows_are_projected_as_one_by_one(rows, data) -> None:
-    weights = torch.tensor(rows)
-    budgets = data.draw(st.lists(st.integers(1, 4), min_size=len(rows), max_size=len(rows)))
-    found = project_rows(weights, torch.tensor(budgets))
-    for own, row, budget in zip(found, weights, budgets, strict=True):
-        assert torch.allclose(own, project(row, budget), atol=1e-5)
 
 
 def test_largest_weights_are_taken_up_to_each_budget() -> None:

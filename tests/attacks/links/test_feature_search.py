@@ -147,8 +147,8 @@ def test_steps_grow_while_they_gain_and_shrink_when_they_do_not() -> None:
     sizes: list[float] = []
 
     def step(x, gradient, scale):
-        sizes.append(scale)
-        return x + scale
+        sizes.append(float(scale))
+        return x + float(scale)
 
     peak = [0.0, 1.0, 2.5, 0.0, 0.0]  # values at the start, and after each step
     values = iter(peak)
