@@ -4,7 +4,8 @@
     python -m benchmarks.conformance --models pyg --explain
     python -m benchmarks.conformance --models sound --runs 50
 
-`zoo` are the models of `grb_check.models`, trained on `synthetic-cora`; `pyg` are those of
+`zoo` are the models of `grb_check.models`, trained on `synthetic-cora`, or on the set of graphs
+`synthetic-molecules`; `pyg` are those of
 `conformance_models`, untrained, asked about graphs with 8 features. `sound` are ten of the zoo,
 trained on a small graph, of which each run draws other graphs: no property may fail in any of them.
 """
@@ -40,7 +41,10 @@ SOUND: Final = (
     *("tagcn", "sage", "sgcn", "gprgnn", "gcn_jaccard"),
 )
 SMALL: Final = "benchmarks.conformance_models:small_graph"
+SET: Final = "synthetic-molecules"
+OF_GRAPHS: Final = ("graph_gcn", "graph_gin", "infograph", "graph_graphcl", "adgcl")
 COLUMNS: Final = ("model", "breaks", "skipped", "notes", "seconds")
+Named = tuple[str, Model, str]  # name, model, dataset
 # Figures, and what does not depend on the graphs that are drawn.
 ONCE: Final = ("scale", "state-dict", "label-leakage", "devices")
 
@@ -58,9 +62,9 @@ def found_of(model: CheckedModel, leave_out: Sequence[str] = ()) -> list[Found]:
     return [check_property(model, each.name) for each in cases if each.name not in leave_out]
 
 
-def rows(models: Sequence[tuple[str, Model]], dataset: str, *, explain: bool) -> Iterator[Row]:
+def rows(models: Sequence[Named], *, explain: bool) -> Iterator[Row]:
     """Yield a row for each model."""
-    for name, model in models:
+    for name, model, dataset in models:
         start = time.perf_counter()
         try:
             found = found_of(checked(model, dataset))
@@ -97,14 +101,18 @@ def flapping(runs: int) -> Iterator[Row]:
         }
 
 
-def of_pyg() -> list[tuple[str, Model]]:
+def of_pyg() -> list[Named]:
     """Return PyG's models and convolutions, untrained."""
-    return [(name, _untrained(make)) for name, make in {**MODELS, **CONVOLUTIONS}.items()]
+    return [(name, _untrained(make), SMALL) for name, make in {**MODELS, **CONVOLUTIONS}.items()]
 
 
-def of_zoo() -> list[tuple[str, Model]]:
-    """Return the models of the harness."""
-    return [(name, f"grb_check.models:{name}") for name in (*ZOO, *CONTRASTIVE)]
+def of_zoo() -> list[Named]:
+    """Return the models of the harness, each with a dataset of its kind."""
+    names = [*ZOO, *(each.name for each in CONTRASTIVE)]
+    return [
+        (name, f"grb_check.models:{name}", SET if name in OF_GRAPHS else "synthetic-cora")
+        for name in names
+    ]
 
 
 def _untrained(make: Make) -> Model:
@@ -132,10 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             made = list(flapping(options.runs))
         else:
             chosen = of_zoo() if options.models == "zoo" else of_pyg()
-            only = options.only.split(",") if options.only else [name for name, _ in chosen]
-            dataset = "synthetic-cora" if options.models == "zoo" else SMALL
+            only = options.only.split(",") if options.only else [each[0] for each in chosen]
             kept = [each for each in chosen if each[0] in only]
-            made = list(rows(kept, dataset, explain=options.explain))
+            made = list(rows(kept, explain=options.explain))
         sys.stdout.write(markdown(made, columns))
 
 
