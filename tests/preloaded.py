@@ -2,13 +2,16 @@
 
 Such runs forget the modules that they import, and torch cannot be imported twice; hypothesis takes
 seconds. A package keeps its first modules as attributes, so that of one that is imported again
-parts are the old ones. msgspec reads the annotations of a module when a file is first read. Dask's
+parts are the old ones. PyG writes a module for a convolution when the first one is made, which
+torch.compile looks up. msgspec reads the annotations of a module when a file is first read. Dask's
 importlib_metadata takes the place of Python's finder of plugins, and would be forgotten alone.
 """
 
 from __future__ import annotations
 
 import importlib
+
+from torch_geometric.nn import GCNConv, SAGEConv
 
 from grb_check.attacks.registry import attack_names, load_attack
 
@@ -31,3 +34,5 @@ for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):
     importlib.import_module(_name)
 for _pair in attack_names():
     load_attack(*_pair)
+for _conv in (GCNConv, SAGEConv):
+    _conv(1, 1)
