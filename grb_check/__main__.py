@@ -17,11 +17,9 @@ from typing import Final, NoReturn
 
 from grb_check import __version__
 from grb_check.cli import (
-    comment,
     datasets,
     fetch,
     info,
-    init,
     leaderboard,
     lock,
     merge,
@@ -29,7 +27,6 @@ from grb_check.cli import (
     power,
     replay,
     report,
-    trend,
 )
 from grb_check.cli.console import complain, note
 from grb_check.cli.exit_codes import BROKEN_PIPE, INTERRUPTED, WRONG_INPUT
@@ -38,7 +35,6 @@ from grb_check.errors import GrbCheckError
 from grb_check.store.warning import StoreWarning
 
 COMMANDS: Final = (
-    init,
     datasets,
     info,
     fetch,
@@ -47,8 +43,6 @@ COMMANDS: Final = (
     report,
     merge,
     pack,
-    trend,
-    comment,
     power,
     replay,
 )

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +15,12 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[1]
 ACTION: Final = ROOT / "action.yml"
-COMPONENT: Final = ROOT / "templates" / "robustness.yml"
 _CONDITION: Final = re.compile(r"inputs\.([\w-]+) (==|!=) '([^']*)'", re.ASCII)
-_RULE: Final = re.compile(r'\$(\w+)(?: == "(\w+)")?', re.ASCII)
 ONLY_RECORD: Final = "ONLY_RECORD"  # set in the environment, no Python runs
+CONTEXT: Final = {
+    "steps.names.outputs.artifact": "robustness",
+    "github.event.pull_request.number": "7",
+}
 # What Python is called with is kept; pip would install packages.
 _PYTHON: Final = f"""#!/bin/bash
 printf '%q ' "$@" >> "$CALLS"
@@ -34,12 +36,6 @@ def action() -> dict[str, Any]:
     return read
 
 
-def component() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the inputs of the component of GitLab, and its jobs."""
-    head, jobs = yaml.safe_load_all(COMPONENT.read_text("utf-8"))
-    return head["spec"]["inputs"], jobs
-
-
 def run_action(folder: Path, given: Mapping[str, str]) -> int:
     """Run the steps of the action in a directory; return the exit code of the first that failed."""
     inputs = {name: each["default"] for name, each in action()["inputs"].items()} | given
@@ -52,45 +48,6 @@ def run_action(folder: Path, given: Mapping[str, str]) -> int:
         ended = _bash(step["run"], place, own, folder)
         code = code or ended
     return code
-
-
-def run_component(
-    folder: Path, given: Mapping[str, str], variables: Mapping[str, str] | None = None
-) -> int:
-    """Run the job of the component in a directory; return the exit code of its script.
-
-    Args:
-        folder: to run in.
-        given: inputs.
-        variables: of the project.
-    """
-    declared, jobs = component()
-    inputs = {name: _text(each["default"]) for name, each in declared.items()} | given
-    (job,) = jobs.values()
-    own = {
-        name: re.sub(r"\$\[\[ inputs\.([\w-]+) ]]", lambda found: inputs[found[1]], each["value"])
-        for name, each in job["variables"].items()
-    }
-    known = variables or {}
-    for name in (name for name, each in job["variables"].items() if each["expand"]):
-        own[name] = re.sub(r"\$(\w+)", lambda found: known.get(found[1], ""), own[name])
-    code = _bash("\n".join(job["script"]), folder, own, folder)
-    assert _bash("\n".join(job["after_script"]), folder, own, folder) == 0
-    return code
-
-
-def is_in_pipeline(rules: Sequence[Mapping[str, str]], variables: Mapping[str, str]) -> bool:
-    """Whether a job of GitLab with these rules is in a pipeline with these variables."""
-    for rule in rules:
-        holds = []
-        for term in rule["if"].split(" && "):
-            found = _RULE.fullmatch(term)
-            assert found is not None, term
-            value = variables.get(found[1], "")
-            holds.append(bool(value) if found[2] is None else value == found[2])
-        if all(holds):
-            return rule.get("when") != "never"
-    return False
 
 
 def calls(folder: Path, module: str) -> list[list[str]]:
@@ -116,7 +73,7 @@ def applies(step: Mapping[str, Any], inputs: Mapping[str, str], *, failed: bool)
 def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int:
     stub = folder / "stub" / "python"
     if not stub.exists():
-        stub.parent.mkdir()
+        stub.parent.mkdir(exist_ok=True)
         stub.write_text(_PYTHON)
         stub.chmod(0o755)
     environment = {
@@ -134,8 +91,5 @@ def _bash(script: str, place: Path, own: Mapping[str, str], folder: Path) -> int
 
 
 def _filled(text: str, inputs: Mapping[str, str]) -> str:
-    return re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: inputs[found[1]], text)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    known = {f"inputs.{name}": value for name, value in inputs.items()} | CONTEXT
+    return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda found: known[found[1]], text)

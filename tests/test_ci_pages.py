@@ -12,14 +12,16 @@ from typing import Any
 
 import pytest
 import yaml
-from ci_steps import ACTION, COMPONENT, ROOT, action, component
+from ci_steps import ACTION, ROOT, action
 
 from grb_check.__main__ import COMMANDS
 from grb_check.settings.option_table import OPTIONS, PIN_FLAG, UPDATE_FLAG
 from grb_check.settings.options import LIST_FLAG
 
-PAGES = [ROOT / "docs" / "how-to" / f"{name}.md" for name in ("ci", "history")]
-FILES = [ACTION, COMPONENT, *(ROOT / "grb_check" / "cli" / "templates").iterdir(), *PAGES]
+PAGES = [
+    ROOT / "docs" / "how-to" / f"{name}.md" for name in ("ci", "history", "pull-request-comments")
+]
+FILES = [ACTION, *PAGES]
 FLAGS = {*(option.flag for option in OPTIONS), "--grb-only", UPDATE_FLAG, PIN_FLAG, LIST_FLAG}
 NAMES = {module.__name__.rpartition(".")[2] for module in COMMANDS}
 BLOCK = re.compile(r"^( *)```yaml\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -46,12 +48,10 @@ def test_indexes_that_pip_knows_are_kept(path: Path) -> None:
 
 @pytest.mark.parametrize("text", BLOCKS)
 def test_inputs_of_a_block_exist(text: str) -> None:
-    """Those of the action and of the component."""
+    """Those of the action."""
     for each in _walk(yaml.safe_load(text)):
         if "OWNER/grb_check" in str(each.get("uses", "")):
             assert set(each["with"]) <= set(action()["inputs"])
-        if "OWNER/grb_check" in str(each.get("component", "")):
-            assert set(each["inputs"]) <= set(component()[0])
 
 
 @pytest.mark.parametrize("text", BLOCKS)
@@ -81,16 +81,6 @@ def test_the_page_lists_every_input_with_its_default() -> None:
         assert default or inputs[name]["default"] == "", name
 
 
-def test_the_page_shows_the_files_of_init() -> None:
-    """And has no copies of them."""
-    included = re.findall(
-        r"^```\{literalinclude\} (\S+)$", PAGES[0].read_text("utf-8"), re.MULTILINE
-    )
-    folder = ROOT / "grb_check" / "cli" / "templates"
-    shown = [(PAGES[0].parent / name).resolve() for name in included]
-    assert shown == sorted(folder.iterdir())
-
-
 def _walk(value: Any) -> Iterator[dict[str, Any]]:
     """All mappings in a document."""
     if isinstance(value, dict):
@@ -99,16 +89,3 @@ def _walk(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, list):
         for each in value:
             yield from _walk(each)
-
-
-def test_the_record_of_a_fork_cannot_bring_code_along() -> None:
-    """It is unpacked outside of the directory that `python -m` imports from."""
-    page = (ROOT / "docs" / "how-to" / "pull-request-comments.md").read_text("utf-8")
-    (text,) = [text for _, text in BLOCK.findall(page) if "workflow_run:" in text]
-    (job,) = yaml.safe_load(text)["jobs"].values()
-    (download,) = [each for each in job["steps"] if "download-artifact" in each.get("uses", "")]
-    assert download["with"]["path"].startswith("${{ runner.temp }}/")
-    (command,) = [
-        each["run"] for each in job["steps"] if "grb_check comment" in each.get("run", "")
-    ]
-    assert command.startswith("python -P -m grb_check comment ")

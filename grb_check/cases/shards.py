@@ -8,7 +8,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.case import Case
@@ -19,14 +19,10 @@ MOST_SHARDS: Final = 10_000
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard `index` (from 1) of `count`.
-
-    `source` names the service that numbered it; it is empty if the user did.
-    """
+    """Shard `index` (from 1) of `count`."""
 
     index: int
     count: int
-    source: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
@@ -62,7 +58,7 @@ def parse_shard(text: str) -> Shard:
     if found is None or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
         raise UsageError(
             f"--grb-shard {text!r} is not a shard; give I/N with I from 1 to N and N up to "
-            f"{MOST_SHARDS:,}, such as 2/4, or auto"
+            f"{MOST_SHARDS:,}, such as 2/4"
         )
     return Shard(int(found[1]), int(found[2]))
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 from grb_check.files.control_characters import fit, fit_line
-from grb_check.reports.annotations import in_github_actions, workflow_command
 
 
 def say(*lines: str) -> None:
@@ -30,14 +28,6 @@ def tell(text: str) -> None:
 def note(text: str) -> None:
     """Write a note to standard error."""
     tell(f"note: {text}")
-
-
-def warn(text: str, environment: Mapping[str, str]) -> None:
-    """Write a note that GitHub Actions shows on the page of the run too."""
-    if in_github_actions(environment):
-        command(workflow_command("warning", text, title="grb_check"))
-    else:
-        note(text)
 
 
 def command(line: str) -> None:

@@ -6,7 +6,6 @@ import argparse
 import os
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from grb_check.cli.console import command, say
@@ -22,7 +21,7 @@ from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.settings.judging import check_label
 from grb_check.settings.raw_values import split_at_commas
-from grb_check.settings.report_paths import OUTPUTS, check_all, named_paths
+from grb_check.settings.report_paths import KINDS, check_all, named_paths
 from grb_check.settings.table_layout import TableLayout, read_layout
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "parts", metavar="RUN.json", nargs="+", help="file that --grb-json wrote in a part"
     )
-    for kind in OUTPUTS:
+    for kind in KINDS:
         parser.add_argument(f"--{kind}", metavar="PATH", help=f"as --grb-{kind} of a run")
     parser.add_argument(
         "--baseline",
@@ -85,7 +84,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return an exit code of pytest."""
-    paths = named_paths("--", {kind: getattr(options, kind) for kind in OUTPUTS})
+    paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
     layout = read_layout(options.sort, split_at_commas([options.columns or ""]), "--")
     parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
@@ -94,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     check_all("--", paths, kept)
     whole = merge(parts, kept, allow_different=options.allow_different)
     found = digest(whole.record)
-    unwritten = written.write_run(paths, found, Path.cwd())
+    unwritten = written.write_run(paths, found)
     entered = _entered(whole)
     failures = [*_failures(found, entered), *unwritten.values()]
     _show(whole, found, len(parts), failures, layout)

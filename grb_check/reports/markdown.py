@@ -1,11 +1,14 @@
 """The summary for a step of CI or a comment on a merge request.
 
+It begins with an HTML comment, the marker, with a digest of the verdicts: a job comments again only
+if the digest is another than that of its last comment (docs/how-to/pull-request-comments.md).
 Foreign text appears only as code, in which neither GitHub nor GitLab interprets names, numbers,
 markup or HTML.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -67,8 +70,8 @@ class Part:
 def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
     """Return the summary, at most `limit` bytes of UTF-8; parts that do not fit are counted."""
     parts = [part for each in digests for part in _parts(each)]
-    lines: list[str] = []
-    left = limit - KEPT_BACK
+    lines = [f"<!-- grb_check {verdicts_digest(digests)} -->"]
+    left = limit - KEPT_BACK - _size(lines)
     for part in parts:
         left -= _size((*part.before, *part.after)) + (KEPT_BACK if part.rows else 0)
         if left < 0:
@@ -82,12 +85,23 @@ def markdown_text(digests: Sequence[Digest], limit: int = LIMIT) -> str:
             lines += ["", f"*{cut} more did not fit here.*", ""]
         elif part.rows:
             left += KEPT_BACK
-    return "\n".join(lines) + "\n"
+    # GitLab acts on a line that begins with a slash, such as /close, even in some blocks of code.
+    return re.sub("^/", " /", "\n".join(lines), flags=re.MULTILINE) + "\n"
 
 
-def title(digest: Digest) -> str:
-    """Return the first line of the summary: the verdict."""
-    return f"## {'✅' if digest.green else '❌'} Graph robustness: {digest.headline}"
+def verdicts_digest(digests: Sequence[Digest]) -> str:
+    """Return 16 hexadecimal digits that change with the verdicts of runs, and not with figures."""
+    verdicts = sorted(
+        f"{status}\n{name}"
+        for each in digests
+        for name, status in (
+            *((further.name, "fail") for further in each.further),
+            *((each.name_of(line), line.status) for line in each.lines),
+            *((node_id, "missing") for node_id in each.unknown),
+        )
+    )
+    text = "\0".join(verdicts).encode("utf-8", "replace")
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def span(text: str) -> str:
@@ -127,7 +141,8 @@ def _parts(digest: Digest) -> list[Part]:
 
 def _head(digest: Digest) -> Part:
     models = list(dict.fromkeys(model for model, _ in digest.groups if model))
-    lines = [title(digest), ""]
+    sign = "✅" if digest.green else "❌"
+    lines = [f"## {sign} Graph robustness: {digest.headline}", ""]
     if digest.name:
         lines += [f"Run: {span(digest.name)}", ""]
     if digest.shard is not None:

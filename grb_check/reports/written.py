@@ -9,17 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from grb_check.errors import count
-from grb_check.files.appending import append_line
 from grb_check.files.outputs import reason, try_write
 from grb_check.reports.annotations import in_github_actions
 from grb_check.reports.benchmark_list import benchmark_text
 from grb_check.reports.digest import Digest
-from grb_check.reports.history import line_of
 from grb_check.reports.junit_view import junit_text
 from grb_check.reports.markdown import markdown_text
 from grb_check.reports.record_file import encode
-from grb_check.settings.report_paths import HISTORY
 
 SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
@@ -28,28 +24,17 @@ class ReportWarning(UserWarning):
     """A report that no option asks for could not be written."""
 
 
-def write_run(paths: Mapping[str, Path], digest: Digest, repository: Path) -> dict[str, str]:
+def write_run(paths: Mapping[str, Path], digest: Digest) -> dict[str, str]:
     """Write the reports of a run, and add the Markdown to a GitHub step's summary.
-
-    A run without cases adds nothing to a history, nor does one that was stopped or narrowed: the
-    other cases would look as if they were gone.
 
     Args:
         paths: of the reports that are wanted, by kind.
         digest: of the run.
-        repository: directory in the working tree that was tested.
 
     Returns:
         Why reports were not written, by kind: one line each.
     """
-    kept = paths.get(HISTORY)
-    unwritten = write_reports({k: path for k, path in paths.items() if k != HISTORY}, [digest])
-    left_out = len(digest.record.missing) + len(digest.record.deselected)
-    if kept is not None and digest.lines and left_out:
-        _tell(f"no line in {kept}: {count(left_out, 'case')} of the run did not run")
-    elif kept is not None and digest.lines:
-        line = try_write(kept, partial(line_of, digest, repository, kept), append_line)
-        unwritten |= {HISTORY: line} if line else {}
+    unwritten = write_reports(paths, [digest])
     summary = os.environ.get(SUMMARY)
     if summary and in_github_actions(os.environ) and (digest.lines or digest.unknown):
         _append(Path(summary), digest)

@@ -119,7 +119,7 @@ def finish(
     if rows:
         for name, value in junit.suite_properties(found).items():
             add_suite_property(session.config, name, value)
-    unwritten = written.write_run(settings.outputs, found, session.config.rootpath)
+    unwritten = written.write_run(settings.outputs, found)
     failed = unwritten or (compared is not None and compared.failed)
     if failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -62,8 +62,7 @@ def shard_lines(plan: Plan, times: Path | None, *, others: bool) -> list[str]:
         return []
     own, every = len(plan.own), len(plan.cases)
     by = "taken as equally long" if times is None else f"by the times in {times.name}"
-    source = f" (auto, from {plan.shard.source})" if plan.shard.source else ""
-    lines = [f"grb shard: {plan.shard}{source}, {own} of {count(every, 'case')}, {by}"]
+    lines = [f"grb shard: {plan.shard}, {own} of {count(every, 'case')}, {by}"]
     if others:
         lines.append(
             "grb shard: the repository's own tests are not divided and run in every part; "

@@ -16,7 +16,6 @@ from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
-from grb_check.cases.ci_shards import report_support
 from grb_check.cases.node_ids import PROPERTY_TEST, NodeId, node_path
 from grb_check.cases.properties import (
     CONFORMANCE,
@@ -123,8 +122,6 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     if only:
         config.args[:] = []
     if not is_worker(config):
-        if settings.shard is not None:
-            report_support(settings.shard, os.environ)
         check_all("--grb-", settings.outputs, settings.baseline)
     return SessionPlan(
         settings=settings,

@@ -398,12 +398,11 @@ OPTIONS: Final = _options(
     (
         "--grb-shard",
         "grb_shard",
-        "I/N|auto|auto/N",
+        "I/N",
         "string",
         False,
-        "run the I-th of N shards of the cases; auto takes it from GitLab, CircleCI, Buildkite, "
-        "Bazel, a Slurm array or, as auto/N, an indexed job of Kubernetes; python -m grb_check "
-        "merge judges the shards together",
+        "run the I-th of N shards of the cases; python -m grb_check merge judges the shards "
+        "together",
     ),
     (
         "--grb-durations",
@@ -464,14 +463,5 @@ OPTIONS: Final = _options(
         False,
         "write a summary in Markdown to this file, as for a comment on a merge request; under "
         "GitHub Actions it is also added to the step's summary",
-    ),
-    (
-        "--grb-history",
-        "grb_history",
-        "FILE.jsonl",
-        "string",
-        False,
-        "append a line about this run to the file: commit, date, versions, and each case with its "
-        "figures and verdict; python -m grb_check trend draws it",
     ),
 )

@@ -14,8 +14,8 @@ from grb_check.attacks.names import read_budget
 from grb_check.cases.attack_pairs import at_budgets, at_local_budget
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
-from grb_check.cases.ci_shards import read_shard
 from grb_check.cases.properties import CONFORMANCE
+from grb_check.cases.shards import parse_shard
 from grb_check.cases.suites import check_graph_sets
 from grb_check.cases.whole_numbers import whole_number
 from grb_check.errors import UsageError, choose
@@ -98,7 +98,7 @@ def read(
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
     local_budget = read_local_budget(raw, attacks, sources)
     given = raw.one("grb_shard")
-    shard = None if given is None else read_shard(str(given), os.environ)
+    shard = None if given is None else parse_shard(str(given))
     baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
     repeats = suite.repeats if baseline is None else baseline.repeats
     folder = rootdir / ".grb_check"
@@ -114,7 +114,7 @@ def read(
         places=places,
         store=_store(raw, folder),
         device=_device(raw.one("grb_device", "auto"), raw.name("grb_device")),
-        outputs=read_outputs(raw, shard),
+        outputs=read_outputs(raw),
         origins=_origins(raw, baseline),
         layout=read_layout(raw.one("grb_sort"), raw.many("grb_columns"), "--grb-"),
         budgets=tuple(budgets),

@@ -51,7 +51,6 @@ OF_ATTACKS: Final = (
     "grb_durations",
     "grb_sort",
     "grb_columns",
-    "grb_history",
 )
 
 

@@ -24,8 +24,11 @@ def test_a_run_that_passed_is_short() -> None:
     made = record(
         [entry(case, measured(case, drop)) for case, drop in zip(cases, (0.1, 0.25), strict=True)]
     )
+    text = markdown_text([view(made)])
+    marker, shown = text.split("\n", 1)
+    assert re.fullmatch("<!-- grb_check [0-9a-f]{16} -->", marker)
     assert (
-        markdown_text([view(made)])
+        shown
         == """\
 ## ✅ Graph robustness: All 2 cases passed
 
@@ -62,7 +65,9 @@ Model: `gcn`
 def test_what_broke_comes_first_with_the_command_to_see_it_again() -> None:
     """Message, counter-example and replay in a block; then tables and the baseline."""
     text = markdown_text([view(rich())])
-    assert text.startswith("## ❌ Graph robustness: 4 of 16 cases passed; 7 failed")
+    assert text.split("\n", 1)[1].startswith(
+        "## ❌ Graph robustness: 4 of 16 cases passed; 7 failed"
+    )
     assert text.index("What broke") < text.index("Drops on") < text.index("### Baseline")
     assert (
         "1 injected node, 3 links): drop 41.2% > 30.0%\n"
@@ -150,3 +155,33 @@ def test_a_block_ends_at_its_last_line(text: str) -> None:
     first, *lines, last = block(text)
     assert first == f"{last}text"
     assert not [line for line in lines if line.strip().startswith(last)]
+
+
+def runs(*drops: float) -> str:
+    """The first line for a run of an easy and a hard case; drops above 30 % fail."""
+    cases = [CASE, replace(CASE, difficulty="hard")]
+    rows = [entry(case, measured(case, drop)) for case, drop in zip(cases, drops, strict=False)]
+    return markdown_text([view(record(rows))]).partition("\n")[0]
+
+
+def test_the_marker_changes_with_verdicts_and_not_with_figures() -> None:
+    """Nor with the order of anything; a case that is gone is a change."""
+    assert runs(0.5, 0.1) == runs(0.6, 0.2)
+    assert len({runs(0.5, 0.1), runs(0.1, 0.5), runs(0.5, 0.5), runs(0.1, 0.1), runs(0.1)}) == 5
+
+
+@given(st.text(max_size=40) | st.sampled_from([HOSTILE, "-->", "--", "\n<!-- "]))
+def test_no_name_ends_or_forges_the_marker(text: str) -> None:
+    """Whatever a model or a test is called, and whatever a message says."""
+    forged = f"{text}\n<!-- grb_check 0123456789abcdef -->"
+    row = {**entry(CASE, None, message=forged), "node_id": f"tests/{forged}"}
+    body = markdown_text([view(record([row]))])
+    outside = re.sub(r"(?ms)^(`{3,})text$.*?^\1$|(`+)(?!`).*?(?<!`)\2(?!`)", "", body)
+    assert outside.count("<!--") == 1
+
+
+def test_no_line_is_a_quick_action_of_gitlab() -> None:
+    """GitLab looks for them in blocks of code whose fence is longer than usual."""
+    body = markdown_text([view(record([entry(CASE, None, message="/close ```")]))])
+    assert "\n /close" in body
+    assert not re.search("^/", body, re.MULTILINE)

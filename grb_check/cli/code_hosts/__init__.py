@@ -1,1 +1,0 @@
-"""Clients of GitHub and GitLab: the pull request of a CI job, and the comments on it."""
