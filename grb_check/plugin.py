@@ -241,7 +241,6 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
 @pytest.fixture
 def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict:
     """The verdict of the gate (`--grb-max-drop`, `grb_thresholds`, ...) on the outcome."""
-    from grb_check.gate.expected_failures import unexpected_pass
     from grb_check.reports.junit import verdict_properties
 
     run = _run(request.config)
@@ -262,12 +261,11 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         record["shown"] += f", {verdict.result}"
     request.node.user_properties.extend(verdict_properties(verdict))
     reason = run.runner.expected_failure(request.node, grb_outcome.case.id)
-    if reason and verdict.passed and run.plan.settings.expected_failures_strict:
-        del request.node.stash[RESULT]  # nothing to replay
-        return unexpected_pass(verdict, reason)
-    if reason:
-        expected = pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception, strict=False)
+    if reason:  # pytest says whether an unexpected pass is a failure: xfail_strict
+        expected = pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception)
         request.node.add_marker(expected)
+    if reason and verdict.passed:
+        del request.node.stash[RESULT]  # nothing to replay
     if verdict.passed or reason:
         return verdict
     kept = _keep(request.node, verdict)
@@ -277,7 +275,6 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
 @pytest.fixture
 def grb_property(request: pytest.FixtureRequest) -> Found:
     """What was found of a property of a model, in the built-in suite `conformance`."""
-    from grb_check.gate.expected_failures import unexpected_success
     from grb_check.reports.junit import property_properties
 
     run, case, node = _run(request.config), request.param, request.node
@@ -285,12 +282,8 @@ def grb_property(request: pytest.FixtureRequest) -> Found:
     with _short_errors():
         found = run.runner.property_found(case)
     reason = run.runner.expected_failure(node, case.node_id)
-    if reason and found.result == "pass" and run.plan.settings.expected_failures_strict:
-        found, reason = unexpected_success(found, reason), ""
     if reason:
-        node.add_marker(
-            pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception, strict=False)
-        )
+        node.add_marker(pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception))
     node.stash[RECORD] |= {"found": asdict(found)}
     node.user_properties += property_properties(case, found)
     if found.note and found.result == "pass":

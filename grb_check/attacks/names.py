@@ -1,7 +1,7 @@
 """Names of attacks with modifiers, such as `tdgia+hao+iterations=200`, and their canonical form.
 
 A name is `NAME(+MODIFIER)*`; a modifier is a preset or `SETTING=VALUE`, where a setting is a field
-of the attack's frozen dataclass. The modifiers `local_budget=SHARE` and `budget=SHARE` belong to
+of the attack's frozen dataclass. The modifiers `local=SHARE` and `budget=SHARE` belong to
 the harness and come last: every attack takes the second, every modification the first. This module
 does not import torch.
 """
@@ -37,7 +37,7 @@ IDENTITY: Final = ("name", "scenario", "version")
 WORST: Final = "worst"  # the meta-attack of each scenario: the strongest of its other attacks
 # These belong to the harness: a field of that name is not a setting.
 BUDGET: Final = "budget"
-LOCAL_BUDGET: Final = "local_budget"
+LOCAL_BUDGET: Final = "local"
 LOCAL_SHARE: Final = 0.5  # of LR-BCD (Gosch et al. 2023)
 
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]+(,[A-Za-z0-9._-]+)*")

@@ -185,8 +185,8 @@ def canonical_name(scenario: str, name: str, own: Mapping[Pair, Attack] = _NO_AT
     base = names.base_name(plain)
     if scenario != "modification" and names.split_local_budget(name)[1] is not None:
         raise UsageError(
-            f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}, which bounds the edges that "
-            f"change at each existing node; give it to attacks of scenario modification"
+            f"attack {scenario}/{base} takes no {names.LOCAL_BUDGET}=SHARE, which bounds the edges "
+            f"that change at each existing node; give it to attacks of scenario modification"
         )
     if is_targeted(scenario, base) and names.split_budget(name)[1] is not None:
         raise UsageError(

@@ -17,7 +17,6 @@ from grb_check.attacks.registry import (
     attack_names,
     canonical_name,
     is_targeted,
-    name_at_local_budget,
     tagged,
 )
 
@@ -60,16 +59,6 @@ def at_budgets(attacks: Sequence[Pair], budgets: Sequence[float]) -> tuple[Pair,
         for budget in (budgets or (None,))
     }
     return tuple(sorted(every, key=attack_order))
-
-
-def at_local_budget(attacks: Sequence[Pair], local_budget: float | None) -> tuple[Pair, ...]:
-    """Return the attacks, each modification at that local budget unless it names its own."""
-    return tuple(
-        (scenario, name_at_local_budget(scenario, name, local_budget))
-        if scenario == "modification" and split_local_budget(name)[1] is None
-        else (scenario, name)
-        for scenario, name in attacks
-    )
 
 
 def on_graphs(pair: Pair) -> bool:

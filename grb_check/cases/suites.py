@@ -46,8 +46,8 @@ _AUDIT: Final = {
     "modification": (
         *("dice", "stack", "prbcd+black-box", "grbcd+black-box"),
         *("pgd+white-box", "prbcd", "grbcd", "eva"),
-        *("lrbcd+black-box", "lrbcd", "prbcd+local_budget=0.5", "eva+local_budget=0.5"),
-        *("worst", "worst+local_budget=0.5"),
+        *("lrbcd+black-box", "lrbcd", "prbcd+local=0.5", "eva+local=0.5"),
+        *("worst", "worst+local=0.5"),
     ),
 }
 

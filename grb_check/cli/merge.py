@@ -20,9 +20,7 @@ from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record_file import read
 from grb_check.session.entered_tests import baseline_tests, rank_test
 from grb_check.settings.judging import check_label
-from grb_check.settings.raw_values import split_at_commas
 from grb_check.settings.report_paths import KINDS, check_all, named_paths
-from grb_check.settings.table_layout import TableLayout, read_layout
 
 if TYPE_CHECKING:
     import pytest
@@ -68,8 +66,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="merge parts of other code, versions or weights too, and say so in every report",
     )
-    parser.add_argument("--sort", metavar="ORDER", help="as --grb-sort of a run")
-    parser.add_argument("--columns", metavar="NAME,...", help="as --grb-columns of a run")
     parser.add_argument(
         "--update-baseline", action="store_true", help="write the whole run to that file"
     )
@@ -85,7 +81,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Put the parts together, write the reports and return an exit code of pytest."""
     paths = named_paths("--", {kind: getattr(options, kind) for kind in KINDS})
-    layout = read_layout(options.sort, split_at_commas([options.columns or ""]), "--")
     parts = [Part(name=name, record=read(expanded(name))) for name in options.parts]
     path = named_paths("--", {"baseline": options.baseline}).get("baseline")
     label = None if options.pin is None else check_label("--pin", options.pin)
@@ -96,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
     unwritten = written.write_run(paths, found)
     entered = _entered(whole)
     failures = [*_failures(found, entered), *unwritten.values()]
-    _show(whole, found, len(parts), failures, layout)
+    _show(whole, found, len(parts), failures)
     results = Counter(row.result for row in whole.record.cases)
     results.update("fail" if each.failed else "pass" for each in entered)
     told = ", ".join(f"{number} {WORDS[each]}" for each, number in sorted(results.items()))
@@ -130,16 +125,14 @@ def _failures(found: Digest, entered: Sequence[pytest.TestReport]) -> list[str]:
     return lines + [f"dataset {name} - another graph in each part" for name in found.inconsistent]
 
 
-def _show(
-    whole: Whole, found: Digest, parts: int, failures: Sequence[str], layout: TableLayout
-) -> None:
+def _show(whole: Whole, found: Digest, parts: int, failures: Sequence[str]) -> None:
     """Write what a run shows below its tests."""
     out, record = StandardOutput(), whole.record
     planned = len(record.planned)
     judged = planned - len(record.missing) - len(record.deselected)
     out.write_line(f"grb merge: {count(parts, 'part')}, {judged} of {count(planned, 'case')}")
     lost = f"Parts not given: {', '.join(whole.absent)}" if whole.absent else NOT_JUDGED
-    terminal.write_run(out, found, lost if record.missing else "", layout)
+    terminal.write_run(out, found, lost if record.missing else "")
     if failures:
         out.section("failed")
         for line in failures:

@@ -193,7 +193,7 @@ def _baseline(parts: Sequence[Part], path: Path | None, *, update: bool) -> Base
             f"the baseline {str(file)!r} has other figures than the one that the parts were "
             f"compared with; give the same file"
         )
-    return replace(kept, strict_environment=parts[0].record.settings.strict_environment)
+    return kept
 
 
 def _with_label(kept: Baseline | None, label: str) -> Baseline:

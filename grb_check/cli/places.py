@@ -16,8 +16,7 @@ DATASET: Final = "a name of the list, a path, pyg:CLASS/NAME, or pkg.module:func
 # Messages name pytest's options, which have other names here.
 _OTHER_NAMES: Final = {
     ", or the option --grb-download": "",
-    " (ini: grb_sources)": "",
-    "--grb-sources": "--source",
+    "the ini value grb_sources": "--source",
     "--grb-": "--",
 }
 

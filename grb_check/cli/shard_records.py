@@ -151,6 +151,6 @@ def _check_cut(first: Part, other: Part) -> None:
         )
         raise UsageError(
             f"{first.name} and {other.name} were cut differently ({ours}, and {theirs}), so that "
-            f"cases may be lacking or doubled; give all parts the same options, and the same file "
-            f"for --grb-durations"
+            f"cases may be lacking or doubled; give all parts the same options, and the same "
+            f"baseline"
         )

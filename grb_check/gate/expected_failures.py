@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.cases.case import Case
-from grb_check.cases.properties import Found, PropertyCase
+from grb_check.cases.properties import PropertyCase
 from grb_check.errors import UsageError
-from grb_check.gate.limits import Verdict
 
 FLAG: Final = "--grb-expected-failure"
 EXAMPLE: Final = "*/easy/injection/tdgia: GAT, #12"
@@ -66,21 +65,3 @@ def property_reasons(
         if matching := {each.reason for each in lines if case.fits(each.pattern)}:
             found[case.node_id] = "; ".join(sorted(matching))
     return found
-
-
-def unexpected_success(found: Found, reason: str) -> Found:
-    """Return the failure of a property that holds although it is expected to fail."""
-    return replace(found, result="fail", message=_unexpected(reason))
-
-
-def unexpected_pass(verdict: Verdict, reason: str) -> Verdict:
-    """Return the failure of a case that passed although it is expected to fail."""
-    message = f"{_unexpected(reason)}\n{verdict.message}"
-    return replace(verdict, result="fail", message=message)
-
-
-def _unexpected(reason: str) -> str:
-    return (
-        f"passed, but is expected to fail ({reason}). Remove its line from grb_expected_failures, "
-        f"or set grb_expected_failures_strict = false"
-    )

@@ -30,8 +30,6 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.metrics import Figure, average, delta, over_repeats
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 
-REFERENCE: Final = "the reference GCN"
-
 SINGLE_NODES: Final = "single-nodes"  # the threat of attacks on each target alone
 
 Group = TypeVar("Group", "Where", "Threat")
@@ -150,12 +148,11 @@ class Lowest:
 
 @dataclass(frozen=True, kw_only=True)
 class Delta:
-    """Difference of the accuracy that a model and a reference lose; negative is more robust.
+    """Difference of the drops of a model and of the reference GCN; negative is more robust.
 
     Attributes:
         model: name.
         label: the name in ids; empty if the run has one model.
-        to: the reference: a model of the run, or `REFERENCE`.
         budget: that the cases name; None if they name none.
         groups: `dataset/difficulty` of each that the value is a mean over.
         value: mean difference of the largest relative drops; None if it cannot be formed.
@@ -165,7 +162,6 @@ class Delta:
 
     model: str
     label: str
-    to: str
     budget: float | None
     groups: tuple[str, ...] = ()
     value: float | None = None
@@ -177,7 +173,7 @@ def threat_name(case: Case) -> str:
     """Return what an attack may do, in the words of case ids.
 
     The scenario with the budgets that the case has besides the dataset's own:
-    `modification+local_budget=0.5+budget=0.1`. `single-nodes` stands for attacks on each target
+    `modification+local=0.5+budget=0.1`. `single-nodes` stands for attacks on each target
     alone.
     """
     kind = SINGLE_NODES if is_targeted(case.scenario, case.attack) else case.scenario
@@ -196,38 +192,26 @@ def lowest(rows: Sequence[Row], *, least: int = 2) -> list[Lowest]:
     ]
 
 
-def deltas(rows: Sequence[Row], to: str = "") -> list[Delta]:
+def deltas(rows: Sequence[Row]) -> list[Delta]:
     """Return one for each model and budget, over the datasets and difficulties, in order.
 
     A model below the clean floor has no delta: it cannot lose accuracy that it never had. Nor has
     one with a case without figures, which may be that of the strongest attack.
-
-    Args:
-        rows: of the run.
-        to: label of the model to compare the others with, over the cases that both have; empty for
-            the reference GCN, whose drops every outcome holds.
     """
     several, models = _several(rows), _by_model(rows, _where)
-    rival = _named(rows, to) if to else ""
     low = {row.outcome.model for row in rows if row.outcome is not None and row.below_floor}
     incomplete = _incomplete(rows)
     found = []
     for model, groups in models.items():
-        if model == rival:
-            continue
-        below = " and ".join(name for name in (model, rival) if name in low)
-        partly = " and ".join(name for name in (model, rival) if name in incomplete)
         for budget in dict.fromkeys(where.budget for where in groups):
             label = model if several else ""
-            head = Delta(model=model, label=label, to=rival or REFERENCE, budget=budget)
+            head = Delta(model=model, label=label, budget=budget)
             own = {where: attacks for where, attacks in groups.items() if where.budget == budget}
-            if below:
-                why = f"the clean accuracy of {below} is below the floor"
+            if model in low:
+                why = f"the clean accuracy of {model} is below the floor"
                 found.append(replace(head, why_none=why))
-            elif partly:
-                found.append(replace(head, why_none=f"a case of {partly} has no figures"))
-            elif to:
-                found.append(_filled(head, *_common(own, models.get(rival, {}))))
+            elif model in incomplete:
+                found.append(replace(head, why_none=f"a case of {model} has no figures"))
             else:
                 found.append(_filled(head, _drops(own), _reference_drops(own)))
     return found
@@ -237,12 +221,6 @@ def _several(rows: Sequence[Row]) -> bool:
     """Whether ids hold the names of models."""
     names = {row.outcome.model for row in rows if row.outcome is not None}
     return len(names) > 1 or any(row.case.model for row in rows)
-
-
-def _named(rows: Sequence[Row], label: str) -> str:
-    """Return the name of the model with that label; the label if none of its cases has figures."""
-    names = (row.outcome.model for row in rows if row.outcome and row.case.model == label)
-    return next(names, label)
 
 
 def _incomplete(rows: Sequence[Row]) -> set[str]:
@@ -323,18 +301,7 @@ def _reference_drops(groups: Mapping[Where, Attacks]) -> Drops:
     }
 
 
-def _common(own: Mapping[Where, Attacks], others: Mapping[Where, Attacks]) -> tuple[Drops, Drops]:
-    """Return the largest drops of two models, over the attacks that both were judged under."""
-    names = {where: attacks.keys() & others.get(where, {}).keys() for where, attacks in own.items()}
-    both = [where for where in own if names[where]]
-    mine = {where: {name: own[where][name] for name in names[where]} for where in both}
-    theirs = {where: {name: others[where][name] for name in names[where]} for where in both}
-    return _drops(mine), _drops(theirs)
-
-
 def _filled(head: Delta, drops: Drops, reference: Drops) -> Delta:
-    if not drops:
-        return replace(head, why_none="they have no case in common")
     value = delta(
         {group: average(own) for group, own in drops.items()},
         {group: average(own) for group, own in reference.items()},

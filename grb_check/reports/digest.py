@@ -238,7 +238,7 @@ class Digest:
 
     @cached_property
     def further(self) -> list[Failure]:
-        """Failures besides those of cases: ranks, baseline, pin, environment, data."""
+        """Failures besides those of cases: ranks, baseline, pin, data."""
         models, kept = self.record.settings.models, self.baseline
         alone = models[0].label if len(models) == 1 else ""
         found = [
@@ -250,10 +250,6 @@ class Digest:
             if each.failed:
                 text = f"{each.scope}: {each.comparison.text}"
                 found.append(Failure(f"{reference} on {each.name}", each.model or alone, text))
-        for check in kept.environment if kept is not None else ():
-            if check.differences:
-                text = f"{check.dataset}: {check.differences}"
-                found.append(Failure(f"environment of {check.dataset}", "", text))
         if self.record.settings.gate.strict_diagnostics:
             found += map(_found_late, filter(_doubted, self.lines))
         for row in broken(self.record):
@@ -385,9 +381,6 @@ def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
     if kept is not None and not kept.written:
         least = f"loss of at most {kept.margin:g} points, where the baseline has the case"
         rows.append((least, origins.get("grb_margin", "")))
-        if record.settings.strict_environment:
-            same = "versions, processor and black-box perturbations of the baseline"
-            rows.append((same, origins.get("grb_strict_environment", "")))
     for each in record.settings.rank_limits:
         limit = f"rank at most {each.rank} for {each.pattern}"
         rows.append((limit, origins.get("grb_min_rank", "")))

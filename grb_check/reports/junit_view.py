@@ -138,10 +138,6 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
         if joint.name in ids:
             told = f"{joint.scope}: {joint.comparison.text}"
             found.append(_judged(made, group, reference, not joint.failed, told))
-    for check in made.baseline.environment if made.baseline is not None else ():
-        if check.dataset == group[1]:
-            told = check.differences or "the environment of the baseline"
-            found.append(_judged(made, group, "environment", not check.differences, told))
     if made.unasked:
         found.append(_judged(made, group, "baseline", False, made.unasked))
     if group[1] in made.inconsistent:

@@ -12,6 +12,7 @@ from grb_check.ranking.lowest import Delta, Lowest, Strongest
 from grb_check.reports.plain import columns
 
 PREFIX: Final = "grb"
+REFERENCE: Final = "the reference GCN"
 WIDE: Final = 0.2  # of black-box accuracy beyond the adaptive one, as a fraction
 
 
@@ -59,11 +60,11 @@ def delta_lines(entries: Sequence[Delta]) -> list[str]:
         name = f" of {entry.label}" if entry.label else ""
         budget = "" if entry.budget is None else f" at budget {entry.budget:g}"
         if entry.value is None:
-            lines.append(f"no delta{name} to {entry.to}{budget}: {entry.why_none}")
+            lines.append(f"no delta{name} to {REFERENCE}{budget}: {entry.why_none}")
         else:
             points = round(100 * entry.value, 1)
             lines.append(
-                f"delta{name} to {entry.to} over {_over(entry.groups)}{budget}: "
+                f"delta{name} to {REFERENCE} over {_over(entry.groups)}{budget}: "
                 f"{points or 0.0:+.1f}{_judged(entry)}"
             )
     return lines
@@ -84,7 +85,7 @@ def suite_properties(lows: Sequence[Lowest], differences: Sequence[Delta]) -> di
         if each.value is not None:
             name = f"{PREFIX}.delta{f'.{each.label}' if each.label else ''}"
             name = with_budget(name, each.budget)
-            properties[name] = f"{each.value:.4f} to {each.to} over {_over(each.groups)}"
+            properties[name] = f"{each.value:.4f} to {REFERENCE} over {_over(each.groups)}"
     return properties
 
 

@@ -21,7 +21,6 @@ from grb_check.cases.properties import Found
 from grb_check.cases.shards import MOST_SHARDS
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.comparison import Comparison
-from grb_check.gate.baselines.environment import EnvironmentCheck
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.pin import UpdateLoss
 from grb_check.gate.expected_failures import ExpectedFailure
@@ -96,11 +95,8 @@ class RunSettings(_Part, frozen=True):
     repeats: Positive
     gate: Gate
     rank_against: str
-    delta_to: str
     rank_limits: tuple[RankLimit, ...]
     expected_failures: tuple[ExpectedFailure, ...]
-    expected_failures_strict: bool
-    strict_environment: bool
     device: str
     origins: dict[str, str]
 
@@ -252,7 +248,6 @@ class BaselineRecord(_Part, frozen=True):
     written: bool
     asked: bool
     unused: tuple[str, ...]
-    environment: tuple[EnvironmentCheck, ...]
     together: tuple[JointComparison, ...]
     pin: PinRecord | None
     losses: tuple[UpdateLoss, ...]

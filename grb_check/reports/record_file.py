@@ -197,7 +197,7 @@ def _verdict_problems(row: CaseRecord, settings: RunSettings) -> Iterator[str]:
 
 def _summary_problems(record: RunRecord) -> Iterator[str]:
     rows = rows_of(record.cases)
-    formed = summaries(rows, record.missing, record.settings.delta_to)
+    formed = summaries(rows, record.missing)
     for name, value in formed.items():
         if not _same(msgspec.to_builtins(getattr(record, name)), msgspec.to_builtins(value)):
             yield f"{name} is not that of its cases"

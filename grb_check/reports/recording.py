@@ -20,7 +20,7 @@ from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.averages import averages
 from grb_check.ranking.budget_curves import curves
-from grb_check.ranking.lowest import REFERENCE, deltas, lowest
+from grb_check.ranking.lowest import deltas, lowest
 from grb_check.ranking.orders import Ranked, by_effect, by_robustness, mean_by_attack
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.ranking.run_ranks import GroupStandings, Ranking, Ranks
@@ -86,25 +86,24 @@ def record_of(
         deselected=plan.deselected,
         shard=_shard(plan),
         ranks=ranks_record(rows, ranks, verdicts),
-        **summaries(rows, missing, settings.delta_to),
+        **summaries(rows, missing),
         properties=tuple(map(_property, properties)),
         notes=tuple(notes),
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
 
 
-def summaries(rows: Sequence[Row], missing: Sequence[str], delta_to: str) -> dict[str, Any]:
+def summaries(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a record that are computed from its cases.
 
     Args:
         rows: cases that came back.
         missing: node ids of cases that were to run and got no verdict.
-        delta_to: of the settings.
     """
     counted = each_once(rows)
     return {
         "lowest": tuple(lowest(counted)),
-        "delta": tuple(deltas(counted, "" if delta_to == REFERENCE else delta_to)),
+        "delta": tuple(deltas(counted)),
         "averages": tuple(averages([*counted, *_lost(missing, rows)])),
         "curves": tuple(curves(counted)),
     }
@@ -167,11 +166,8 @@ def settings_record(
         repeats=settings.repeats,
         gate=settings.gate,
         rank_against=str(settings.comparison_models),
-        delta_to=settings.delta_to or REFERENCE,
         rank_limits=settings.rank_limits,
         expected_failures=settings.expected_failures,
-        expected_failures_strict=settings.expected_failures_strict,
-        strict_environment=settings.baseline is not None and settings.baseline.strict_environment,
         device=settings.device,
         # Where it ran changes no figure, and so not the record.
         origins={name: each for name, each in settings.origins.items() if name not in WHERE},
@@ -228,7 +224,6 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         written=found.written is not None,
         asked=found.baseline.requested,
         unused=found.unused,
-        environment=found.environment,
         together=found.joint,
         pin=pin if saved.entries else None,
         losses=found.losses,

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
 from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.reports.audit_words import conclusions
-from grb_check.reports.digest import STATUSES, Digest, Line
+from grb_check.reports.digest import Digest, Line
 from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
 from grb_check.reports.property_words import WORDS, note_of, properties_headline
 from grb_check.reports.rank_words import comparison_line, place_line, rank_of
 from grb_check.reports.record import CaseRecord, RunRecord
-from grb_check.settings.table_layout import COLUMNS, Sort, TableLayout
 
-DEFAULT_LAYOUT: Final = TableLayout()
 LEFT: Final = ("difficulty", "attack", "verdict")  # columns that are not aligned to the right
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
 RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
@@ -62,9 +59,7 @@ class _Plain:
         self._out.write_line(fit_line(line), **markup)
 
 
-def write_run(
-    out: Lines, digest: Digest, lost: str = "", layout: TableLayout = DEFAULT_LAYOUT
-) -> None:
+def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
     """Write everything that a terminal shows of a run.
 
     Args:
@@ -72,13 +67,12 @@ def write_run(
         digest: of the run.
         lost: why cases are missing; empty if they are not to be listed, as in a run that was
             stopped on purpose.
-        layout: of the tables.
     """
     record, out = digest.record, _Plain(out)
     if record.properties:
         _write_properties(out, record)
     if record.cases:
-        _write_tables(out, digest, layout)
+        _write_tables(out, digest)
     if record.baseline is not None:
         for line in baseline_lines(record):
             out.write_line(line)
@@ -149,7 +143,7 @@ def _write_properties(out: Lines, record: RunRecord) -> None:
     out.write_line(properties_headline(record))
 
 
-def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
+def _write_tables(out: Lines, digest: Digest) -> None:
     """One table for each model and dataset, then what concerns all of them."""
     record = digest.record
     out.section("graph robustness")
@@ -161,7 +155,7 @@ def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
         outcome = next((row.outcome for line in lines if (row := line.row).outcome), None)
         about = f" ({outcome.origin})" if outcome is not None else ""
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
-        _write_table(out, lines, layout)
+        _write_table(out, lines)
         group = (model, dataset)
         lows = [each for each in record.lowest if (fit(each.model), each.dataset) == group]
         if lows:
@@ -181,21 +175,15 @@ def _write_tables(out: Lines, digest: Digest, layout: TableLayout) -> None:
         out.write_line(f"diagnostic: {note}", yellow=True, bold=True)
 
 
-def _write_table(out: Lines, lines: Sequence[Line], layout: TableLayout) -> None:
+def _write_table(out: Lines, lines: Sequence[Line]) -> None:
     """The table of a model and dataset; ranks are those on the first leaderboard."""
-    lines = sorted(lines, key=_ORDERS[layout.sort])
     rows = [line.row for line in lines]
     board = next((row.standings[0].board for row in rows if row.standings), "")
     compared = any(row.comparison is not None for row in rows)
-    unasked = {"reference", "seconds", "" if compared else "loss", "" if board else "rank"}
-    names = layout.columns or [name for name in COLUMNS if name not in unasked]
-    shown = ["difficulty", "attack"]
-    shown += [each for name in names for each in ((name, "spread") if name == "drop" else (name,))]
-    heads = {
-        "spread": "",
-        "loss": "loss (baseline)",
-        "rank": f"rank ({board})" if board else "rank",
-    }
+    shown = ["difficulty", "attack", "clean", "attacked", "drop", "spread", "limit"]
+    shown += ["loss"] if compared else []
+    shown += ["rank", "verdict"] if board else ["verdict"]
+    heads = {"spread": "", "loss": "loss (baseline)", "rank": f"rank ({board})"}
     cells = [
         {name: heads.get(name, name) for name in shown},
         *(_cells(each, board) for each in lines),
@@ -218,7 +206,7 @@ def _cells(of: Line, board: str) -> dict[str, str]:
     """The cells of a case by the names of their columns."""
     row, outcome = of.row, of.row.outcome
     cells: dict[str, str] = {
-        **dict.fromkeys(COLUMNS, "-"),
+        **dict.fromkeys(("clean", "attacked", "drop", "limit"), "-"),
         "difficulty": row.case.difficulty,
         "attack": f"{of.attack} ({of.test})" if of.test else of.attack,
         "spread": "",
@@ -233,9 +221,7 @@ def _cells(of: Line, board: str) -> dict[str, str]:
             "attacked": f"{outcome.attacked:.1%}",
             "drop": f"{outcome.drop:.1%}",
             "spread": f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else "",
-            "reference": f"{outcome.reference_drop:.1%}",
             "limit": "-" if limit is None else f"{limit:.1%}",
-            "seconds": f"{outcome.seconds:.1f}",
         }
     return cells
 
@@ -300,24 +286,3 @@ def _lines_on_all(digest: Digest) -> list[str]:
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         lines.append(f"drop by budget, {name}: {drops}")
     return lines + delta_lines(digest.record.delta)
-
-
-def _by(name: str, sign: int = 1) -> Callable[[Line], float]:
-    """Sort by a figure of the outcome or of its comparison; cases without one come last."""
-
-    def key(line: Line) -> float:
-        figure = getattr(line.comparison if name == "loss" else line.row.outcome, name, None)
-        return math.inf if figure is None else sign * float(figure)
-
-    return key
-
-
-_ORDERS: Final[Mapping[Sort, Callable[[Line], float | str]]] = {
-    "order": lambda line: line.number,
-    "drop": _by("drop", -1),
-    "loss": _by("loss", -1),
-    "attacked": _by("attacked"),
-    "clean": _by("clean"),
-    "attack": lambda line: line.attack,
-    "verdict": lambda line: STATUSES.index(line.status),
-}

@@ -38,10 +38,9 @@ PROPERTY_CASES: Final = pytest.StashKey[tuple[PropertyCase, ...]]()
 MARK: Final = "grb"
 RANK_TEST: Final = "test_rank"
 BASELINE_TEST: Final = "test_baseline"
-ENVIRONMENT_TEST: Final = "test_environment"
 PIN_TEST: Final = "test_pin"
 TRANSFER_TEST: Final = "test_transfers"
-ON_ALL: Final = (BASELINE_TEST, PIN_TEST, ENVIRONMENT_TEST, TRANSFER_TEST)
+ON_ALL: Final = (BASELINE_TEST, PIN_TEST, TRANSFER_TEST)
 DEFAULT_DATASET: Final = "synthetic-cora"
 MARK_ARGUMENTS: Final = ("dataset", "difficulty", "attack", "scenario", "repeats")
 

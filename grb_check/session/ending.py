@@ -22,7 +22,6 @@ from grb_check.session.entered_tests import baseline_tests, rank_test, transfer_
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.option_table import COMMAND_LINE
-from grb_check.settings.table_layout import TableLayout
 
 
 @dataclass(frozen=True)
@@ -126,9 +125,9 @@ def finish(
     return Ending(found, lost, tuple(unwritten.values()))
 
 
-def summarise(reporter: pytest.TerminalReporter, ending: Ending, layout: TableLayout) -> None:
+def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     """Write the tables below pytest's own reports."""
-    terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "", layout)
+    terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "")
     for line in ending.unwritten:
         reporter.write_line(f"grb: {line}", red=True)
 

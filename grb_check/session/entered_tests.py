@@ -12,7 +12,6 @@ from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_path
 from grb_check.cases.outcomes import Finding
 from grb_check.errors import count
-from grb_check.gate.baselines.environment import EnvironmentCheck
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.ranking.rank_plan import RankVerdict
@@ -20,7 +19,6 @@ from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import PREFIX, Property, verdict_message
 from grb_check.session.collection import (
     BASELINE_TEST,
-    ENVIRONMENT_TEST,
     PIN_TEST,
     RANK_TEST,
     TRANSFER_TEST,
@@ -73,15 +71,12 @@ def transfer_tests(
 def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
     """Return the reports of each `grb::[model::]dataset::test_baseline` and `test_pin`.
 
-    And of `grb::dataset::test_environment`.
-
     Args:
         found: the comparison with the baseline.
         rows: of the run, for a baseline that was written because there was none.
     """
     if not found.unrequested:
         return [
-            *(_environment_test(each) for each in found.environment),
             *(_joint_test(each, BASELINE_TEST, "") for each in found.joint),
             *(_joint_test(each, PIN_TEST, ACCEPT_PIN) for each in found.pinned),
         ]
@@ -95,20 +90,6 @@ def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pyte
         entered_test(_path(*group), BASELINE_TEST, failure=message, properties=(), shown="written")
         for group in groups
     ]
-
-
-def _environment_test(each: EnvironmentCheck) -> list[pytest.TestReport]:
-    cure = "--grb-strict-environment demands the environment of the baseline"
-    return entered_test(
-        _path("", each.dataset),
-        ENVIRONMENT_TEST,
-        failure=f"{each.differences}. {cure}" if each.differences else None,
-        properties=[
-            ("grb.dataset", each.dataset),
-            ("grb.verdict", "fail" if each.differences else "pass"),
-        ],
-        shown="different" if each.differences else "same",
-    )
 
 
 def _joint_test(each: JointComparison, name: str, advice: str) -> list[pytest.TestReport]:

@@ -44,7 +44,6 @@ def header(settings: Settings, cases: int, properties: int, device: str) -> list
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_pack(settings),
         *_against(settings),
-        *_delta_to(settings),
         *_baseline(settings),
         *(f"grb limit: {line}" for line in _limits(settings) if attacked),
     ]
@@ -91,11 +90,6 @@ def _against(settings: Settings) -> list[str]:
     return [f"grb ranks: against {boards} ({origin})"] if boards else []
 
 
-def _delta_to(settings: Settings) -> list[str]:
-    origin = settings.origins.get("grb_delta_to")
-    return [f"grb delta: to {settings.delta_to} ({origin})"] if settings.delta_to else []
-
-
 def _baseline(settings: Settings) -> list[str]:
     baseline = settings.baseline
     if baseline is None:
@@ -107,8 +101,6 @@ def _baseline(settings: Settings) -> list[str]:
     if baseline.writes:
         what = "to be written" if baseline.requested else "not there yet: to be written"
         what += ", nothing is compared"
-    elif baseline.strict_environment:
-        what += ", in its environment only"
     where = shown(baseline.path)
     return [f"grb baseline: {where}, {what} ({settings.origins['grb_baseline']})"]
 
@@ -146,9 +138,8 @@ def _limits(settings: Settings) -> list[str]:
         for each in settings.rank_limits
     ]
     if settings.expected_failures:
-        strict = "" if settings.expected_failures_strict else ", not strict"
         known = count(len(settings.expected_failures), "line")
-        lines.append(f"failures expected by {known} ({origin['grb_expected_failure']}{strict})")
+        lines.append(f"failures expected by {known} ({origin['grb_expected_failure']})")
     if gate.strict_diagnostics:
         lines.append(f"no finding of a diagnostic ({origin['grb_strict_diagnostics']})")
     if gate.strict_limits:

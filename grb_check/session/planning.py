@@ -28,7 +28,6 @@ from grb_check.errors import UsageError
 from grb_check.execution.planning import NO_DURATIONS, Durations
 from grb_check.gate.expected_failures import property_reasons, reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
-from grb_check.reports.record_file import read as read_record
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import registered_names
 from grb_check.session.pytest_private import captured, is_worker
@@ -143,22 +142,11 @@ def recorded_durations(settings: Settings) -> tuple[Durations, Path | None]:
     """Return the seconds of one repeat of each case, and the file that they are from.
 
     Returns:
-        Nothing if the run is not divided, or no file has durations.
-
-    Raises:
-        UsageError: a file cannot be read, or is given though the run is not divided.
+        Nothing if the run is not divided, or no baseline has durations.
     """
-    path, baseline = settings.durations, settings.baseline
-    if settings.shard is None and not settings.measured_elsewhere:
-        if path is not None and settings.origins["grb_durations"] == COMMAND_LINE:
-            raise UsageError(
-                "--grb-durations balances the parts of a run and needs --grb-shard, --grb-jobs or "
-                "--grb-executor; add one, as --grb-shard=1/2, or leave both out"
-            )
-        return NO_DURATIONS, None
-    if path is not None:
-        return _of_run(path), path
-    if baseline is not None and baseline.entries:
+    baseline = settings.baseline
+    divided = settings.shard is not None or settings.measured_elsewhere
+    if divided and baseline is not None and baseline.entries:
         entries = baseline.entries.items()
         seconds = {key: entry.seconds / entry.repeats for key, entry in entries}
         return Durations(cases=seconds, training={}), baseline.path
@@ -238,16 +226,3 @@ def _properties(settings: Settings, node_ids: Sequence[NodeId]) -> list[Property
     labels = [each.label for each in settings.models]
     every = property_cases(labels, of_graphs=settings.datasets[0].of_graphs)
     return select_properties(every, named, settings.patterns)
-
-
-def _of_run(path: Path) -> Durations:
-    seconds, training = {}, dict[str, float]()
-    for row in read_record(path).cases:
-        if row.outcome is not None:
-            repeats = row.outcome.repeats
-            trained = sum(each.training_seconds for each in repeats) / len(repeats)
-            spent = sum(each.seconds for each in repeats) / len(repeats)
-            seconds[row.id] = max(spent - trained, 0.0)
-            victim = row.id.partition("/")[0]
-            training[victim] = training.get(victim, 0.0) + trained
-    return Durations(cases=seconds, training=training)

@@ -146,7 +146,7 @@ class Run:
         for reason in self.runner.untried:
             reporter.write_line(f"grb: {reason}")
         if self._ending is not None:
-            ending.summarise(reporter, self._ending, self.plan.settings.layout)
+            ending.summarise(reporter, self._ending)
         for line in self._hooks.failures:
             reporter.write_line(f"grb: {line}", red=True)
 

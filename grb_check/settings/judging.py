@@ -1,4 +1,4 @@
-"""The options that decide what passes: limits, the baseline, the model that deltas are to."""
+"""The options that decide what passes: limits and the baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
 from grb_check.cases.properties import PROPERTIES, PropertyCase
 from grb_check.cases.shards import Shard
-from grb_check.errors import UsageError, choose, unknown
+from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.content import MAX_LABEL
 from grb_check.gate.expected_failures import (
@@ -32,7 +32,6 @@ from grb_check.settings.settings import Settings
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
 _EXPECTED: Final = "grb_expected_failure"
-REFERENCE: Final = "reference"  # the reference GCN, for --grb-delta-to
 
 
 def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
@@ -180,15 +179,9 @@ def read_baseline(
         if update or label is not None:
             flag = UPDATE_FLAG if update else PIN_FLAG
             raise UsageError(f"{flag} needs the file to write; add --grb-baseline=FILE")
-        if raw.origins["grb_strict_environment"] == COMMAND_LINE:
-            raise UsageError(
-                "--grb-strict-environment compares with the environment of a baseline; add "
-                "--grb-baseline=FILE"
-            )
         return None
     model = models[0].label if len(models) == 1 else ""
     baseline = open_baseline(path, margin, model, update=update, pin_label=label)
-    baseline = replace(baseline, strict_environment=raw.one("grb_strict_environment") is True)
     if label is not None and not baseline.writes:
         raise UsageError(
             f"{PIN_FLAG} moves the pin when the baseline is written, and this run only compares "
@@ -245,26 +238,3 @@ def read_points(text: str, name: str, *, above: float | None = None) -> float:
             f"below 100, such as 2"
         )
     return points
-
-
-def read_delta_to(raw: RawValues, models: Sequence[ModelSpec]) -> str:
-    """Return the label of the model that deltas are to; empty for the reference GCN.
-
-    The ini file may name a model that the command line leaves out.
-
-    Raises:
-        UsageError: no model has the label, or it is the only model.
-    """
-    given = str(raw.one("grb_delta_to", REFERENCE)).strip()
-    labels = [each.label for each in models]
-    if given in labels and len(labels) > 1:
-        return given
-    elsewhere = raw.origins["grb_delta_to"] == INI and raw.origins["grb_model"] != INI
-    if given == REFERENCE or elsewhere or not models:
-        return ""
-    if given in labels:
-        raise UsageError(
-            f"--grb-delta-to {given!r} is the only model of the run; add another --grb-model, or "
-            f"leave the option out for the delta to the reference GCN"
-        )
-    raise unknown("model of --grb-delta-to", given, (*labels, REFERENCE))

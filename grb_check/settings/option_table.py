@@ -14,13 +14,16 @@ MISSING: Final = object()
 UPDATE_FLAG: Final = "--grb-update-baseline"
 PIN_FLAG: Final = "--grb-pin"
 # Options that say where and in which order a run is measured.
-WHERE: Final = ("grb_jobs", "grb_executor", "grb_durations", "grb_resume")
+WHERE: Final = ("grb_jobs", "grb_executor", "grb_resume")
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One setting: its flag, its ini value and its help; a bool without metavar is a plain flag."""
+    """One setting: its flag, its ini value and its help.
+
+    A setting without a flag is set in the ini file alone.
+    """
 
     flag: str
     ini: str
@@ -32,7 +35,7 @@ class Option:
     @property
     def dest(self) -> str:
         """Name of the value: `--grb-max-drop` is `grb_max_drop`."""
-        return self.flag.lstrip("-").replace("-", "_")
+        return self.flag.lstrip("-").replace("-", "_") or self.ini
 
 
 def _options(*rows: tuple[str, str, str, IniType, bool, str]) -> tuple[Option, ...]:
@@ -87,22 +90,15 @@ OPTIONS: Final = _options(
         "test nodes to attack, by degree",
     ),
     (
-        "--grb-scenario",
-        "grb_scenarios",
-        "injection|modification",
-        "linelist",
-        True,
-        "kind of attack",
-    ),
-    (
         "--grb-attack",
         "grb_attacks",
-        "[SCENARIO/]NAME[+MODIFIER...]|PKG.MODULE:ATTR",
+        "[SCENARIO/]NAME[+MODIFIER...]|PATTERN|PKG.MODULE:ATTR",
         "linelist",
         True,
-        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE or "
-        "SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the strongest of the "
-        "others of its scenario; PKG.MODULE:ATTR is an attack of yours",
+        "attack to run; modifiers are hao, white-box, black-box, ensemble, budget=SHARE, "
+        "local=SHARE or SETTING=VALUE, as in pgd+white-box+iterations=200; worst is the strongest "
+        "of the others of its scenario; a pattern such as 'injection/*' selects those of the "
+        "suite; PKG.MODULE:ATTR is an attack of yours",
     ),
     (
         "--grb-budget",
@@ -113,16 +109,6 @@ OPTIONS: Final = _options(
         "run each case at each of these budgets, as 0.01,0.05,0.1 or 5%%: the share of edges "
         "and of targets' features that may change, or injected nodes for each target (default:"
         " GRB's)",
-    ),
-    (
-        "--grb-local-budget",
-        "grb_local_budget",
-        "SHARE",
-        "string",
-        False,
-        "bound the edges that a modification changes at each node by this share of its degree, "
-        "rounded down, besides the budget of the whole graph; attacks on single nodes: the budget "
-        "of each target (default: no such bound)",
     ),
     (
         "--grb-case",
@@ -193,14 +179,6 @@ OPTIONS: Final = _options(
         "report failures of the cases that match as expected (xfail), with this reason",
     ),
     (
-        "--grb-expected-failures-strict",
-        "grb_expected_failures_strict",
-        "yes|no",
-        "bool",
-        False,
-        "fail a case that passes though a failure is expected (default: yes)",
-    ),
-    (
         "--grb-rank-against",
         "grb_rank_against",
         "published|zoo|BOARD.json|DEFENCE,...",
@@ -220,15 +198,6 @@ OPTIONS: Final = _options(
         "match wins; without --grb-rank-against it is the rank among the run's models",
     ),
     (
-        "--grb-delta-to",
-        "grb_delta_to",
-        "LABEL",
-        "string",
-        False,
-        "model of the run that the others' largest drops are compared with, over the datasets "
-        "(default: reference, the reference GCN)",
-    ),
-    (
         "--grb-data",
         "grb_data",
         "DIR",
@@ -246,7 +215,7 @@ OPTIONS: Final = _options(
         "download datasets that are in none of the directories",
     ),
     (
-        "--grb-sources",
+        "",
         "grb_sources",
         "[NAME=]URL",
         "linelist",
@@ -288,16 +257,9 @@ OPTIONS: Final = _options(
         "DIR|URL|off",
         "string",
         False,
-        "directory or URL, such as s3://BUCKET/PREFIX, of stored perturbations and other results "
-        "(default: $GRB_CHECK_STORE, else .grb_check in rootdir)",
-    ),
-    (
-        "--grb-store-mode",
-        "grb_store_mode",
-        "read-write|read",
-        "string",
-        False,
-        "read stored results and add new ones (default), or only read them",
+        "directory or URL, such as s3://BUCKET/PREFIX, of stored perturbations and other results; "
+        "with ?mode=read at its end it is only read (default: $GRB_CHECK_STORE, else .grb_check "
+        "in rootdir)",
     ),
     (
         "--grb-pack",
@@ -370,15 +332,6 @@ OPTIONS: Final = _options(
         "fail asks the model to show that it is no worse",
     ),
     (
-        "--grb-strict-environment",
-        "grb_strict_environment",
-        "",
-        "bool",
-        False,
-        "fail if versions, processor or black-box perturbations differ from those of the "
-        "baseline; by default this is only reported",
-    ),
-    (
         "--grb-evidence",
         "grb_evidence",
         "DIR|off",
@@ -403,33 +356,6 @@ OPTIONS: Final = _options(
         False,
         "run the I-th of N shards of the cases; python -m grb_check merge judges the shards "
         "together",
-    ),
-    (
-        "--grb-durations",
-        "grb_durations",
-        "RUN.json",
-        "string",
-        False,
-        "balance shards and processes by the times of the cases in this run record (default: the "
-        "baseline's times)",
-    ),
-    (
-        "--grb-sort",
-        "grb_sort",
-        "order|drop|loss|attacked|clean|attack|verdict",
-        "string",
-        False,
-        "sort the rows of the terminal's table, the worst first (default: order, that of the "
-        "cases)",
-    ),
-    (
-        "--grb-columns",
-        "grb_columns",
-        "NAME,...",
-        "linelist",
-        True,
-        "columns of the terminal's table, in this order: clean, attacked, drop, reference, limit, "
-        "loss, rank, seconds, verdict (default: those that have something to show)",
     ),
     (
         "--grb-json",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -25,14 +24,12 @@ SELECTING: Final = (
     "--grb-suite",
     "--grb-dataset",
     "--grb-difficulty",
-    "--grb-scenario",
     "--grb-attack",
     "--grb-budget",
     "--grb-case",
     "--grb-expected-failure",
     "--grb-rank-against",
     "--grb-min-rank",
-    "--grb-delta-to",
     "--grb-shard",
 )
 JUNIT_PROPERTIES: Final = "grb_junit_properties"
@@ -44,14 +41,13 @@ def register(parser: pytest.Parser) -> None:
     """Add every option and ini value to pytest's."""
     group = parser.getgroup("grb", "robustness of a graph neural network (grb_check)")
     for option in OPTIONS:
-        kind: dict[str, Any] = {"action": "store_true"}
-        if option.type == "bool" and option.metavar:
-            kind = {"type": _yes_or_no, "metavar": option.metavar}
-        elif option.type != "bool":
-            action = "append" if option.repeatable else "store"
-            kind = {"action": action, "metavar": option.metavar}
-        text = f"{option.help} (ini: {option.ini})"
-        group.addoption(option.flag, default=None, help=text, **kind)
+        if option.flag:
+            kind: dict[str, Any] = {"action": "store_true"}
+            if option.type != "bool":
+                action = "append" if option.repeatable else "store"
+                kind = {"action": action, "metavar": option.metavar}
+            text = f"{option.help} (ini: {option.ini})"
+            group.addoption(option.flag, default=None, help=text, **kind)
         parser.addini(option.ini, option.help.replace("%%", "%"), type=option.type, default=None)
     group.addoption(
         "--grb-only",
@@ -85,12 +81,6 @@ def register(parser: pytest.Parser) -> None:
     )
 
 
-def _yes_or_no(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no; give one of these")
-    return text == "yes"
-
-
 def in_use(config: pytest.Config) -> bool:
     """Whether the command line, or a model in the ini file, asks for the plugin."""
     flags = config.getoption("grb_only") or config.getoption("grb_update_baseline")
@@ -100,7 +90,7 @@ def in_use(config: pytest.Config) -> bool:
         or any(arg.startswith("grb::") for arg in config.args)
     ):
         return True
-    named = any(config.getoption(option.dest) is not None for option in OPTIONS)
+    named = any(config.getoption(option.dest, None) is not None for option in OPTIONS)
     return named or bool(ini_value(config, "grb_model"))
 
 
@@ -129,7 +119,7 @@ def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:
     """Return a function from an option to its raw value (`MISSING` if not given) and origin."""
 
     def find(option: Option) -> tuple[Any, str]:
-        given = config.getoption(option.dest)
+        given = config.getoption(option.dest, None)
         if given is not None:
             return given, COMMAND_LINE
         from_ini = ini_value(config, option.ini)

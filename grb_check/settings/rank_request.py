@@ -24,7 +24,6 @@ SELECTING: Final = (
     "grb_suite",
     "grb_dataset",
     "grb_difficulty",
-    "grb_scenario",
     "grb_attack",
     "grb_budget",
     "grb_case",

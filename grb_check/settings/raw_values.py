@@ -110,7 +110,7 @@ class RawValues:
     def name(self, dest: str) -> str:
         """Return the name of an option for messages: its flag, or its name in the ini file."""
         option = next(each for each in OPTIONS if each.dest == dest)
-        return option.ini if self.values[dest][1] == INI else option.flag
+        return option.flag if option.flag and self.values[dest][1] != INI else option.ini
 
     def _empty(self, dest: str) -> UsageError:
         return UsageError(f"{self.name(dest)} was given without a value; give one or leave it out")
@@ -133,8 +133,8 @@ def read_raw(lookup: Callable[[Option], tuple[Any, str]], rootdir: Path, here: P
         if value is not MISSING and not _fits(value, option):
             kind = "a string or a list of strings" if option.repeatable else _KINDS[option.type]
             raise UsageError(
-                f"{option.ini} = {reprlib.repr(value)} must be {kind}; see {option.flag} in "
-                f"pytest --help"
+                f"{option.ini} = {reprlib.repr(value)} must be {kind}; see "
+                f"{option.flag or option.ini} in pytest --help"
             )
     return RawValues(values, rootdir, here)
 

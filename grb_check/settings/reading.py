@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
-from grb_check.cases.attack_pairs import at_budgets, at_local_budget
+from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
 from grb_check.cases.properties import CONFORMANCE
@@ -24,7 +24,6 @@ from grb_check.gate.rank_limits import parse_rank_limit
 from grb_check.ranking.comparison_models import read_comparison_models
 from grb_check.settings.judging import (
     read_baseline,
-    read_delta_to,
     read_expected_failures,
     read_gate,
 )
@@ -35,19 +34,16 @@ from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import (
     read_attacks,
-    read_local_budget,
     read_places,
     read_sources,
     read_suite,
     without_attacks,
 )
 from grb_check.settings.settings import Settings, in_order
-from grb_check.settings.table_layout import read_layout
 from grb_check.store.packs import open_pack
 from grb_check.store.place import StorePlace, is_url, place_of
 
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
-STORE_MODES: Final = ("read-write", "read")
 MOST_JOBS: Final = 1_000
 LAST_DEVICE: Final = 127  # torch keeps the index in one byte
 
@@ -96,7 +92,6 @@ def read(
     models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"), names.model_targets)
     sources = read_sources(asked, places, suite, texts, raw.origins)
     check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
-    local_budget = read_local_budget(raw, attacks, sources)
     given = raw.one("grb_shard")
     shard = None if given is None else parse_shard(str(given))
     baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
@@ -107,7 +102,7 @@ def read(
         suite=suite.name,
         datasets=sources,
         difficulties=in_order(levels) or suite.difficulties,
-        attacks=at_budgets(at_local_budget(attacks, local_budget), budgets),
+        attacks=at_budgets(attacks, budgets),
         patterns=tuple(map(registry.canonical_pattern, patterns)),
         repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
         gate=read_gate(raw, registry),
@@ -116,15 +111,12 @@ def read(
         device=_device(raw.one("grb_device", "auto"), raw.name("grb_device")),
         outputs=read_outputs(raw),
         origins=_origins(raw, baseline),
-        layout=read_layout(raw.one("grb_sort"), raw.many("grb_columns"), "--grb-"),
         budgets=tuple(budgets),
         comparison_models=read_comparison_models(
             raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
         ),
         rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
         expected_failures=read_expected_failures(raw, registry),
-        expected_failures_strict=raw.one("grb_expected_failures_strict") is not False,
-        delta_to=read_delta_to(raw, models),
         baseline=baseline,
         evidence=_directory(raw, "grb_evidence", folder / "evidence"),
         shrink=raw.one("grb_shrink") is True,
@@ -133,14 +125,11 @@ def read(
         executor=str(raw.one("grb_executor", "")).strip(),
         resume=raw.one("grb_resume") is True,
         registered_datasets=texts,
-        durations=raw.maybe_path("grb_durations"),
         pack=pack,
     )
 
 
 def _store(raw: RawValues, default: Path) -> StorePlace | None:
-    mode = choose("store mode", raw.one("grb_store_mode", STORE_MODES[0]), STORE_MODES)
-    read_only = mode == STORE_MODES[1]
     given = raw.one("grb_store")
     named = os.environ.get(STORE_VARIABLE) if given is None else given
     if named == "off":
@@ -151,9 +140,9 @@ def _store(raw: RawValues, default: Path) -> StorePlace | None:
             )
         return None
     if given is None:
-        return place_of(named or str(default), STORE_VARIABLE, read_only=read_only)
+        return place_of(named or str(default), STORE_VARIABLE)
     text = given if is_url(given) else str(raw.path("grb_store", given))
-    return place_of(text, raw.name("grb_store"), read_only=read_only)
+    return place_of(text, raw.name("grb_store"))
 
 
 def _directory(raw: RawValues, dest: str, default: Path) -> Path | None:

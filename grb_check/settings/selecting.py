@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Final
 
 from grb_check import datasets
-from grb_check.attacks.names import read_budget
 from grb_check.attacks.registry import Pair
-from grb_check.cases.attack_pairs import SCENARIOS
-from grb_check.cases.attack_registry import AttackRegistry
+from grb_check.cases.attack_pairs import SCENARIOS, attack_order
+from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
 from grb_check.cases.properties import CONFORMANCE
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
@@ -24,10 +24,8 @@ from grb_check.settings.registered_names import RegisteredNames
 # Options that mean nothing to properties of models.
 OF_ATTACKS: Final = (
     "grb_difficulty",
-    "grb_scenario",
     "grb_attack",
     "grb_budget",
-    "grb_local_budget",
     "grb_pack",
     "grb_repeats",
     "grb_max_drop",
@@ -37,20 +35,15 @@ OF_ATTACKS: Final = (
     "grb_strict_diagnostics",
     "grb_rank_against",
     "grb_min_rank",
-    "grb_delta_to",
     "grb_baseline",
     "grb_margin",
     "grb_inconclusive",
-    "grb_strict_environment",
     "grb_evidence",
     "grb_shrink",
     "grb_jobs",
     "grb_executor",
     "grb_resume",
     "grb_shard",
-    "grb_durations",
-    "grb_sort",
-    "grb_columns",
 )
 
 
@@ -195,44 +188,25 @@ def for_graphs(source: Source, origins: Mapping[str, str]) -> Source:
 def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tuple[Pair, ...]:
     """Return the attacks that are given; if none are, those of the suite.
 
-    Raises:
-        UsageError: an attack or a scenario is unknown, or no attack is left.
-    """
-    scenarios = [choose("scenario", name, SCENARIOS) for name in raw.many("grb_scenario")]
-    asked = registry.split(raw.filled("grb_attack"))
-    if asked:
-        return registry.select(asked, scenarios or SCENARIOS)
-    kept = tuple(pair for pair in suite.attacks if not scenarios or pair[0] in scenarios)
-    if not kept and suite.attacks:
-        raise UsageError(
-            f"suite {suite.name!r} has no attack of scenario {', '.join(scenarios)}; name some "
-            f"with --grb-attack"
-        )
-    return kept
-
-
-def read_local_budget(
-    raw: RawValues, attacks: Sequence[Pair], sources: Sequence[Source]
-) -> float | None:
-    """Return the local budget that is given; None for no such bound.
+    A pattern with wildcards selects among those of the suite.
 
     Raises:
-        UsageError: it is not a share, no attack is a modification, or a dataset is a set of graphs.
+        UsageError: an attack is unknown, or a pattern matches none.
     """
-    given = raw.one("grb_local_budget")
-    if given is None:
-        return None
-    name = raw.name("grb_local_budget")
-    if all(scenario != "modification" for scenario, _ in attacks):
-        raise UsageError(
-            f"{name} {given} bounds the edges that modifications change at each node, but no "
-            f"selected attack is one; select some with --grb-scenario=modification, or leave it out"
-        )
-    sets = [source.name for source in sources if source.of_graphs]
-    if sets:
-        raise UsageError(
-            f"{name} {given} bounds the edges that change at each node of one graph, but dataset "
-            f"{sets[0]} is a set of graphs, each of which has a budget of its own; leave out the "
-            f"option or the dataset"
-        )
-    return read_budget(str(given), name)
+    requested = registry.split(raw.filled("grb_attack"))
+    if not requested:
+        return suite.attacks
+    selected: list[Pair] = []
+    for text in requested:
+        if WILDCARDS & set(text):
+            pattern = text if "/" in text else f"*/{text}"
+            matches = [pair for pair in suite.attacks if fnmatchcase("/".join(pair), pattern)]
+            if not matches:
+                raise UsageError(
+                    f"{raw.name('grb_attack')} {text!r} matches no attack of the suite "
+                    f"{suite.name!r}, which has {', '.join(map('/'.join, suite.attacks))}"
+                )
+            selected += matches
+        else:
+            selected += registry.select([text], SCENARIOS)
+    return tuple(sorted(dict.fromkeys(selected), key=attack_order))

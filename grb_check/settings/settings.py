@@ -22,7 +22,6 @@ from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.selecting import for_graphs
-from grb_check.settings.table_layout import TableLayout
 from grb_check.store.packs import AnyPack
 from grb_check.store.place import StorePlace
 
@@ -44,18 +43,14 @@ class Settings:
     device: str
     outputs: Mapping[str, Path]
     origins: Mapping[str, str]
-    layout: TableLayout = field(default_factory=TableLayout)
     budgets: tuple[float, ...] = ()
     comparison_models: ComparisonModels = field(default_factory=ComparisonModels)
     rank_limits: tuple[RankLimit, ...] = ()
     expected_failures: tuple[ExpectedFailure, ...] = ()
-    expected_failures_strict: bool = True
-    delta_to: str = ""  # label of a model; empty for the reference GCN
     baseline: Baseline | None = None
     evidence: Path | None = None
     shrink: bool = False
     shard: Shard | None = None
-    durations: Path | None = None
     jobs: int | None = None  # processes of this machine; 0 for as many as it has room for
     executor: str = ""  # that runs tasks; see `execution.executors`
     resume: bool = False

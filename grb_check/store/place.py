@@ -17,6 +17,7 @@ from grb_check.errors import UsageError
 from grb_check.store.remote import Remote
 from grb_check.store.store import Store
 
+READ_ONLY: Final = "?mode=read"
 _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
 
@@ -57,18 +58,20 @@ def open_store(place: StorePlace | None) -> Store:
     return Store(place.cache, remote=Remote(place.location, read_only=place.read_only))
 
 
-def place_of(given: str | Path, name: str, *, read_only: bool = False) -> StorePlace:
+def place_of(given: str | Path, name: str) -> StorePlace:
     """Return the place of a folder, relative to the working directory, or of a URL.
 
     Args:
-        given: by the user.
+        given: by the user; with `?mode=read` at its end, the store is only read.
         name: of the option or argument, for messages.
-        read_only: see `StorePlace`.
 
     Raises:
         UsageError: see `read_url`.
     """
-    text = str(given)
+    text = str(given).removesuffix(READ_ONLY)
+    read_only = text != str(given)
+    if "?mode=" in text:
+        raise UsageError(f"{name} {text!r}: give a store that is only read with {READ_ONLY}")
     location = read_url(text, name) if is_url(text) else str(expanded(text).absolute())
     return StorePlace(location, read_only)
 
@@ -99,9 +102,9 @@ def read_url(text: str, name: str) -> str:
         )
     if re.search(r":.*@", path) or re.search(r"[?#\s]|::", path) or not path.isprintable():
         raise UsageError(  # without the rest, which may be a password
-            f"{name} {protocol}://... has a password, a query, a blank or a second protocol; write "
-            f"{protocol}://BUCKET/PREFIX, and give credentials as the tools of your provider read "
-            f"them, such as AWS_ACCESS_KEY_ID"
+            f"{name} {protocol}://... has a password, another query than {READ_ONLY}, a blank "
+            f"or a second protocol; write {protocol}://BUCKET/PREFIX, and give credentials as the "
+            f"tools of your provider read them, such as AWS_ACCESS_KEY_ID"
         )
     if not path.strip("/"):
         raise UsageError(f"{name} {text!r} names no bucket; write {protocol}://BUCKET/PREFIX")

@@ -81,7 +81,7 @@ class Remote:
                 self._writes = False
                 self._warn(
                     f"writing {name}: {_line(error)}; nothing is added to it. If it is to be read "
-                    f"only, say so with --grb-store-mode=read"
+                    f"only, add ?mode=read to its URL"
                 )
 
     def discard(self, name: str, reason: str) -> None:

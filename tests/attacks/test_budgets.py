@@ -188,7 +188,7 @@ def test_a_local_budget_that_allows_nothing_is_refused() -> None:
     """The message says what would allow something."""
     dataset = dataset_of("mine", 4, targets=1)
     with pytest.raises(UsageError, match=r"no change at any node .* is 2; give at least 0\.5"):
-        threat_of(dataset, "easy", "modification", "dice+local_budget=0.1")
+        threat_of(dataset, "easy", "modification", "dice+local=0.1")
 
 
 def test_the_budget_of_a_single_target_has_a_limit() -> None:
@@ -202,7 +202,7 @@ def test_the_budget_of_a_single_target_has_a_limit() -> None:
 def test_the_name_of_an_attack_gives_the_budgets_of_its_threat() -> None:
     """Both of them, and GRB's without any."""
     dataset = dataset_of("mine", 4, targets=1)
-    threat = threat_of(dataset, "easy", "modification", "dice+local_budget=0.5+budget=1.0")
+    threat = threat_of(dataset, "easy", "modification", "dice+local=0.5+budget=1.0")
     assert threat.edge_budget == 3
     assert threat.local_budgets is not None
     assert threat.local_budgets.tolist() == [0, 1, 1, 0]
@@ -216,7 +216,7 @@ def test_the_name_of_an_attack_gives_the_budgets_of_its_threat() -> None:
 def test_budgets_of_targets_attacked_one_by_one() -> None:
     """Degree + 2, or a share of the degree and at least 1; no more than there are pairs."""
     dataset = dataset_of("mine", 4, targets=4)
-    named = {"nettack": [3, 3, 3, 3], "sga+local_budget=1.0": [1, 2, 2, 1]}
+    named = {"nettack": [3, 3, 3, 3], "sga+local=1.0": [1, 2, 2, 1]}
     for name, budgets in named.items():
         threat = threat_of(dataset, "easy", "modification", name)
         assert threat.target_budgets is not None

@@ -288,15 +288,15 @@ def test_the_worst_takes_no_modifier_but_a_budget() -> None:
 
 def test_a_local_budget_comes_before_the_budget() -> None:
     """It belongs to the harness as the budget does, and is no setting of an attack either."""
-    name = "dice+budget=5%+local_budget=.5+removal_share=0.5"
-    canonical = "dice+removal_share=0.5+local_budget=0.5+budget=0.05"
+    name = "dice+budget=5%+local=.5+removal_share=0.5"
+    canonical = "dice+removal_share=0.5+local=0.5+budget=0.05"
     assert canonical_name("modification", name) == canonical
-    assert canonical_name("modification", "lrbcd+local_budget=20%") == "lrbcd+local_budget=0.2"
-    assert canonical_name("modification", "worst+local_budget=1") == "worst+local_budget=1.0"
+    assert canonical_name("modification", "lrbcd+local=20%") == "lrbcd+local=0.2"
+    assert canonical_name("modification", "worst+local=1") == "worst+local=1.0"
     assert split_local_budget(canonical) == ("dice+removal_share=0.5+budget=0.05", 0.5)
     assert without_budgets(canonical) == "dice+removal_share=0.5"
-    assert with_budgets_of("rnd+budget=0.2", canonical) == "rnd+local_budget=0.5+budget=0.05"
-    assert with_local_budget("rnd+budget=0.2", 0.5) == "rnd+local_budget=0.5+budget=0.2"
+    assert with_budgets_of("rnd+budget=0.2", canonical) == "rnd+local=0.5+budget=0.05"
+    assert with_local_budget("rnd+budget=0.2", 0.5) == "rnd+local=0.5+budget=0.2"
     assert load_attack("modification", canonical) == load_attack(
         "modification", "dice+removal_share=0.5"
     )
@@ -305,5 +305,5 @@ def test_a_local_budget_comes_before_the_budget() -> None:
 def test_an_injection_takes_no_local_budget() -> None:
     """Existing nodes keep their edges in it; neither does `worst`."""
     for name in ("rnd", "worst"):
-        with pytest.raises(UsageError, match=f"attack injection/{name} takes no local_budget"):
-            canonical_name("injection", f"{name}+local_budget=0.5")
+        with pytest.raises(UsageError, match=f"attack injection/{name} takes no local=SHARE,"):
+            canonical_name("injection", f"{name}+local=0.5")

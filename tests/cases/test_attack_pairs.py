@@ -10,7 +10,6 @@ from grb_check.attacks.registry import attack_names, canonical_name
 from grb_check.cases.attack_pairs import (
     SCENARIOS,
     at_budgets,
-    at_local_budget,
     attack_order,
     on_graphs,
 )
@@ -20,13 +19,8 @@ from grb_check.errors import UsageError
 
 def test_the_local_budget_of_an_attack_is_not_written() -> None:
     """One threat has one case id."""
-    given = [("modification", "lrbcd+budget=0.1"), ("modification", "prbcd")]
-    assert at_local_budget(given, 0.5) == (
-        ("modification", "lrbcd+budget=0.1"),
-        ("modification", "prbcd+local_budget=0.5"),
-    )
-    assert canonical_name("modification", "lrbcd+local_budget=50%") == "lrbcd"
-    assert canonical_name("modification", "lrbcd+local_budget=.2") == "lrbcd+local_budget=0.2"
+    assert canonical_name("modification", "lrbcd+local=50%") == "lrbcd"
+    assert canonical_name("modification", "lrbcd+local=.2") == "lrbcd+local=0.2"
 
 
 def test_scenarios_of_the_catalogue_are_the_two_known() -> None:
@@ -68,22 +62,14 @@ def test_every_attack_runs_at_every_budget() -> None:
     )
 
 
-def test_every_modification_has_the_local_budget() -> None:
-    """But one that names its own; nodes in a set of graphs have none."""
-    attacks = [
-        ("injection", "rnd"),
-        ("modification", "rnd"),
-        ("modification", "a+local_budget=0.3"),
-    ]
-    assert at_local_budget(attacks, None) == tuple(attacks)
-    found = at_local_budget(attacks, 0.5)
-    assert found == (attacks[0], ("modification", "rnd+local_budget=0.5"), attacks[2])
-    assert not any(map(on_graphs, found[1:]))
+def test_nodes_in_a_set_of_graphs_have_no_local_budget() -> None:
+    """It is for the nodes of a single graph."""
+    assert not on_graphs(("modification", "prbcd+local=0.5"))
 
 
 def test_attacks_on_single_targets_have_no_budget_of_the_whole_graph() -> None:
     """The message says what they take instead."""
     attacks = [("modification", "rnd"), ("modification", "sga")]
     assert at_budgets(attacks, []) == tuple(attacks)
-    with pytest.raises(UsageError, match=r"/sga takes no budget, .* give local_budget=SHARE"):
+    with pytest.raises(UsageError, match=r"/sga takes no budget, .* give local=SHARE"):
         at_budgets(attacks, [0.1])

@@ -146,7 +146,7 @@ def test_the_audit_has_a_worst_for_each_threat() -> None:
     """Made of the attacks of that threat, some that know the model and some that do not."""
     attacks = SUITES["audit"].attacks
     threats = [pair for pair in attacks if base_name(pair[1]) == "worst"]
-    assert [name for _, name in threats] == ["worst", "worst", "worst+local_budget=0.5"]
+    assert [name for _, name in threats] == ["worst", "worst", "worst+local=0.5"]
     members = [(kind, name) for kind, name in attacks if base_name(name) != "worst"]
     every = [
         (kind, each) for kind, name in threats for each in worst_members((kind, name), attacks)

@@ -115,7 +115,7 @@ def test_a_lock_that_fails_leaves_the_record(
         ["datasets", "--into="],
         ["lock", " "],
         ["replay", "x.npz", "--grb-model="],
-        ["merge", "run.json", "--columns="],
+        ["merge", "run.json", "--json="],
         ["leaderboard", "--dataset=synthetic-cora", "--name="],
     ],
 )

@@ -42,7 +42,7 @@ from grb_check.reports.record_file import encode, read
 from grb_check.reports.recording import ranks_record, record_of, settings_record, summaries
 from grb_check.session.planning import recorded_durations
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, OPTIONS
+from grb_check.settings.option_table import DEFAULT, OPTIONS
 from grb_check.settings.rank_request import rank_request
 from grb_check.settings.report_paths import KINDS
 from grb_check.settings.settings import Settings
@@ -294,26 +294,12 @@ def test_the_command_writes_and_shows_the_whole_run(
     assert "no verdict on 5 cases; the run cannot be green. Parts not given: 1/3" in out
 
 
-def test_the_table_is_arranged_as_asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As by --grb-sort and --grb-columns of a run; a wrong name is refused."""
-    names = written(parts(2, own=replace(SETTINGS, rank_limits=())))
-    assert main(["merge", *names, "--sort", "drop", "--columns", "drop, verdict"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    start = lines.index("net on tiny (made for tests)") + 1
-    assert lines[start].split() == ["difficulty", "attack", "drop", "verdict"]
-    drops = [float(line.split()[2].rstrip("%")) for line in lines[start + 1 : start + 7]]
-    assert drops == sorted(drops, reverse=True)
-    for args, told in ((["--sort", "dorp"], "--sort 'dorp'"), (["--columns", "los"], "'loss'?")):
-        assert main(["merge", *names, *args]) == 4
-        assert told in capsys.readouterr().err
-
-
 def test_the_command_passes_if_every_case_passes(folder: Path) -> None:
     """It ends with 5 if there is no case at all."""
     calm = replace(SETTINGS, rank_limits=())
     assert main(["merge", *written(parts(2, own=calm))]) == 0
     record = part(None, own=calm)
-    empty = summaries([], [], calm.delta_to) | {"ranks": ranks_record([], Ranks(), ())}
+    empty = summaries([], []) | {"ranks": ranks_record([], Ranks(), ())}
     left_out = tuple(each.id for each in record.cases)
     gone = replace_fields(record, cases=(), deselected=left_out, **empty)
     assert main(["merge", *written([Part(name="none.json", record=gone)])]) == 5
@@ -414,66 +400,18 @@ def test_a_merge_that_compares_nothing_fails(
     assert [each.comparison.result for each in judged.together] == ["incomparable"] * 4
 
 
-def test_the_environment_of_every_part_is_checked(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """If it has to be that of the baseline; the machine of the merge plays no part."""
-    calm = replace(SETTINGS, rank_limits=())
-    kept = folder / "robustness.json"
-    new = open_baseline(kept, 2.0, "", update=True)
-    baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
-    digest = open_baseline(kept, 2.0, "", update=False).saved.digest
-    about = baseline(path=str(kept), tests=len(CASES), digest=digest)
-
-    def against(fields: dict[str, Any]) -> None:
-        fields["baseline"] = about
-        fields["settings"]["strict_environment"] = True
-
-    first, second = (changed(each, against) for each in parts(2, own=calm))
-    assert main(["merge", *written([first, second]), "--json", "all.json"]) == 0
-    judged = read(folder / "all.json").baseline
-    assert judged is not None
-    assert [(each.dataset, each.differences) for each in judged.environment] == [
-        ("set", ""),
-        ("tiny", ""),
-    ]
-    second = changed(second, _set("environment", "python", value="3.99"))
-    capsys.readouterr()
-    assert main(["merge", *written([first, second]), "--junit", "out.xml"]) == 1
-    was = ENVIRONMENT["python"]
-    told = f"another environment: python {was}, now {was} and 3.99"
-    assert f"grb::tiny::test_environment - the baseline was measured in {told}" in (
-        capsys.readouterr().out
-    )
-    assert told in (folder / "out.xml").read_text()
-
-
-def test_durations_come_from_a_run_or_from_the_baseline(folder: Path) -> None:
-    """Of one repeat, without the training of the victim, which every part does."""
-    (name,) = written([Part(name="run.json", record=part(None))])
+def test_durations_come_from_the_baseline(folder: Path) -> None:
+    """For a run that is divided."""
     cut = replace(SETTINGS, shard=Shard(1, 2))
-    path = folder / name
     seconds = {case.id: 1.0 for case in CASES}
-    found, of = recorded_durations(replace(cut, durations=path))
-    assert (found.cases, of) == (seconds, path)
-    assert set(found.training) == {f"{case.model}@{case.dataset}" for case in CASES}
-    assert recorded_durations(replace(SETTINGS, jobs=2, durations=path)) == (found, path)
     new = open_baseline(folder / "kept.json", 2.0, "", update=True)
     baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
     kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, "", update=False))
     of_baseline = Durations(cases=seconds, training={})
     assert recorded_durations(kept) == (of_baseline, folder / "kept.json")
     assert recorded_durations(cut) == (NO_DURATIONS, None)
-    assert recorded_durations(replace(SETTINGS, durations=path)) == (NO_DURATIONS, None)
-    given = replace(
-        SETTINGS,
-        durations=path,
-        origins={**SETTINGS.origins, "grb_durations": COMMAND_LINE},
-    )
-    with pytest.raises(UsageError, match="needs --grb-shard"):
-        recorded_durations(given)
-    with pytest.raises(UsageError, match=r"nowhere\.json"):
-        recorded_durations(replace(cut, durations=folder / "nowhere.json"))
+    assert recorded_durations(replace(kept, shard=None)) == (NO_DURATIONS, None)
+    assert recorded_durations(replace(kept, shard=None, jobs=2))[0] == of_baseline
 
 
 TARGETS = ("new", "in new folders", "regular", "link", "dangling", "pipe", "no reader", "full")

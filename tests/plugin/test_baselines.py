@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ BASE = (
     "--grb-dataset=./tiny",
     "--grb-model=attacks:untrained",  # which costs no training
     "--grb-min-clean=0",
-    "--grb-attack=rnd",
-    "--grb-scenario=injection",
+    "--grb-attack=injection/rnd",
     "--grb-difficulty=easy,hard",
     "--grb-repeats=2",
 )
@@ -240,46 +238,16 @@ def test_perturbations_of_another_machine_are_reported(kept: pytest.Pytester) ->
     """All repeats share the surrogate's randomness."""
     path = kept.path / "kept.json"
     record = json.loads(path.read_text())
-    record["cases"]["untrained@tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
-    path.write_text(resealed(record))
-    result = kept.runpytest(*BASE, KEPT)
-    result.stdout.fnmatch_lines(
-        ["note: in 1 case (tiny/easy/injection/rnd) the perturbations differ from the *"]
-    )
-
-
-def test_another_environment_may_fail_the_run(kept: pytest.Pytester) -> None:
-    """It is a test for each dataset, which passes where the baseline was written."""
-    strict = (*BASE, KEPT, "--grb-strict-environment")
-    result = kept.runpytest(*strict, "-v")
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(
-        [
-            "grb baseline: kept.json, 2 entries, margin 2 points, in its environment only *",
-            "grb::tiny::test_environment PASSED (same)*",
-        ]
-    )
-    path = kept.path / "kept.json"
-    record = json.loads(path.read_text())
-    assert record["versions"]["processor"].split()[0] == platform.machine()
     record["versions"] |= {"torch": "2.0.0", "processor": "abacus"}
     record["cases"]["untrained@tiny/easy/injection/rnd"]["perturbations"] = "0123456789abcdef 0"
     path.write_text(resealed(record))
-    kinds = ("json", "html", "markdown", "junit")
-    result = kept.runpytest(*strict, *(f"--grb-{kind}=out.{kind}" for kind in kinds))
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=3, failed=1)
-    told = "the baseline was measured in another environment: torch 2.0.0, now *; processor abacus"
-    result.stdout.fnmatch_lines([f"{told}, now *; in 1 case (tiny/easy/injection/rnd) the pert*"])
-    result.stdout.no_fnmatch_line("note: the baseline was measured*")
-    for kind in kinds:
-        assert "processor abacus, now" in (kept.path / f"out.{kind}").read_text()
     result = kept.runpytest(*BASE, KEPT)
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines([f"note: {told}, now *"])
-    result = kept.runpytest("grb::tiny::test_environment", *BASE)
-    result.stderr.fnmatch_lines(["*is the verdict on all cases of grb::tiny together*"])
+    result.stdout.fnmatch_lines(
+        [
+            "note: the baseline was measured in *: torch 2.0.0, now *; processor abacus, now *",
+            "note: in 1 case (tiny/easy/injection/rnd) the perturbations differ from the *",
+        ]
+    )
 
 
 def test_a_baseline_of_few_repeats_has_a_note(kept: pytest.Pytester) -> None:
@@ -337,14 +305,13 @@ def test_users_own_tests_are_compared_too(project: pytest.Pytester) -> None:
     ("args", "told"),
     [
         (["--grb-update-baseline"], "*--grb-update-baseline needs the file*--grb-baseline=FILE*"),
-        (["--grb-strict-environment"], "*environment of a baseline; add --grb-baseline=FILE*"),
         ([KEPT, "--grb-margin=much"], "*--grb-margin 'much' is not a number of accuracy points*"),
         ([KEPT, "--grb-json=./kept.json"], "*--grb-baseline and --grb-json are the same file*"),
         (["--grb-baseline=models.py"], "*models.py' is not JSON*"),
         ([KEPT, "--grb-shard=1/2"], "*cannot be written by shard 1/2 of a run*"),
         (["--grb-baseline=no/such", "--grb-shard=3/2"], "*--grb-shard '3/2' is not a shard*"),
     ],
-    ids=["no-file", "no-environment", "margin", "over-it", "damaged", "shard", "no-part"],
+    ids=["no-file", "margin", "over-it", "damaged", "shard", "no-part"],
 )
 def test_wrong_input_ends_before_any_work(
     project: pytest.Pytester, args: list[str], told: str

@@ -65,45 +65,30 @@ def test_a_known_failure_is_reported_as_expected(project: pytest.Pytester) -> No
 
 
 def test_a_failure_that_is_gone_fails_the_run(project: pytest.Pytester) -> None:
-    """It says so, names the line's reason, and keeps no evidence; it may be allowed to be gone."""
+    """With pytest's xfail_strict: it names the line's reason, and keeps no evidence."""
     args = (*RUN, "--grb-max-drop=1", KNOWN, "--grb-json=out.json")
-    result = project.runpytest(*args)
+    result = project.runpytest(*args, "-o", "xfail_strict=true")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "passed, but is expected to fail (GAT, #12). Remove its line from grb_expected_fail*",
-            "drop * <= limit 100.0% *",
-            "*injection/rnd * fail (unexpected pass)",
-        ]
-    )
+    result.stdout.fnmatch_lines(["*XPASS(strict)*GAT, #12", "*rnd * fail (unexpected pass)"])
     found, message, evidence = results(project)[CASES[0]]
     assert (found, evidence) == ("fail", None)
-    assert message.startswith("passed, but is expected to fail (GAT, #12)")
-    result = project.runpytest(*args, "--grb-expected-failures-strict=no", "-rX")
+    assert "GAT, #12" in message
+    result = project.runpytest(*args, "-rX")
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=1, xpassed=1)
     result.stdout.fnmatch_lines(["*injection/rnd * unexpected pass", "XPASS *GAT, #12*"])
     assert results(project)[CASES[0]] == ("xpass", "GAT, #12", None)
 
 
-def test_the_ini_file_has_lines_and_strictness(project: pytest.Pytester) -> None:
-    """The command line replaces both."""
+def test_the_ini_file_has_lines(project: pytest.Pytester) -> None:
+    """A case that several match has all their reasons."""
     project.makepyprojecttoml(
         "[tool.pytest]\n"
         'grb_expected_failures = ["build@*/injection/*: by label", "*/injection/rnd: #12"]\n'
-        "grb_expected_failures_strict = false\n"
     )
     result = project.runpytest(*FAILING, "-rx")
-    result.stdout.fnmatch_lines(
-        ["*failures expected by 2 lines (ini, not strict)", "XFAIL *- #12; by label"]
-    )
-    layout = ("--grb-sort=verdict", "--grb-columns=verdict")
-    strict = "--grb-expected-failures-strict=yes"
-    result = project.runpytest(*RUN, "--grb-max-drop=1", strict, *layout)
-    result.assert_outcomes(passed=1, failed=1)
-    start = result.outlines.index("  difficulty  attack            verdict")
-    assert [line.split()[2] for line in result.outlines[start + 1 : start + 3]] == ["fail", "pass"]
+    result.stdout.fnmatch_lines(["*failures expected by 2 lines (ini)", "XFAIL *- #12; by label"])
 
 
 def test_an_error_is_not_an_expected_failure(project: pytest.Pytester) -> None:
@@ -142,7 +127,9 @@ def test_a_selection_does_not_make_a_line_unknown(project: pytest.Pytester) -> N
     """Lines are compared with the plan of the run, of which -k and --lf run a part."""
     result = project.runpytest(*FAILING, KNOWN, "-k", "modification")
     result.assert_outcomes(passed=1)
-    project.runpytest(*RUN, "--grb-max-drop=1", KNOWN).assert_outcomes(passed=1, failed=1)
+    strict = ("-o", "xfail_strict=true")
+    gone = project.runpytest(*RUN, "--grb-max-drop=1", KNOWN, *strict)
+    gone.assert_outcomes(passed=1, failed=1)
     result = project.runpytest(*FAILING, KNOWN, "--lf")
     result.assert_outcomes(xfailed=1)
 
@@ -184,10 +171,8 @@ def test_users_own_tests_are_not_affected(project: pytest.Pytester) -> None:
             ["--grb-expected-failure=*/fgsm+iteration=5: #1"],
             "*unknown modifier of attack *'iteration=5'*",
         ),
-        ([KNOWN, "--grb-expected-failures-strict=maybe"], "*'maybe' is neither yes nor no*"),
-        (["--grb-columns=drop,los"], "*unknown column of --grb-columns 'los' (did you mean *"),
     ],
-    ids=["no-reason", "unmatched", "modifier", "strict", "columns"],
+    ids=["no-reason", "unmatched", "modifier"],
 )
 def test_wrong_values_end_a_run_before_any_work(
     project: pytest.Pytester, args: list[str], told: str

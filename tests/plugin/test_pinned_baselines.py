@@ -18,8 +18,7 @@ RUN = (
     "--grb-only",
     "--grb-dataset=./tiny",
     "--grb-min-clean=0",
-    "--grb-attack=rnd",
-    "--grb-scenario=injection",
+    "--grb-attack=injection/rnd",
     "--grb-difficulty=easy,hard",
     "--grb-repeats=8",  # so that single cases and collapses are tested as well
     "--grb-baseline=kept.json",

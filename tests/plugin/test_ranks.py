@@ -218,36 +218,25 @@ def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pyte
     """One repeat does not say which model is the more robust."""
     result = ranked.runpytest(
         *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
-        *("--grb-delta-to=build", "--junitxml=out.xml", "--grb-json=out.json"),
-        *("--grb-attack=dice", "--grb-scenario=modification"),
+        *("--junitxml=out.xml", "--grb-json=out.json", "--grb-attack=modification/dice"),
     )
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(
         [
-            "grb delta: to build (command line)",
             "build on tiny *",
             "  lowest accuracy *black-box *(GCN) *adaptive *",
             "  easy/modification *% * -*",
-            "delta of twin to build over 1 dataset: +0.0 points",
+            "delta of build to the reference GCN over 1 dataset: * points",
+            "delta of twin to the reference GCN over 1 dataset: * points",
         ]
     )
     wide = properties(suite(ranked))
     low = "grb.lowest_black_box.{}@tiny/easy/modification"
     assert wide[low.format("build")] == wide[low.format("twin")]
-    assert wide["grb.delta.twin"] == "0.0000 to build over 1 dataset"
+    assert wide["grb.delta.twin"] == wide["grb.delta.build"]
     record = json.loads((ranked.path / "out.json").read_text())
-    assert record["settings"]["delta_to"] == "build"
     assert [each["model"] for each in record["lowest"]] == ["build", "twin"]
-    assert [(each["model"], each["value"]) for each in record["delta"]] == [("twin", 0)]
-
-
-def test_a_delta_needs_a_model_of_the_run(ranked: pytest.Pytester) -> None:
-    """The error comes before any work."""
-    result = ranked.runpytest(*BASE, "--grb-model=twin=attacks:untrained", "--grb-delta-to=other")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--grb-delta-to 'other'; allowed: build, twin, reference"])
-    result = ranked.runpytest("--grb-delta-to=other")
-    result.stderr.fnmatch_lines(["*--grb-delta-to needs a model; add --grb-model *"])
+    assert [each["model"] for each in record["delta"]] == ["build", "twin"]
 
 
 def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pytester) -> None:

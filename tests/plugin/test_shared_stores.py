@@ -31,11 +31,13 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield server
 
 
-def run_on(project: pytest.Pytester, machine: str, *args: str) -> tuple[str, bool, dict[str, int]]:
+def run_on(
+    project: pytest.Pytester, machine: str, url: str = URL
+) -> tuple[str, bool, dict[str, int]]:
     """Run on a machine with its own cache; the output, and whether the store had the attack."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRB_CHECK_DATA", str(project.path / machine))
-        result = project.runpytest(*BASE, *args)
+        result = project.runpytest(*BASE, f"--grb-store={url}")
     (case,) = json.loads((project.path / "out.json").read_text())["cases"]
     repeat = case["outcome"]["repeats"][0]
     return str(result.stdout), repeat["from_store"], result.parseoutcomes()
@@ -62,11 +64,10 @@ def test_a_run_that_only_reads_leaves_the_store_as_it_is(
     project: pytest.Pytester, s3: Server
 ) -> None:
     """It still has what it computed itself when it is repeated."""
-    args = ("--grb-store-mode=read",)
-    shown, *found = run_on(project, "first", *args)
+    shown, *found = run_on(project, "first", url=f"{URL}?mode=read")
     assert f"store: {URL}, read only (command line)" in shown
     assert found == [False, {"passed": 1}]
-    assert run_on(project, "first", *args)[1:] == (True, {"passed": 1})
+    assert run_on(project, "first", url=f"{URL}?mode=read")[1:] == (True, {"passed": 1})
     assert s3.objects == {}
     assert {method for method, _ in s3.asked} == {"GET"}
 

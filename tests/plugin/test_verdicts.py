@@ -13,8 +13,8 @@ from plugin_names import TINY
 from grb_check.gate.default_limit import ALPHA
 
 # An untrained model costs no training, and guesses: it has nothing to lose.
-BASE = (*TINY, "--grb-model=attacks:untrained", "--grb-min-clean=0", "--grb-scenario=injection")
-RND = ("--grb-attack=rnd", "--grb-difficulty=easy")
+BASE = (*TINY, "--grb-model=attacks:untrained", "--grb-min-clean=0")
+RND = ("--grb-attack=injection/rnd", "--grb-difficulty=easy")
 FILES = (
     "--grb-json=run.json",
     "--junitxml=run.xml",
@@ -110,7 +110,7 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
             return models.Net(num_features, num_classes, 8)
         """
     )
-    base = (*TINY, *RND, "--grb-scenario=injection", "--grb-baseline=kept.json")
+    base = (*TINY, *RND, "--grb-baseline=kept.json")
     project.runpytest(*base, "--grb-model=models:build", "--grb-update-baseline")
     other = (*base, "--grb-model=narrow:build", "--grb-min-clean=0", "--grb-max-drop=1")
     project.runpytest(*other).assert_outcomes(passed=2)  # and all cases jointly
@@ -138,7 +138,7 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
             assert grb_verdict.passed
         """
     )
-    args = [*(each for each in BASE if each != "--grb-only"), "--grb-attack=rnd"]
+    args = [*(each for each in BASE if each != "--grb-only"), "--grb-attack=injection/rnd"]
     wanted = ["--grb-difficulty=easy,medium,hard", "--grb-json=run.json"]
     for more in ([], ["-k", "mine or easy"], ["--grb-shard=1/2"], ["-n", "1"]):
         project.runpytest(*args, *wanted, *more)

@@ -156,7 +156,7 @@ def test_workers_of_pytest_download_once(archives: dict[str, bytes], run: Comman
     assert refused.returncode == 4
     assert "--grb-download" in refused.stderr
     with serving(Answer(archives["grb-cora"])) as server:
-        allowed = ("--grb-download", f"--grb-sources={server.url('/{name}.zip')}")
+        allowed = ("--grb-download", "-o", f"grb_sources={server.url('/{name}.zip')}")
         done = run_pytest(*arguments, "-n1", *allowed)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "1 passed" in done.stdout

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from grb_check.cases.metrics import Figure
-from grb_check.ranking.lowest import REFERENCE, Delta, Lowest, Strongest
+from grb_check.ranking.lowest import Delta, Lowest, Strongest
 from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines, suite_properties
 
 PRBCD = Strongest(
@@ -28,7 +28,7 @@ LOWEST = Lowest(
     black_box=None,
     adaptive=PRBCD,
 )
-DELTA = Delta(model="a", label="", to=REFERENCE, budget=None, groups=("cora/full",), value=-0.175)
+DELTA = Delta(model="a", label="", budget=None, groups=("cora/full",), value=-0.175)
 
 
 def test_black_box_and_adaptive_attacks_are_side_by_side() -> None:
@@ -92,13 +92,13 @@ def test_a_line_says_what_the_mean_is_over(groups: tuple[str, ...], words: str) 
 
 def test_models_and_budgets_are_named_and_a_reason_takes_the_place_of_a_value() -> None:
     """In lines and in JUnit's properties, which leave out what has no value."""
-    mine = replace(DELTA, label="mine", to="base", budget=0.05, value=0.25)
+    mine = replace(DELTA, label="mine", budget=0.05, value=0.25)
     other = replace(mine, label="other", value=None, why_none="they have no case in common")
     assert delta_lines([mine, other]) == [
-        "delta of mine to base over 1 dataset at budget 0.05: +25.0 points",
-        "no delta of other to base at budget 0.05: they have no case in common",
+        "delta of mine to the reference GCN over 1 dataset at budget 0.05: +25.0 points",
+        "no delta of other to the reference GCN at budget 0.05: they have no case in common",
     ]
     assert suite_properties([replace(LOWEST, label="mine")], [mine, other]) == {
         "grb.lowest_adaptive.mine@cora/full/modification": "modification/prbcd 0.5800, drop 0.2750",
-        "grb.delta.mine+budget=0.05": "0.2500 to base over 1 dataset",
+        "grb.delta.mine+budget=0.05": "0.2500 to the reference GCN over 1 dataset",
     }

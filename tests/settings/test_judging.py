@@ -41,18 +41,3 @@ def test_diagnostics_are_strict_where_asked(tmp_path: Path) -> None:
     assert not settings(tmp_path).gate.strict_diagnostics
     assert settings(tmp_path, strict_diagnostics=True).gate.strict_diagnostics
     assert settings(tmp_path, ini={"strict_diagnostics": True}).gate.strict_diagnostics
-
-
-def test_the_delta_is_to_the_reference_or_to_a_model_of_the_run(tmp_path: Path) -> None:
-    """A model that the ini file names may be absent from the command line's."""
-    two = ["a=pkg:a", "b=pkg:b"]
-    assert settings(tmp_path, model=two).delta_to == ""
-    assert settings(tmp_path, model=two, delta_to="b").delta_to == "b"
-    assert settings(tmp_path, model=two, delta_to="reference").delta_to == ""
-    assert settings(tmp_path, ini={"model": ",".join(two), "delta_to": "a"}).delta_to == "a"
-    assert settings(tmp_path, ini={"delta_to": "a"}).delta_to == ""
-    assert settings(tmp_path, ini={"delta_to": "a"}, model=["c=pkg:c"]).delta_to == ""
-    with pytest.raises(UsageError, match=r"--grb-delta-to 'B'; allowed: a, b, reference"):
-        settings(tmp_path, model=two, delta_to="B")
-    with pytest.raises(UsageError, match=r"--grb-delta-to 'a' is the only model of the run; add "):
-        settings(tmp_path, model=two[:1], delta_to="a")

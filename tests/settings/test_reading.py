@@ -40,11 +40,11 @@ def test_a_store_is_a_place_of_builtin_types(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(STORE_VARIABLE, "shared")
     assert settings(tmp_path).store == StorePlace(str(tmp_path / "shared"))
-    read_only = settings(tmp_path, ini={"store": "kept"}, store_mode="read").store
+    read_only = settings(tmp_path, ini={"store": "kept?mode=read"}).store
     assert read_only == StorePlace(str(tmp_path / "kept"), read_only=True)
-    assert settings(tmp_path, store="off", store_mode="read").store is None
-    with pytest.raises(UsageError, match=r"store mode 'write'.* allowed: read-write, read"):
-        settings(tmp_path, store_mode="write")
+    assert settings(tmp_path, store="off").store is None
+    with pytest.raises(UsageError, match=r"--grb-store '.*kept\?mode=write': .* \?mode=read"):
+        settings(tmp_path, store="kept?mode=write")
 
 
 def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
@@ -99,14 +99,12 @@ def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
         ("device", "auto:1", "none after auto; write it as in 'cuda:0'"),
         ("dataset", ["x" * 5000], "a name consists of up to 100 letters, digits"),
         ("shard", "٣/٣", "is not a shard; give I/N with I from 1 to N and N up to 10,000"),
-        ("sort", "", "unknown order of --grb-sort ''; allowed: order, drop"),
         *(
             (name, value, f"grb.{name.replace('_', '.')} was given without a value; give one or")
-            for name in ("store", "evidence", "durations")
+            for name in ("store", "evidence", "pack")
             for value in ("", "  ")
         ),
         ("threshold", [""], "--grb-threshold was given without a value; give one or leave it out"),
-        ("sources", [" ,"], "--grb-sources was given without a value; give one or leave it out"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_the_range(
@@ -115,7 +113,7 @@ def test_a_value_out_of_range_is_refused_with_the_range(
     """Before any work, from wherever it comes; the message names the flag or the ini value."""
     with pytest.raises(UsageError, match=message):
         settings(tmp_path, model=["a:b"], **{option: value})
-    if not isinstance(value, list) and option != "sort":
+    if not isinstance(value, list):
         with pytest.raises(UsageError, match=message) as caught:
             settings(tmp_path, ini={option: value}, model=["a:b"])
         assert str(caught.value).startswith((f"grb_{option}", "--grb-shard"))

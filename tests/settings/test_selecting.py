@@ -45,11 +45,15 @@ def test_a_comma_inside_a_setting_does_not_part_attacks(tmp_path: Path) -> None:
 
 
 def test_a_suite_has_its_own_attacks(tmp_path: Path) -> None:
-    """A scenario keeps some of them; one that leaves none is an error."""
-    made = settings(tmp_path, scenario=["modification"])
-    assert made.attacks == (("modification", "rnd"), ("modification", "dice"))
-    with pytest.raises(UsageError, match="'paper' has no attack of scenario modification; name"):
-        settings(tmp_path, suite="paper", scenario=["modification"], dataset=["synthetic-cora"])
+    """A pattern keeps some of them, beside attacks by name; one that matches none is an error."""
+    every = settings(tmp_path).attacks
+    flips = tuple(pair for pair in every if pair[0] == "modification")
+    assert settings(tmp_path, attack=["modification/*"]).attacks == flips
+    assert settings(tmp_path, attack=["*"]).attacks == every
+    both = settings(tmp_path, attack=["ag?a", "injection/r*,nettack"], suite="standard").attacks
+    assert both == (("injection", "rnd"), ("injection", "agia"), ("modification", "nettack"))
+    with pytest.raises(UsageError, match=r"'modification/\*' matches no attack of the suite"):
+        settings(tmp_path, suite="paper", attack=["modification/*"], dataset=["synthetic-cora"])
 
 
 SETS = """

@@ -34,8 +34,7 @@ class ModificationLrbcd:
     here weights are lowered at each node that has too much (`relaxation.project_at_nodes`), and
     only the roundings are greedy.
 
-    Its threat has the paper's share s = 0.5 unless `+local_budget=` or `--grb-local-budget` gives
-    another one.
+    Its threat has the paper's share s = 0.5 unless `+local=` gives another one.
 
     Args:
         iterations, step_size, block_size, renew_every, samples: see `ModificationPrbcd`.

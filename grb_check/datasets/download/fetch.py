@@ -233,7 +233,7 @@ def _all_failed(failures: Sequence[str], job: _Job) -> str:
             f"dataset {job.name}: {number}{':' if failures else ''}",
             *(f"  {failure}" for failure in failures),
             f"Copy {', '.join(job.files)} into {job.result} by hand, name another source with "
-            "--grb-sources (ini: grb_sources), or a proxy in the environment (HTTPS_PROXY).",
+            "the ini value grb_sources, or a proxy in the environment (HTTPS_PROXY).",
         )
     )
 

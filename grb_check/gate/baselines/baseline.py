@@ -65,7 +65,6 @@ class Baseline:
         model: label of the only model of the run, which its case ids lack; empty if there are
             several.
         saved: the content of the file, whose keys always name the model.
-        strict_environment: whether a run in another environment fails.
         writes: whether this run writes the file, on request or because there is none.
         requested: whether writing was requested.
         pin_label: label of the pin if it is moved to this run; None to leave it as it is.
@@ -76,7 +75,6 @@ class Baseline:
     margin: float
     model: str = ""
     saved: Saved = field(default_factory=Saved)
-    strict_environment: bool = False
     writes: bool = False
     requested: bool = False
     pin_label: str | None = None

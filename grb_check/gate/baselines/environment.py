@@ -7,7 +7,6 @@ environments lead to others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from grb_check.cases.expected_cases import Row
 from grb_check.errors import count
@@ -17,46 +16,16 @@ from grb_check.gate.baselines.files import entry_of
 from grb_check.gate.baselines.pair import why_incomparable
 
 
-@dataclass(frozen=True, kw_only=True)
-class EnvironmentCheck:
-    """Whether the cases of a dataset ran in the environment of the baseline.
-
-    Attributes:
-        dataset: name.
-        differences: in words; empty if there are none.
-    """
-
-    dataset: str
-    differences: str
-
-
-def environment_checks(
+def environment_notes(
     baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str]
-) -> tuple[EnvironmentCheck, ...]:
-    """Return the check of each dataset that was measured.
+) -> list[str]:
+    """Return the differences between the environments of a baseline and of a run, in words.
 
     Args:
         baseline: that the run is compared with.
         rows: of the run.
         environment: of the run, by name: versions of packages, and the processor.
     """
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.outcome is not None:
-            groups.setdefault(row.case.dataset, []).append(row)
-    return tuple(
-        EnvironmentCheck(
-            dataset=dataset,
-            differences="; ".join(environment_notes(baseline, members, environment)),
-        )
-        for dataset, members in groups.items()
-    )
-
-
-def environment_notes(
-    baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str]
-) -> list[str]:
-    """Return the differences between the environments; see `environment_checks`."""
     saved, notes = baseline.saved, []
     if saved.versions:
         notes += _other_versions("baseline", saved.versions, environment)

@@ -15,8 +15,6 @@ from grb_check.files.outputs import reason
 from grb_check.files.whole import shown
 from grb_check.gate.baselines.baseline import REPEATS, Baseline, key_of
 from grb_check.gate.baselines.environment import (
-    EnvironmentCheck,
-    environment_checks,
     environment_notes,
     pin_notes,
 )
@@ -48,7 +46,6 @@ class BaselineResult:
     baseline: Baseline
     joint: tuple[JointComparison, ...] = ()
     pinned: tuple[JointComparison, ...] = ()
-    environment: tuple[EnvironmentCheck, ...] = ()
     losses: tuple[UpdateLoss, ...] = ()
     unused: tuple[str, ...] = ()
     written: int | None = None
@@ -90,11 +87,7 @@ def baseline_result(
     keys = {each.id for each in planned} | {key_of(row.node_id, row.case) for row in rows}
     unused = tuple(each for each in baseline.unused(keys) if not is_own_test(each))
     notes = [*_nothing_judged(rows), *_few_repeats(baseline.entries), *baseline.notes]
-    checks: tuple[EnvironmentCheck, ...] = ()
-    if baseline.strict_environment:
-        checks = environment_checks(baseline, rows, environment)
-    else:
-        notes += environment_notes(baseline, rows, environment)
+    notes += environment_notes(baseline, rows, environment)
     notes += pin_notes(baseline, environment)
     if unused:
         some = ", ".join(unused[:3]) + (f" and {len(unused) - 3} more" if unused[3:] else "")
@@ -115,7 +108,6 @@ def baseline_result(
         baseline=baseline,
         joint=joint,
         pinned=compare_with_pin(baseline.seen, now, planned, baseline.margin),
-        environment=checks,
         unused=unused,
         notes=tuple(notes),
     )

@@ -317,7 +317,6 @@ _SETTINGS: Final = {
     "features": "grb_features",
     "device": "grb_device",
     "rank_against": "grb_rank_against",
-    "delta_to": "grb_delta_to",
     "data": "grb_data",
     "download": "grb_download",
 }

@@ -152,7 +152,7 @@ def test_when_all_fail_each_has_its_line(home: Path) -> None:
     assert f"  {urls[1]}: neither a zip nor a tar archive: it begins with b'not foun'" == lines[2]
     assert lines[3].startswith(f"  {urls[2]}: ")
     assert lines[3].endswith("12 nodes, published are 2680")
-    for word in (*FILES, str(home / NAME), "--grb-sources", "grb_sources", "HTTPS_PROXY"):
+    for word in (*FILES, str(home / NAME), "grb_sources", "HTTPS_PROXY"):
         assert word in lines[4]
     assert len(lines) == 5
     assert visible(home) == set()
@@ -178,7 +178,7 @@ def test_a_shared_archive_with_a_wrong_dataset_is_asked_for_again(home: Path) ->
 
 def test_without_a_source_the_message_says_so(home: Path) -> None:
     """It is the same advice."""
-    with pytest.raises(DataError, match=r"(?s)no source is known for it.*--grb-sources"):
+    with pytest.raises(DataError, match=r"(?s)no source is known for it.*grb_sources"):
         get(home, [])
 
 
