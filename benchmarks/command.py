@@ -41,7 +41,9 @@ def run(package: str, description: str | None, commands: Mapping[str, Command]) 
     )
     names = parser.add_subparsers(dest="command", required=True)
     for name, command in commands.items():
-        command.add_arguments(names.add_parser(name, help=command.__doc__))
+        command.add_arguments(
+            names.add_parser(name, help=(command.__doc__ or "").replace("%", "%%"))
+        )
     options = parser.parse_args()
     chosen = commands[options.command]
     rows = []

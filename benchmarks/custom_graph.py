@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from benchmarks.grb_writer import write_folder
 from benchmarks.rows import Row
-from grb_check.datasets.grb_writer import write_folder
-from grb_check.datasets.synthetic import DegreeShape, Preset, degree_sequence, generate
+from benchmarks.synthetic import DegreeShape, Preset, degree_sequence, generate
 
 
 def make_custom(nodes: int, edges: int, home: Path) -> Row:

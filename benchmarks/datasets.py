@@ -30,7 +30,7 @@ def peak() -> int:
 
 def generation(name: str, home: Path) -> dict[str, float]:
     """Measure drawing the graph and writing its folder: seconds and MiB."""
-    from grb_check.datasets.synthetic import prepare
+    from benchmarks.synthetic import prepare
 
     before, begin = peak(), time.perf_counter()
     prepare(name, home)

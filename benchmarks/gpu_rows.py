@@ -37,6 +37,7 @@ from benchmarks.custom_graph import make_custom
 from benchmarks.injection.arena import with_settings
 from benchmarks.memory import peak_mib
 from benchmarks.rows import Row
+from benchmarks.synthetic import PRESETS, SYNTHETIC_CORA, prepare
 from benchmarks.victims import accuracy, black_box_view, load_dataset, predicted, trained
 from grb_check import models
 from grb_check.attacks.budgets import settings_for, threat_for
@@ -44,7 +45,6 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, attack_names, is_targeted, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.synthetic import PRESETS, SYNTHETIC_CORA, prepare
 from grb_check.evaluation.devices import SMALL as SMALL_GRAPH
 from grb_check.evaluation.surrogates import surrogate
 from grb_check.gradients.victim import Victim

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from grb_check.datasets.grb_writer import write_folder
+from benchmarks.grb_writer import write_folder
 from grb_check.datasets.splits import grb_split
 
 

@@ -29,6 +29,7 @@ from benchmarks.injection.peer import PEER, missing, run_peer
 from benchmarks.plots import Panel, check_plots, draw
 from benchmarks.processes import alone
 from benchmarks.rows import Row, grouped, markdown
+from benchmarks.synthetic import prepare as prepare_preset
 from benchmarks.victims import (
     accuracy,
     black_box_view,
@@ -41,7 +42,6 @@ from benchmarks.victims import (
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import apply
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.synthetic import prepare as prepare_preset
 from grb_check.evaluation.surrogates import kinds_for
 from grb_check.gradients.victim import Victim
 from grb_check.victims.modes import freeze

@@ -34,10 +34,10 @@ from scipy.optimize import nnls
 
 from benchmarks.custom_graph import custom_preset
 from benchmarks.rows import Row, markdown
+from benchmarks.synthetic import PRESETS, SYNTHETIC_CORA, Preset, prepare
 from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.suites import SUITES
-from grb_check.datasets.synthetic import PRESETS, SYNTHETIC_CORA, Preset, prepare
 
 MODEL: Final = "grb_check.models:gcn"
 TRAINING: Final = "training"

@@ -20,8 +20,8 @@ from grb_check.files.outputs import check_output, named_output
 from grb_check.reports.plain import columns
 from grb_check.reports.record_file import read
 from grb_check.settings.reading import STORE_VARIABLE
-from grb_check.store.pack import LICENCE
-from grb_check.store.packs import AnyPack, open_pack
+from grb_check.store.pack import LICENCE, Pack
+from grb_check.store.packs import open_pack
 from grb_check.store.place import StorePlace, place_of
 
 OUT: Final = "attacks.npz"
@@ -109,7 +109,7 @@ def _store(given: str | None) -> StorePlace | None:
     return None if named == "off" else place_of(named, "--store")
 
 
-def listing(pack: AnyPack) -> list[str]:
+def listing(pack: Pack) -> list[str]:
     """Return what a pack has, below its digest and licence."""
     head = [f"digest: {pack.digest}", f"licence: {pack.licence}", f"content: {pack.content}", ""]
     return [*head, *columns(pack.rows())]

@@ -17,7 +17,7 @@ from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.own_models import OwnModels
 from grb_check.evaluation.trained_victims import TrainedVictims, our_warnings
-from grb_check.store.packs import AnyPack
+from grb_check.store.pack import Pack
 from grb_check.store.store import Store
 
 MOST_BYTES: Final = 2**28  # of perturbations kept for `worst`, for each dataset
@@ -70,7 +70,7 @@ class DatasetCache:
 
 
 def load_cache(
-    source: datasets.Source, store: Store, device: torch.device, pack: AnyPack | None = None
+    source: datasets.Source, store: Store, device: torch.device, pack: Pack | None = None
 ) -> DatasetCache:
     """Load a dataset onto the device, with an empty cache.
 

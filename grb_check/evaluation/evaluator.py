@@ -30,7 +30,8 @@ from grb_check.evaluation.repeats import Progress, facts_of, measure_repeat, pla
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import Trial
 from grb_check.files.versions import PACK, measured_with
-from grb_check.store.packs import AnyPack, open_pack
+from grb_check.store.pack import Pack
+from grb_check.store.packs import open_pack
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
@@ -89,8 +90,6 @@ def evaluate(
     choose("difficulty", difficulty, DIFFICULTIES)
     registry = AttackRegistry()
     opened = None if pack is None else open_pack(Path(pack))
-    if opened is not None:
-        registry.own.update(opened.attacks)
     pair = registry.one(attack) if isinstance(attack, str) else registry.add(attack)
     check_repeats("repeats", repeats)
     folders = [data] if isinstance(data, (str, Path)) else data
@@ -130,7 +129,7 @@ class Evaluator:
         device: str,
         progress: Progress | None = None,
         attacks: Mapping[Pair, Attack] | None = None,
-        pack: AnyPack | None = None,
+        pack: Pack | None = None,
     ) -> None:
         self.store = store
         self.device = resolve_device(device)

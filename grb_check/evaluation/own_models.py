@@ -21,7 +21,7 @@ from grb_check.evaluation.surrogates import (
 )
 from grb_check.evaluation.weights import Unseen, digest_of, tensors_of
 from grb_check.gradients.victim import Victim
-from grb_check.store.packs import AnyPack
+from grb_check.store.pack import Pack
 from grb_check.store.store import Store
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
@@ -83,7 +83,7 @@ class OwnModels:
         fingerprint: str,
         store: Store,
         device: torch.device,
-        pack: AnyPack | None = None,
+        pack: Pack | None = None,
     ) -> None:
         self.dataset = dataset
         self.fingerprint = fingerprint

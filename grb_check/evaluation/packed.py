@@ -9,11 +9,11 @@ from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.evaluation.fallbacks import black_box_trials
 from grb_check.evaluation.trials import Trial, wanted_of
-from grb_check.store.pack import Wanted
-from grb_check.store.packs import AnyPack, lacking
+from grb_check.store.pack import Pack, Wanted
+from grb_check.store.packs import lacking
 
 
-def check_pack(pack: AnyPack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeats: int) -> None:
+def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeats: int) -> None:
     """Check that a pack has every perturbation that cases need, and that these are not damaged.
 
     Args:

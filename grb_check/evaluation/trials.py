@@ -24,8 +24,8 @@ from grb_check.evaluation.after_attack import predicted_after
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
-from grb_check.store.pack import Wanted
-from grb_check.store.packs import AnyPack, lacking
+from grb_check.store.pack import Pack, Wanted
+from grb_check.store.packs import lacking
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Right: TypeAlias = NDArray[np.bool_]
@@ -179,7 +179,7 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
     return perturbation, False
 
 
-def _from_pack(pack: AnyPack, trial: Trial) -> Perturbation:
+def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
     wanted = wanted_of(trial)
     try:
         perturbation = pack.perturbation(wanted, trial.own.dataset.graph, trial.threat)

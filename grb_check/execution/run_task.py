@@ -135,8 +135,6 @@ class _Process:
         if setup.attacks:
             registry.select(setup.attacks)
         pack = None if setup.pack is None else setup.pack.open()
-        if pack is not None:
-            registry.own.update(pack.attacks)
         store = open_store(setup.store)
         self._finished = Finished(store, resume=setup.resume)
         self.evaluator: Evaluator = Evaluator(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,12 +78,7 @@ def read(
     raw = without_attacks(raw) if suite.name == CONFORMANCE else raw
     packed = raw.maybe_path("grb_pack")
     pack = None if packed is None else open_pack(packed)
-    if pack is not None and pack.suite is not None:
-        registry.own.update(pack.attacks)
-        suite = pack.suite if raw.one("grb_suite") is None else suite
     places = read_places(raw, suite)
-    if pack is not None and pack.suite is not None:
-        places = replace(places, folders=(*places.folders, pack.path.parent))
     levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
     budgets = sorted({read_budget(text, raw.name("grb_budget")) for text in raw.many("grb_budget")})
     attacks = read_attacks(raw, suite, registry)

@@ -22,7 +22,7 @@ from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.selecting import for_graphs
-from grb_check.store.packs import AnyPack
+from grb_check.store.pack import Pack
 from grb_check.store.place import StorePlace
 
 
@@ -54,7 +54,7 @@ class Settings:
     jobs: int | None = None  # processes of this machine; 0 for as many as it has room for
     executor: str = ""  # that runs tasks; see `execution.executors`
     resume: bool = False
-    pack: AnyPack | None = None
+    pack: Pack | None = None
     registered_datasets: Mapping[str, str] = field(default_factory=dict)  # name -> NAME=TARGET
 
     @property

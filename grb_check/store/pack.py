@@ -26,8 +26,6 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from grb_check import __version__
-from grb_check.attacks.registry import Pair
-from grb_check.cases.suites import Suite
 from grb_check.errors import GradientError, UsageError, count, one_line
 from grb_check.files import typed_json
 from grb_check.files.npz_file import HEADER, fixed_member
@@ -37,7 +35,6 @@ from grb_check.files.whole import writing_whole
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-    from grb_check.attacks.protocol import Attack
     from grb_check.attacks.threat import Perturbation, Threat
 
 LICENCE: Final = (
@@ -126,16 +123,12 @@ class Pack:
         digest: of the index, and thus of all perturbations.
         licence: of the perturbations.
         perturbations: all of them, by what they were made for; each with its number in the file.
-        attacks: that exist in the pack alone, by scenario and name: none.
-        suite: that the pack brings along: none.
     """
 
     def __init__(self, path: Path, index: Index) -> None:
         self.path = path.absolute()
         self.digest = typed_json.digest_of(index)
         self.licence = index.licence
-        self.attacks: Mapping[Pair, Attack] = {}
-        self.suite: Suite | None = None
         self.perturbations: Mapping[Wanted, tuple[int, Packed]] = {
             each.wanted: (number, each) for number, each in enumerate(index.perturbations)
         }

@@ -1,20 +1,13 @@
-"""Open a file of perturbations: a pack of ours, or the published unit test."""
+"""Open a pack in any process, and say what it lacks."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from grb_check.errors import UsageError, count
-from grb_check.files.npz_file import HEADER
 from grb_check.store.pack import Pack, Wanted, read_pack
-from grb_check.store.unit_test import UnitTest
-
-AnyPack: TypeAlias = Pack | UnitTest
 
 
 @dataclass(frozen=True)
@@ -30,16 +23,16 @@ class PackPlace:
     digest: str
 
     @classmethod
-    def of(cls, pack: AnyPack) -> PackPlace:
+    def of(cls, pack: Pack) -> PackPlace:
         """Return the place of an open pack."""
         return cls(str(pack.path), pack.digest)
 
-    def open(self) -> AnyPack:
+    def open(self) -> Pack:
         """Open the pack, see `open_pack`."""
         return open_pack(Path(self.path), self.digest)
 
 
-def open_pack(path: Path, digest: str = "") -> AnyPack:
+def open_pack(path: Path, digest: str = "") -> Pack:
     """Open a file of perturbations, whose names are read.
 
     Args:
@@ -49,7 +42,7 @@ def open_pack(path: Path, digest: str = "") -> AnyPack:
     Raises:
         UsageError: the file is missing, damaged, of another version or no pack; or another one.
     """
-    pack: AnyPack = UnitTest(path) if _is_unit_test(path) else read_pack(path)
+    pack = read_pack(path)
     if digest and pack.digest != digest:
         raise UsageError(
             f"pack {str(path)!r} has the digest {pack.digest[:16]}, but the run uses the one with "
@@ -58,7 +51,7 @@ def open_pack(path: Path, digest: str = "") -> AnyPack:
     return pack
 
 
-def lacking(pack: AnyPack, wanted: Mapping[str, Sequence[Wanted]]) -> UsageError:
+def lacking(pack: Pack, wanted: Mapping[str, Sequence[Wanted]]) -> UsageError:
     """Return the error that a pack lacks perturbations.
 
     Args:
@@ -73,10 +66,3 @@ def lacking(pack: AnyPack, wanted: Mapping[str, Sequence[Wanted]]) -> UsageError
         f"{first.seed + 1}, but {pack.instead(first)}; leave such cases out, or make a pack of a "
         f"run that has them: python -m grb_check pack RUN.json"
     )
-
-
-def _is_unit_test(path: Path) -> bool:
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        return HEADER not in names and any("/perturbations/" in each for each in names)
-    return False

@@ -17,9 +17,9 @@ from benchmarks.injection import arena as bench
 from benchmarks.injection import peer, scale
 from benchmarks.injection.__main__ import COMMANDS
 from benchmarks.rows import markdown
+from benchmarks.synthetic import generate
 from benchmarks.victims import black_box_view, load_dataset, predicted
 from grb_check.attacks.registry import load_attack
-from grb_check.datasets.synthetic import generate
 from grb_check.errors import UsageError
 from grb_check.user_code.randomness import derive_seed
 

@@ -27,14 +27,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_datasets_lists_every_name_with_its_state(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bundled, generated or downloaded, with the source."""
+    """Bundled or downloaded, with the source."""
     assert main(["datasets"]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
     assert lines["synthetic-cora"].endswith("bundled")
     assert "659,574   2,878,577" in lines["grb-aminer"]
     assert "cogdl-data.oss-cn-beijing.aliyuncs.com" in lines["grb-aminer"]
     assert lines["grb-reddit"].endswith("else rebuilds it from PyG's Reddit2")
-    assert lines["synthetic-reddit"].endswith("generated on first use")
     assert lines["proteins"].endswith("fetch downloads it with PyG")
     assert str(home) in lines["looked"]
 

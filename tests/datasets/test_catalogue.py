@@ -56,9 +56,6 @@ def test_known_names_are_the_promised_ones() -> None:
         "planetoid-citeseer",
         "planetoid-pubmed",
         "ogbn-arxiv",
-        "synthetic-flickr",
-        "synthetic-reddit",
-        "synthetic-aminer",
     )
 
 

@@ -13,12 +13,12 @@ import torch
 from bad_server import Answer, serving
 from tiny import write_dataset
 
+from benchmarks.synthetic import PRESETS, generate
 from grb_check.datasets import DataNotice, Places, find, load, load_graph_set, loading
 from grb_check.datasets.formats.rebuilt import REBUILT
 from grb_check.datasets.lock import LOCK_FILE, recorded
 from grb_check.datasets.normalisation import with_row_features_of_graphs
 from grb_check.datasets.reading import saint_files
-from grb_check.datasets.synthetic import PRESETS, generate
 from grb_check.errors import DataError, UsageError
 
 

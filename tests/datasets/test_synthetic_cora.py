@@ -31,8 +31,8 @@ def dataset() -> Dataset:
 def made_again(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folders = [tmp_path_factory.mktemp("made") / str(turn) for turn in range(2)]
     for folder in folders:
-        script = str(FIXTURES / "make_synthetic_cora.py")
-        subprocess.run([sys.executable, script, "--out", str(folder)], check=True)
+        command = [sys.executable, "-m", "fixtures.make_synthetic_cora", "--out", str(folder)]
+        subprocess.run(command, check=True, cwd=FIXTURES.parent)
     return folders
 
 

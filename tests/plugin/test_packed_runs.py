@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from differences import differences
 from record_factory import file_of
-from unit_test_file import write as write_unit_test
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case
@@ -191,63 +190,6 @@ def test_a_wrong_command_says_what_to_do(
     assert "or name the one of the run with --dataset tiny=" in capsys.readouterr().err
     assert main(["pack", "own.json", "--attack=attacks:Average", "--dataset=tiny=./moved"]) == 4
     assert "the attack has no version" in capsys.readouterr().err
-
-
-PUBLISHED = (
-    "--grb-only",
-    "--grb-pack=unit_test.npz",
-    "--grb-model=attacks:untrained",
-    "--grb-min-clean=0",
-    "--grb-max-drop=1",
-    "--grb-repeats=1",
-)
-
-
-def test_the_published_unit_test_is_a_suite_of_its_own(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each case names the model that its perturbation was made against; no surrogate is trained."""
-    write_unit_test(project.path / "unit_test.npz")
-    forbid_surrogates(monkeypatch)
-    told = project.runpytest(*PUBLISHED, "--collect-only", "-q").stdout.str()
-    assert "20 tests collected" in told
-    assert "grb::unit-test-cora_ml-4::test_attack[full/modification/unit-test-jaccard_gcn]" in told
-    options = ("--grb-dataset=unit-test:citeseer/1", "--grb-budget=0.01,0.05")
-    result = project.runpytest(*PUBLISHED, *options, "--grb-json=run.json")
-    result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(
-        ["grb pack: unit_test.npz, 60 perturbations against 2 models; 60 of poisoning are not run*"]
-    )
-    record = json.loads((project.path / "run.json").read_text("utf-8"))
-    assert (record["settings"]["suite"], record["settings"]["split"]) == ("unit-test", "given")
-    flips = {
-        each["id"].rpartition("/")[2]: sum(each["outcome"]["repeats"][0]["spent"].values())
-        for each in record["cases"]
-    }
-    assert flips == {
-        f"unit-test-{model}+budget={share}": size
-        for model in ("gcn", "jaccard_gcn")
-        for share, size in ((0.01, 2), (0.05, 8))
-    }
-    assert record["cases"][0]["outcome"]["attack"] == "modification/unit-test-gcn v1"
-
-
-def test_other_cases_than_those_of_the_unit_test_are_refused(project: pytest.Pytester) -> None:
-    """Another attack, split or difficulty; and its attacks are unknown without the file."""
-    write_unit_test(project.path / "unit_test.npz")
-    data = "--grb-dataset=unit-test:cora_ml/0"
-    for options, told in (
-        (["--grb-attack=modification/dice"], "*it has the attacks unit-test-gcn, unit-test-jacc*"),
-        (["--grb-split=grb"], "*for the test nodes of its own splits alone*"),
-        (["--grb-difficulty=easy"], "*for the test nodes of its own splits alone*"),
-        (["--grb-dataset=./tiny", "--grb-split=grb"], "*for the test nodes of its own splits*"),
-        (["--grb-difficulty=tough"], "*unknown difficulty 'tough'*"),
-    ):
-        result = project.runpytest(*PUBLISHED, data, *options)
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([told])
-    result = project.runpytest(*DATA, "--grb-attack=unit-test-gcn")
-    result.stderr.fnmatch_lines(["*unknown attack 'unit-test-gcn'*"])
 
 
 def test_a_task_opens_the_pack_of_its_run_and_no_other(

@@ -19,10 +19,8 @@ from grb_check.datasets.formats.planetoid import PLANETOID
 from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.formats.pyg import PYG
 from grb_check.datasets.formats.rebuilt import REBUILT
-from grb_check.datasets.formats.synthetic import SYNTHETIC
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.datasets.formats.tu_folder import TU_FOLDER
-from grb_check.datasets.formats.unit_test import UNIT_TEST
 from grb_check.datasets.source import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
@@ -32,13 +30,11 @@ FORMATS: Final[tuple[Format, ...]] = (
     REBUILT,
     PLANETOID,
     OGB,
-    SYNTHETIC,
     BUNDLED_SET,
     TU_DATASET,
     NPZ_GRAPH,
     PT_FILE,
     PYG,
-    UNIT_TEST,
     OWN_DATA,
 )
 """In the order of the list of datasets, and of preference where two have found the same name."""

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.grb_writer import write_folder
 from grb_check.datasets import DataNotice
-from grb_check.datasets.grb_writer import write_folder
 from grb_check.datasets.normalisation import normalise
 from grb_check.datasets.reading.four_files import load_folder
 from grb_check.datasets.splits import grb_split

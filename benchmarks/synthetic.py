@@ -10,12 +10,11 @@ from typing import Final
 
 import numpy as np
 import scipy.sparse as sp
-from filelock import FileLock
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from benchmarks.grb_writer import write_folder
 from grb_check.datasets.formats.grb_files import FILES
-from grb_check.datasets.grb_writer import write_folder
 from grb_check.datasets.reading.dense import blocks
 from grb_check.datasets.splits import Split, grb_split
 from grb_check.errors import UsageError, count
@@ -135,8 +134,6 @@ def generate(preset: Preset, seed: int) -> Synthetic:
 def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
     """Return the four-file directory of a preset, which is generated if it does not exist.
 
-    If several processes ask at once, one generates it and the others wait.
-
     Args:
         name: a key of `PRESETS`.
         home: the data directory; created if missing.
@@ -146,22 +143,13 @@ def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
         A directory in GRB's four-file format, uncompressed.
 
     Raises:
-        UsageError: an unknown preset, a negative seed, or `home` cannot be written to.
+        UsageError: an unknown preset, or a negative seed.
     """
     if name not in PRESETS:
         raise UsageError(f"synthetic dataset {name!r}: known are {', '.join(PRESETS)}")
     folder = home / (name if seed == 0 else f"{name}-seed-{seed}")
-    if all((folder / file).is_file() for file in FILES):
-        return folder
-    try:
-        locks = home / ".locks"
-        locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(locks / f"{folder.name}.lock"):
-            if not all((folder / file).is_file() for file in FILES):
-                _write(generate(PRESETS[name], seed), folder)
-    except (OSError, NotImplementedError) as error:  # filelock raises both
-        msg = f"synthetic dataset {name}: {home} cannot be written: {error}; name another directory"
-        raise UsageError(msg) from error
+    if not all((folder / file).is_file() for file in FILES):
+        _write(generate(PRESETS[name], seed), folder)
     return folder
 
 
