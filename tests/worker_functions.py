@@ -107,18 +107,6 @@ def loky_pool() -> Executor:
     return loky.get_reusable_executor(max_workers=2)
 
 
-def executorlib_pool() -> Executor:
-    import executorlib
-
-    return executorlib.SingleNodeExecutor(max_workers=2)
-
-
-def mpi_pool() -> Executor:
-    from mpi4py.futures import MPIPoolExecutor
-
-    return MPIPoolExecutor(2)
-
-
 def dask_client() -> object:
     from distributed import Client, LocalCluster
 

@@ -32,7 +32,6 @@ ALLOWED: Final = "dask, dask:tcp://HOST:PORT or pkg.module:factory"
 _LOST: Final = {
     ("distributed", "KilledWorker"),
     ("distributed", "NoValidWorkerError"),  # no worker for `no-workers-timeout`
-    ("executorlib", "ExecutorlibSocketError"),
 }
 
 
@@ -183,7 +182,7 @@ class _Made:
     def __init__(self, target: str, executor: Executor) -> None:
         self.executor = executor
         self.name = f"{target} ({type(executor).__name__})"
-        names = ("max_workers", "num_workers", "_max_workers")  # executorlib; mpi4py; the others
+        names = ("max_workers", "num_workers", "_max_workers")  # the last: the standard library's
         told = (getattr(executor, name, None) for name in names)
         workers = next((each for each in told if isinstance(each, int)), cores())
         # A pool that breaks takes all tasks in flight with it: one waits, so that none idles.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
-from pathlib import Path
 
 import pytest
 import worker_functions as calls
@@ -16,7 +14,7 @@ from grb_check.errors import LostError, UsageError
 from grb_check.execution.executors import Workers, breaks_all, open_workers, worker_lost
 
 SECONDS = 20
-IN_PROCESSES = ["spawned", "loky_pool", "executorlib_pool"]
+IN_PROCESSES = ["spawned", "loky_pool"]
 
 
 @pytest.fixture(autouse=True)
@@ -44,21 +42,20 @@ def test_calls_return_and_raise_in_any_executor(workers: Workers) -> None:
 
 @pytest.mark.parametrize("made", IN_PROCESSES)
 def test_a_lost_worker_is_told_and_others_go_on(made: str) -> None:
-    """If the executor broke as a whole, after a restart."""
+    """After a restart, since the executor broke as a whole."""
     workers = open_workers(f"worker_functions:{made}")
     try:
         error = workers.submit(calls.die).exception(SECONDS)
         assert error is not None
         assert worker_lost(error)
-        assert breaks_all(error) is (made != "executorlib_pool")
-        if breaks_all(error):
-            workers.restart()
+        assert breaks_all(error)
+        workers.restart()
         assert workers.submit(calls.double, 1).result(SECONDS) == 2
     finally:
         workers.close()
 
 
-@pytest.mark.parametrize("made", ["spawned", "loky_pool"])
+@pytest.mark.parametrize("made", IN_PROCESSES)
 def test_closing_ends_processes_that_are_busy(made: str) -> None:
     """None stays behind to finish its task."""
     others = calls.processes_below(os.getpid())
@@ -125,34 +122,3 @@ def test_kinds_of_errors(error: BaseException, lost: bool, all_lost: bool) -> No
     """Those of other packages are made by the executors themselves, in other tests."""
     assert worker_lost(error) is lost
     assert breaks_all(error) is all_lost
-
-
-MPI = """
-import worker_functions as calls
-from grb_check.execution.executors import open_workers
-if __name__ == "__main__":
-    workers = open_workers("worker_functions:mpi_pool")
-    print(workers.submit(calls.double, 21).result(), workers.name, workers.width)
-    workers.close()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the wheels of MPI are tested on Linux")
-@pytest.mark.parametrize("launched", [True, False], ids=["by mpiexec", "alone"])
-def test_mpi_runs_calls(tmp_path: Path, launched: bool) -> None:
-    """Under `mpiexec`, and when the pool starts its workers itself."""
-    script = tmp_path / "script.py"
-    script.write_text(MPI)
-    before = ["mpiexec", "-n", "3"] if launched else []
-    more = ["-m", "mpi4py.futures"] if launched else []
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    done = subprocess.run(
-        [*before, sys.executable, *more, str(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PATH": path},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "42 worker_functions:mpi_pool (MPIPoolExecutor) 3"
