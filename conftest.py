@@ -15,7 +15,9 @@ pytest_plugins = ["pytester"]
 settings.register_profile(
     "untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("untimed")
+settings.register_profile("same", settings.get_profile("untimed"), derandomize=True)
+settings.load_profile("same")
+SHARE = 4  # of the examples of a property, one in so many is tried without --thorough
 
 # Read when torch and numpy are loaded: idle threads sleep, and small products are not divided among
 # threads, so that a busy machine does not slow tests down.
@@ -29,9 +31,6 @@ for _name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
 
 REAL_DATA_VARIABLE = "GRB_CHECK_REAL_DATA"
 
-# Two workers that take whole files finish sooner if they take the longest first.
-LONGEST_FILES = ("test_code_blocks.py", "test_gpu.py", "test_users_models.py", "test_running.py")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -39,14 +38,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=200,
         help="number of damaged files that each slow test of readers tries; after a change of a "
-        "reader, run -m slow -k many --mutants=2000",
+        "reader, run --thorough -k many --mutants=2000",
+    )
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run slow tests too, and all examples of properties, with another seed each time "
+        "(in CI with the same)",
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort tests of the longest files first."""
-    first = {name: place for place, name in enumerate(LONGEST_FILES)}
-    items.sort(key=lambda item: first.get(item.path.name, len(first)))
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--thorough") and "CI" not in os.environ:
+        settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out slow tests and most examples, unless single tests are named or all is wanted."""
+    if config.getoption("--thorough") or any("::" in arg for arg in config.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in set(slow)]
+    tests = {getattr(item.obj, "__func__", item.obj) for item in items if hasattr(item, "obj")}
+    for test in tests:
+        # The attribute in which hypothesis keeps the settings of a test.
+        found = getattr(test, "_hypothesis_internal_use_settings", None)
+        if found is not None:
+            fewer = max(found.max_examples // SHARE, min(found.max_examples, 5))
+            test._hypothesis_internal_use_settings = settings(found, max_examples=fewer)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -113,7 +113,7 @@ def look(
         "--dump-dom",
         frame.as_uri(),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = re.search(r'data-seen="([^"]*)"', done.stdout)
     assert found is not None, done.stderr[-2000:]
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from hypothesis import find, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.data import Data
@@ -46,20 +46,6 @@ def test_features_are_rows_of_a_matrix_if_one_is_given(drawn: Draw) -> None:
     rows = torch.tensor([[1.5, 100.0], [-7.0, 0.1]])
     graph = drawn.draw(strategies.graphs(features=rows))
     assert all((row == rows).all(dim=1).any() for row in graph.x)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "nodes", "edges"),
-    [
-        (lambda graph: graph.num_edges >= 2, 2, 1),
-        (lambda graph: graph.num_nodes >= 4, 4, 0),
-        (lambda graph: bool((graph.x > 1).any()), 1, 0),
-    ],
-)
-def test_a_failing_graph_shrinks(wanted: object, nodes: int, edges: int) -> None:
-    """To the fewest nodes and edges with which it still fails."""
-    graph = find(strategies.graphs(max_nodes=8), wanted)
-    assert (graph.num_nodes, graph.num_edges // 2) == (nodes, edges)
 
 
 @given(graph=strategies.data())

@@ -81,10 +81,11 @@ def raise_strange() -> None:
     raise Strange("strange", "error")
 
 
-def tell(text: str) -> None:
-    """Say what is done, and do it for a while."""
+def tell(text: str, mark: str) -> None:
+    """Say what is done, and do it until there is a file."""
     TELL.get()(text)
-    time.sleep(3)
+    while not Path(mark).exists():
+        time.sleep(0.02)
 
 
 def noise() -> None:

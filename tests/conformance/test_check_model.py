@@ -29,7 +29,7 @@ def test_the_error_has_the_graph_as_code() -> None:
         grb_check.check_model(BROKEN[TWO[0]], properties=TWO)
     assert isinstance(error.value, AssertionError)
     assert "1 property of 2 failed" in str(error.value)
-    assert "Data(\n    x=torch.zeros(2, " in str(error.value)
+    assert "Data(\n    x=torch." in str(error.value)
 
 
 def test_known_failures_are_expected_and_fail_when_they_pass() -> None:

@@ -21,7 +21,7 @@ from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.modes import freeze
 
-FEW = {"iterations": 2, "exchanges": 2, "steps": 2, "epochs": 2, "patience": None}
+FEW = {"iterations": 2, "exchanges": 2, "steps": 2, "epochs": 2, "patience": None, "forwards": 4}
 
 
 @pytest.fixture(scope="module")

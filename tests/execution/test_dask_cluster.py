@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from grb_check.errors import LostError, UsageError
 from grb_check.execution import dask_cluster
 from grb_check.execution.executors import Workers, breaks_all, open_workers, worker_lost
 
-SECONDS = 30
+SECONDS = 600  # until which a test fails instead of waiting for ever
 
 
 @pytest.fixture(scope="module")
@@ -89,11 +88,9 @@ def test_nothing_is_logged_and_no_process_stays(
     assert len(started) >= 2
     assert workers.submit(calls.die).exception(SECONDS) is not None
     for _ in range(4):
-        workers.submit(calls.sleep, 60)
+        workers.submit(calls.sleep, 3600)
     started |= calls.processes_below(os.getpid()) - others
-    began = time.monotonic()
     workers.close()
-    assert time.monotonic() - began < SECONDS
     assert calls.ended(started, SECONDS)
     assert capfd.readouterr() == ("", "")
     assert os.listdir(tmp_path) == []
@@ -112,7 +109,7 @@ if __name__ == "__main__":
     workers = open_workers("dask", jobs=2)
     try:
         for _ in range(4):
-            workers.submit(calls.sleep, 60)
+            workers.submit(calls.sleep, 3600)
         print("begun", flush=True)
         while True:  # a signal just before a call of sleep does not wake it
             time.sleep(0.1)
@@ -230,10 +227,10 @@ def test_a_scheduler_that_is_lost_takes_all_tasks_with_it(
     remote: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is submitted later is lost at once."""
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
     remote.add_worker()
     workers = open_workers(f"dask:{remote.address}")
-    futures = [workers.submit(calls.sleep, 60) for _ in range(3)]
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
+    futures = [workers.submit(calls.sleep, 3600) for _ in range(3)]
     remote.scheduler.kill()
     errors = []
     for future in futures:

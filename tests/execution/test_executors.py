@@ -13,7 +13,7 @@ import worker_functions as calls
 from grb_check.errors import LostError, UsageError
 from grb_check.execution.executors import Workers, breaks_all, open_workers, worker_lost
 
-SECONDS = 20
+SECONDS = 600  # until which a test fails instead of waiting for ever
 IN_PROCESSES = ["spawned", "loky_pool"]
 
 
@@ -62,7 +62,7 @@ def test_closing_ends_processes_that_are_busy(made: str) -> None:
     workers = open_workers(f"worker_functions:{made}")
     pid = workers.submit(calls.own_process).result(SECONDS)
     for _ in range(6):
-        workers.submit(calls.sleep, 60)
+        workers.submit(calls.sleep, 3600)
     started = calls.processes_below(os.getpid()) - others
     assert pid in {each.pid for each in started}
     workers.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from typing import Any
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from grb_check.errors import LostError
 from grb_check.execution.retrying import Retrying
 
-WAIT = 30
+WAIT = 600  # seconds, until which a test fails instead of waiting for ever
 
 
 class Imitation:
@@ -137,11 +136,11 @@ def test_what_a_call_raises_is_no_loss(calls: list[Retrying]) -> None:
 
 def test_closing_cancels_what_has_not_begun(calls: list[Retrying]) -> None:
     """And nobody waits for ever."""
-    ready = threading.Event()
-    workers = Imitation(1, lambda number, tries: ready.wait(WAIT))
+    begun, ready = threading.Event(), threading.Event()
+    workers = Imitation(1, lambda number, tries: begun.set() or ready.wait(WAIT))
     retrying = Retrying(workers)
     futures = [retrying.submit(nothing, number) for number in range(3)]
-    time.sleep(0.05)
+    assert begun.wait(WAIT)
     retrying.close()
     ready.set()
     assert all(each.cancelled() for each in futures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import preloaded  # noqa: F401 - by being imported
@@ -146,18 +147,31 @@ def brittle():
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs of a file, so that surrogates and references are trained once."""
-    return tmp_path_factory.mktemp("store")
+    """One store for all runs, so that surrogates and references are trained and attacked once."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-store"
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder with `models.py`, `attacks.py`, a dataset `tiny` and nothing configured."""
-    for name in ("GRB_CHECK_DATA", "GRB_CHECK_STORE", "PYTEST_ADDOPTS"):
+def project(
+    pytester: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> pytest.Pytester:
+    """A folder with `models.py`, `attacks.py`, a dataset `tiny` and nothing configured.
+
+    Its store is the shared one.
+    """
+    for name in ("GRB_CHECK_DATA", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     pytester.makepyfile(models=MODELS, attacks=ATTACKS)
     write_dataset(pytester.path / "tiny")
     monkeypatch.syspath_prepend(pytester.path)
     return pytester
+
+
+@pytest.fixture
+def own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store is where it is by default, and empty."""
+    monkeypatch.delenv("GRB_CHECK_STORE")

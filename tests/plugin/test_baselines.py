@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from baseline_factory import resealed
@@ -23,12 +22,6 @@ import models
 def build(num_features, num_classes):
     return models.Constant(num_features, num_classes)
 """
-
-
-@pytest.fixture(autouse=True)
-def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run has the same store."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
 
 
 @pytest.fixture

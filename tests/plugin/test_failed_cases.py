@@ -78,12 +78,9 @@ FAILING = (*DEMAND, "--grb-attack=fixed:Crossing")
 
 
 @pytest.fixture
-def project(
-    project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> pytest.Pytester:
+def project(project: pytest.Pytester) -> pytest.Pytester:
     """A project with a model that needs no training and an attack that needs no model."""
     project.makepyfile(fixed=FIXED)
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     return project
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,12 +22,6 @@ RUN = (
 )
 FAILING = (*RUN, "--grb-threshold=*/injection/*=0", "--grb-threshold=*/modification/*=1")
 KNOWN = "--grb-expected-failure=*/easy/injection/rnd: GAT, #12"
-
-
-@pytest.fixture(autouse=True)
-def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run has the same store."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
 
 
 def results(project: pytest.Pytester, name: str = "out.json") -> dict[str, Any]:

@@ -37,9 +37,8 @@ PACK = "--grb-pack=attacks.npz"
 
 
 @pytest.fixture(autouse=True)
-def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run and command has the same store, and the same working folder."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+def inside(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run and command has the same working folder."""
     monkeypatch.chdir(project.path)
 
 

@@ -33,17 +33,16 @@ def build(num_features, num_classes):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all runs, so that surrogates and the reference are trained once."""
-    return tmp_path_factory.mktemp("shared") / "store"
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the files of the project below are kept from one test to the next."""
+    return tmp_path_factory.mktemp("kept")
 
 
 @pytest.fixture
-def lost(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def lost(project: pytest.Pytester, kept: Path) -> pytest.Pytester:
     """A project whose baseline was updated to a model that is worse than the pinned one."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     project.makepyfile(worse=WORSE)
-    names, kept = ("kept.json", "update.json"), store.parent
+    names = ("kept.json", "update.json")
     if (kept / names[-1]).exists():  # the same for all tests
         for name in names:
             shutil.copy(kept / name, project.path)

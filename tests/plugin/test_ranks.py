@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from boards import board_of, write_board
@@ -21,11 +20,8 @@ ZOO = (*BASE, "--grb-max-drop=1", "--grb-rank-against=zoo")
 
 
 @pytest.fixture
-def ranked(
-    project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> pytest.Pytester:
+def ranked(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """The project, with a measured leaderboard of `tiny` on which every model is second."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     monkeypatch.setenv("GRB_CHECK_DATA", str(project.path / "home"))
     write_board(board(project), project.path / "home" / "leaderboards" / "tiny.json")
     return project

@@ -30,22 +30,17 @@ FILES = (
 )
 
 
-@pytest.fixture
-def quick(
-    project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> pytest.Pytester:
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
-    return project
+PLAIN = ("-o", "grb_junit_properties=false", "-o", "junit_family=xunit1")
 
 
 @pytest.fixture
-def made(quick: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def made(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """The project after a run of four cases, two of which fail, under GitHub Actions."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(quick.path / "summary.md"))
-    result = quick.runpytest(*RUN, *FILES)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "summary.md"))
+    result = project.runpytest(*RUN, *FILES)
     result.assert_outcomes(passed=2, failed=2)
-    return quick
+    return project
 
 
 def test_every_report_tells_of_the_same_run(made: pytest.Pytester) -> None:
@@ -81,12 +76,12 @@ def test_pytests_own_report_is_read_by_junitparser(made: pytest.Pytester) -> Non
     assert all("properties" in each for each in refused)
 
 
-def test_without_properties_the_strict_schema_takes_it(quick: pytest.Pytester) -> None:
+def test_without_properties_the_strict_schema_takes_it(project: pytest.Pytester) -> None:
     """`grb_junit_properties = false`; the user's own properties stay."""
-    quick.makepyfile("def test_mine(record_property):\n    record_property('mine', 1)\n")
-    result = quick.runpytest(*RUN, "-o", "grb_junit_properties=false", "-o", "junit_family=xunit1")
+    project.makepyfile("def test_mine(record_property):\n    record_property('mine', 1)\n")
+    result = project.runpytest(*RUN, *PLAIN)
     result.assert_outcomes(passed=3, failed=2)
     assert "grb.relative_drop" not in Path("pytest.xml").read_text()
     assert 'name="mine"' in Path("pytest.xml").read_text()
-    quick.runpytest(*RUN, "--grb-only", "-o", "grb_junit_properties=false")
+    project.runpytest(*RUN, "--grb-only", "-o", "grb_junit_properties=false")
     assert complaints(Path("pytest.xml").read_text()) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,8 @@ ALL = [
 
 
 @pytest.fixture
-def shared(
-    project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> pytest.Pytester:
-    """The project with that store."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
+def shared(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The project with a data folder of its own."""
     monkeypatch.setenv("GRB_CHECK_DATA", str(project.path / "home"))
     return project
 

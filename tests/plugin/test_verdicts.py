@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +21,6 @@ FILES = (
     "--grb-markdown=run.md",
     "--grb-junit=view.xml",
 )
-
-
-@pytest.fixture(autouse=True)
-def shared(project: pytest.Pytester, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every run has the same store."""
-    monkeypatch.setenv("GRB_CHECK_STORE", str(store))
 
 
 def verdicts(project: pytest.Pytester) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -156,6 +157,6 @@ def test_400_cases_are_valid() -> None:
 @given(st.text(st.characters(), max_size=40))
 def test_any_text_makes_a_valid_document(said: str) -> None:
     """Including control characters, surrogates and ends of sections."""
-    case = Case(f"data{said}".replace("/", ""), "easy", "injection", "pgd")
+    case = Case("data" + re.sub("[/:]", "", said), "easy", "injection", "pgd")
     made = record([entry(case, None, message=said, id=case.id), entry(CASE, None, message=HOSTILE)])
     assert complaints(text(made)) == []

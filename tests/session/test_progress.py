@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import time
+import select
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatc
     read_end, write_end = os.pipe()
     ticker = Ticker(write_end, lambda: 7, 40)
     with ticker("attacking"):
-        time.sleep(0.2)
+        select.select([read_end], [], [])  # until something is written
     text = written(read_end)
     assert "\n\rattacking (0 s)\x1b[K\x1b[1A\x1b[8G" in text
     assert text.endswith("\n\r\x1b[K\x1b[1A\x1b[8G")

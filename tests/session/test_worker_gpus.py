@@ -95,4 +95,4 @@ def test_the_module_imports_neither_torch_nor_numpy() -> None:
     """Every worker imports it first."""
     module = "grb_check.session.worker_gpus"
     code = f"import sys, {module}; assert not {{'torch', 'numpy'}} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -327,7 +327,8 @@ def test_a_server_that_cannot_be_reached_is_one_warning(
         monkeypatch.setenv(name, value.format(closed=port))
         if not value:
             monkeypatch.delenv(name)
-    store = Store(tmp_path, remote=Remote(URL, deadline=3.0))
+    seconds = 3.0 if "no answer" in message else 60.0  # a busy machine loads s3fs slowly
+    store = Store(tmp_path, remote=Remote(URL, deadline=seconds))
     (warning,) = run(store)
     assert re.search(message, warning), warning
     assert store.load_arrays(KEY) is not None
