@@ -26,10 +26,10 @@ import torch
 from benchmarks.conformance_models import CONVOLUTIONS, MODELS, Make
 from benchmarks.rows import Row, markdown
 from grb_check import Trained, datasets
-from grb_check.cases.properties import Found, property_cases
 from grb_check.conformance.check import check_property
 from grb_check.conformance.check_model import trained_model
 from grb_check.conformance.model import CheckedModel
+from grb_check.conformance.properties import Found, names_of
 from grb_check.errors import GrbCheckError
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.models.zoo import CONTRASTIVE, ZOO
@@ -58,8 +58,8 @@ def checked(model: Model, dataset: str) -> CheckedModel:
 
 def found_of(model: CheckedModel, leave_out: Sequence[str] = ()) -> list[Found]:
     """Return what was found of each property."""
-    cases = property_cases([""], of_graphs=model.of_graphs)
-    return [check_property(model, each.name) for each in cases if each.name not in leave_out]
+    names = names_of(of_graphs=model.of_graphs)
+    return [check_property(model, name) for name in names if name not in leave_out]
 
 
 def rows(models: Sequence[Named], *, explain: bool) -> Iterator[Row]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Measurement, Outcome
-    from grb_check.cases.properties import Found
     from grb_check.conformance.check_model import check_model
+    from grb_check.conformance.properties import Found
     from grb_check.errors import (
         AttackError,
         BudgetError,
@@ -80,7 +80,7 @@ _HOMES = {
         "UsageError",
     ),
     "conformance.check_model": ("check_model",),
-    "cases.properties": ("Found",),
+    "conformance.properties": ("Found",),
     "evaluation.evaluator": ("evaluate",),
     "execution.run": ("run",),
     "gate.limits": ("Gate", "Verdict", "judge"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from grb_check.cases.properties import Found
 from grb_check.gate.limits import Verdict
 
 
@@ -12,11 +11,3 @@ def test_attack(grb_verdict: Verdict) -> None:
     """The model loses no more accuracy than the gate allows."""
     if not grb_verdict.passed:
         pytest.fail(grb_verdict.message, pytrace=False)
-
-
-def test_conformance(grb_property: Found) -> None:
-    """The model has the property."""
-    if grb_property.result == "skip":
-        pytest.skip(grb_property.note)
-    if grb_property.result == "fail":
-        pytest.fail(grb_property.explanation, pytrace=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from grb_check.gate.limits import Verdict
     from grb_check.reports.record import RunRecord
     from grb_check.settings.registered_names import Registry
+    from grb_check.settings.settings import Settings
 
 
 def pytest_grb_register(registry: Registry) -> None:
@@ -33,6 +34,20 @@ def pytest_grb_register(registry: Registry) -> None:
 
     Args:
         registry: with the methods `attack`, `dataset`, `model` and `suite`.
+    """
+
+
+def pytest_grb_settings(settings: Settings, config: pytest.Config) -> None:
+    """Receive the settings of the run, before anything is collected; refuse what cannot be done.
+
+    Called once, in every process. With it and `pytest_collection_modifyitems` a plugin adds its
+    own tests of the models of the run, as `grb_check.conformance.plugin` does.
+
+    A `grb_check.UsageError`, as any other exception, ends the run with exit code 4.
+
+    Args:
+        settings: frozen.
+        config: pytest's.
     """
 
 

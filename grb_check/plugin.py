@@ -20,7 +20,6 @@ from grb_check.settings import options
 if TYPE_CHECKING:
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Outcome
-    from grb_check.cases.properties import Found
     from grb_check.cases.repeat_results import CaseResult
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.limits import Verdict
@@ -91,10 +90,6 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "grb_property" in metafunc.fixturenames:
-        from grb_check.session.collection import parametrize_properties
-
-        parametrize_properties(metafunc)
     if "grb_case" in metafunc.fixturenames:
         from grb_check.session.collection import parametrize
 
@@ -270,25 +265,6 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         return verdict
     kept = _keep(request.node, verdict)
     return replace(verdict, message="\n".join([verdict.message, *kept.lines])) if kept else verdict
-
-
-@pytest.fixture
-def grb_property(request: pytest.FixtureRequest) -> Found:
-    """What was found of a property of a model, in the built-in suite `conformance`."""
-    from grb_check.reports.junit import property_properties
-
-    run, case, node = _run(request.config), request.param, request.node
-    node.stash[RECORD] = {"property": asdict(case)}
-    with _short_errors():
-        found = run.runner.property_found(case)
-    reason = run.runner.expected_failure(node, case.node_id)
-    if reason:
-        node.add_marker(pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception))
-    node.stash[RECORD] |= {"found": asdict(found)}
-    node.user_properties += property_properties(case, found)
-    if found.note and found.result == "pass":
-        node.stash[RECORD]["shown"] = found.note
-    return found
 
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:

@@ -21,8 +21,8 @@ from sphinx.util.docutils import SphinxDirective
 from grb_check import __main__ as command_line
 from grb_check.attacks.names import PRESETS
 from grb_check.attacks.registry import BUILT_IN, load_attack
-from grb_check.cases.properties import PROPERTIES
 from grb_check.cases.suites import SUITES
+from grb_check.conformance.properties import PROPERTIES
 from grb_check.datasets.catalogue import GRAPH_SETS, known_names
 from grb_check.datasets.published import SIZES, sizes
 from grb_check.models.zoo import CONTRASTIVE, ZOO, Entry

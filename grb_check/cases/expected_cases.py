@@ -10,7 +10,6 @@ from typing import Any, Literal
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NODE_PREFIX, is_node_id
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.properties import PROPERTIES, Found, PropertyCase
 
 Result = Literal["pass", "fail", "error", "skip", "xfail", "xpass"]
 
@@ -43,24 +42,6 @@ class Row:
         return tuple(self.verdict["failed_diagnostics"]) if self.verdict else ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class PropertyRow:
-    """One reported property; `message` is the reason of an `xfail`.
-
-    `found` is None if the test ended in an error.
-    """
-
-    case: PropertyCase
-    result: Result
-    found: Found | None
-    message: str
-
-    @property
-    def order(self) -> tuple[str, int]:
-        """Return the key that sorts properties as reports show them."""
-        return self.case.model, list(PROPERTIES).index(self.case.name)
-
-
 @dataclass
 class ExpectedCases:
     """Rows by node id, and the node ids that are expected and that were reported.
@@ -70,7 +51,6 @@ class ExpectedCases:
     """
 
     entries: dict[str, Row] = field(default_factory=dict)
-    properties: dict[str, PropertyRow] = field(default_factory=dict)
     expected: set[str] = field(default_factory=set)
     reported: set[str] = field(default_factory=set)
     collected: bool = False
@@ -95,21 +75,6 @@ class ExpectedCases:
         """Datasets that were different graphs in different cases."""
         seen = [(row.case.dataset, row.outcome.dataset) for row in self.rows if row.outcome]
         return inconsistent(seen)
-
-    @property
-    def property_rows(self) -> list[PropertyRow]:
-        """Return the properties that came back, in order."""
-        return sorted(self.properties.values(), key=lambda row: row.order)
-
-    def enter_property(self, record: Mapping[str, Any], result: Result, message: str) -> None:
-        """Add a property from the builtin types that its report carried."""
-        case, found = PropertyCase(**record["property"]), record.get("found")
-        self.properties[case.node_id] = PropertyRow(
-            case=case,
-            result=result,
-            found=None if found is None else Found(**found),
-            message=message,
-        )
 
     def enter(self, node_id: str, record: Mapping[str, Any], result: Result, message: str) -> Row:
         """Add a case from the builtin types that its report carried, and return its row."""

@@ -12,7 +12,6 @@ from grb_check.errors import UsageError
 
 NODE_PREFIX: Final = "grb"
 TEST_NAME: Final = "test_attack"
-PROPERTY_TEST: Final = "test_conformance"
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class NodeId:
 
 _NODE_ID = re.compile(
     rf"{NODE_PREFIX}((?:::[^:\[\]]+(?::[^:\[\]]+)*)*?)"
-    rf"(?:::({TEST_NAME}|{PROPERTY_TEST})(?:\[([^\]]+)\])?)?"
+    rf"(?:::({TEST_NAME})(?:\[([^\]]+)\])?)?"
 )
 
 
@@ -53,16 +52,13 @@ def is_node_id(argument: str) -> bool:
 def parse_node_id(argument: str) -> NodeId:
     """Read `grb::[model::]dataset[::test_attack[[difficulty/scenario/attack]]]`.
 
-    Or `grb::model::test_conformance[[property]]`.
-
     Raises:
         UsageError: the argument has another form.
     """
     found = _NODE_ID.fullmatch(argument)
     parts = tuple(found[1].split("::")[1:]) if found else ()
     test, cell = (found[2] or "", found[3] or "") if found else ("", "")
-    slashes = {TEST_NAME: 2, PROPERTY_TEST: 0}.get(test, 0)
-    if found is None or len(parts) > 2 or (cell and cell.count("/") != slashes):
+    if found is None or len(parts) > 2 or (cell and cell.count("/") != 2):
         raise UsageError(
             f"{argument!r} is not the id of a grb case; ids look like "
             f"'{NODE_PREFIX}::synthetic-cora::{TEST_NAME}[easy/injection/pgd]'"

@@ -16,7 +16,6 @@ from grb_check.attacks.registry import (
 )
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order, on_graphs
 from grb_check.cases.case import DIFFICULTIES, WHOLE, Case, check_on_graphs
-from grb_check.cases.properties import CONFORMANCE
 from grb_check.datasets import Source
 from grb_check.datasets.places import FeatureRule, SplitRule, Training
 from grb_check.errors import UsageError
@@ -86,14 +85,6 @@ _SUITES: Final = (
             sorted(((kind, name) for kind in _AUDIT for name in _AUDIT[kind]), key=attack_order)
         ),
         repeats=3,
-    ),
-    # Is it a sound model of graphs at all? Properties, see `cases.properties`, and no attack.
-    Suite(
-        name=CONFORMANCE,
-        datasets=("synthetic-cora",),
-        difficulties=(WHOLE,),
-        attacks=(),
-        repeats=1,
     ),
     # Attacks whose threat bounds the changes for single nodes; `worst` has none of them.
     Suite(

@@ -1,7 +1,5 @@
 """Is it a sound model of graphs? Properties checked on small graphs that hypothesis draws.
 
-May import `errors`, `user_code`, `datasets`, `cases`, `store`, `victims`, `gradients`, `training`
-and `evaluation`, and the strategies at the top. May be imported by `session`. Needs hypothesis.
+`plugin` makes tests of them for pytest, by the public hooks of grb_check. Nothing else of the
+package imports this one: without it, and `strategies`, everything else works.
 """
-
-from grb_check import strategies as _first  # noqa: F401 - tells what to install without hypothesis

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, Phase, Verbosity, errors, given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
-from grb_check.cases.properties import Found
 from grb_check.conformance import calls, learning, shapes, structure, timing, variants
 from grb_check.conformance.model import (
     BrokenPropertyError,
@@ -20,6 +19,7 @@ from grb_check.conformance.model import (
     NotApplicableError,
     check_same,
 )
+from grb_check.conformance.properties import Found
 from grb_check.conformance.results import as_found
 from grb_check.strategies import graphs
 

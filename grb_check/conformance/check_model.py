@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from grb_check import datasets
-from grb_check.cases.properties import PROPERTIES, Found, property_cases
 from grb_check.conformance.check import check_property
 from grb_check.conformance.model import CheckedModel
+from grb_check.conformance.properties import PROPERTIES, Found, names_of
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.errors import PropertyError, choose, count
 from grb_check.evaluation.evaluator import Evaluator
@@ -56,11 +56,10 @@ def check_model(
     places = datasets.Places(folders=tuple(Path(folder) for folder in folders))
     evaluator = Evaluator(store=open_store(None), device=device)
     checked = trained_model(evaluator, subject, datasets.find(str(dataset), places))
-    cases = property_cases([subject.name], of_graphs=checked.of_graphs)
     found = tuple(
-        check_property(checked, each.name)
-        for each in cases
-        if not properties or each.name in properties
+        check_property(checked, name)
+        for name in names_of(of_graphs=checked.of_graphs)
+        if not properties or name in properties
     )
     wrong = [
         each.explanation for each in found if each.result == "fail" and each.name not in expected

@@ -7,8 +7,8 @@ from typing import Final
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.cases.properties import Found
 from grb_check.conformance.model import BrokenPropertyError
+from grb_check.conformance.properties import Found
 
 WRITTEN_OUT: Final = 8  # columns of features that are written out with their zeros
 NO_EDGES: Final = "torch.empty(2, 0, dtype=torch.int64)"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from grb_check.cases.case import Case
-from grb_check.cases.properties import PropertyCase
 from grb_check.errors import UsageError
 
 FLAG: Final = "--grb-expected-failure"
@@ -53,15 +52,4 @@ def reasons(
         known = case if case.model else replace(case, model=label)
         if matching := {each.reason for each in lines if known.fits(each.pattern)}:
             found[case.id] = "; ".join(sorted(matching))
-    return found
-
-
-def property_reasons(
-    lines: Sequence[ExpectedFailure], cases: Sequence[PropertyCase]
-) -> dict[str, str]:
-    """Return node id -> reason of the properties that are expected to fail, as for `reasons`."""
-    found = {}
-    for case in cases:
-        if matching := {each.reason for each in lines if case.fits(each.pattern)}:
-            found[case.node_id] = "; ".join(sorted(matching))
     return found

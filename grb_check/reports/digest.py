@@ -15,7 +15,6 @@ from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files.control_characters import fit
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
-from grb_check.reports.property_words import broken, note_of, properties_headline
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 
 Status: TypeAlias = Literal[
@@ -252,9 +251,6 @@ class Digest:
                 found.append(Failure(f"{reference} on {each.name}", each.model or alone, text))
         if self.record.settings.gate.strict_diagnostics:
             found += map(_found_late, filter(_doubted, self.lines))
-        for row in broken(self.record):
-            text = f"{row.model}: {row.name}: {note_of(row)}"
-            found.append(Failure(f"{row.name} of {row.model}", row.model, text))
         if self.unasked:
             found.append(Failure("no baseline", "", self.unasked))
         for name, text in self.inconsistent.items():
@@ -264,18 +260,13 @@ class Digest:
     @property
     def green(self) -> bool:
         """Whether something ran and nothing failed."""
-        ran = bool(self.lines or self.record.properties)
-        return ran and not self.bad and not self.unknown and not self.further
+        return bool(self.lines) and not self.bad and not self.unknown and not self.further
 
     @property
     def headline(self) -> str:
-        """`12 of 15 cases passed; 2 failed, 1 inconclusive`, and properties likewise."""
-        of_cases = self._headline_of_cases if self.lines or self.unknown else ""
-        found = [each for each in (properties_headline(self.record), of_cases) if each]
-        return ". ".join(found) or "No case ran"
-
-    @property
-    def _headline_of_cases(self) -> str:
+        """`12 of 15 cases passed; 2 failed, 1 inconclusive`."""
+        if not self.lines and not self.unknown:
+            return "No case ran"
         counts = self.counts
         total = sum(counts.values())
         rest = [f"{counts[each]} {WORDS[each]}" for each in STATUSES[:-1] if counts[each]]

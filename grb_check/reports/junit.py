@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from grb_check.cases.outcomes import Outcome
-from grb_check.cases.properties import Found, PropertyCase
-from grb_check.files.control_characters import fit_line
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.budget_curves import Curve
@@ -82,16 +80,6 @@ def comparison_properties(comparison: Comparison, reference: str = "baseline") -
         (f"grb.{reference}.{name}", round(value, 6) if isinstance(value, float) else value)
         for name, value in figures.items()
         if value is not None and value != "" and name != "text"
-    ]
-
-
-def property_properties(case: PropertyCase, found: Found) -> list[Property]:
-    """Return what was found of a property of a model."""
-    return [
-        ("grb.model", case.model),
-        ("grb.property", case.name),
-        ("grb.result", found.result),
-        ("grb.note", fit_line(found.note)),
     ]
 
 

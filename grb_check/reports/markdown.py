@@ -26,8 +26,6 @@ from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, gate_lines
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
-from grb_check.reports.property_words import WORDS as WORDS_OF_PROPERTIES
-from grb_check.reports.property_words import note_of
 from grb_check.reports.rank_words import comparison_line, place_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
@@ -128,7 +126,6 @@ def block(text: str) -> list[str]:
 def _parts(digest: Digest) -> list[Part]:
     return [
         _head(digest),
-        _properties(digest),
         _failed(digest),
         _expected(digest),
         *(_heat(digest, group, lines) for group, lines in digest.groups.items()),
@@ -160,27 +157,6 @@ def _head(digest: Digest) -> Part:
     texts = (*(each.text for each in digest.further), *digest.record.notes)
     further = [f"- {span(text)}" for text in texts]
     return Part((*lines, *further, *([""] if further else [])))
-
-
-def _properties(digest: Digest) -> Part:
-    """The properties that did not simply pass, and the smallest graphs."""
-    rows = digest.record.properties
-    if not rows:
-        return Part(())
-    told = [each for each in rows if each.result != "pass" or note_of(each)]
-    table = [
-        f"| {cell(each.model)} | {cell(each.name)} | {WORDS_OF_PROPERTIES[each.result]} | "
-        f"{cell(clipped(note_of(each), MESSAGE))} |"
-        for each in told
-    ]
-    graphs = [
-        line
-        for each in rows
-        if each.found is not None and each.found.code
-        for line in ("", f"{span(each.name)} fails on:", "", *block("\n".join(each.found.code)))
-    ]
-    head = ("### Properties", "", "| model | property | result | |", "|---|---|---|---|")
-    return Part(head if told else (), tuple(table), (*graphs, ""), "property")
 
 
 def _failed(digest: Digest) -> Part:

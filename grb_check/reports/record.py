@@ -17,7 +17,6 @@ from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Result, Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Measurement, Outcome
-from grb_check.cases.properties import Found
 from grb_check.cases.shards import MOST_SHARDS
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.comparison import Comparison
@@ -268,26 +267,6 @@ class PlannedCase(_Part, frozen=True):
     node_id: Name
 
 
-class PropertyRecord(_Part, frozen=True):
-    """A property of a model that was checked, in the suite `conformance`.
-
-    Attributes:
-        node_id: of the test.
-        model: its label.
-        name: of the property.
-        result: of the test.
-        message: of a failed test; the reason of a failure that is expected.
-        found: None if the test ended in an error.
-    """
-
-    node_id: Name
-    model: Name
-    name: Name
-    result: Result
-    message: str
-    found: Found | None
-
-
 class ShardRecord(_Part, frozen=True):
     """The part `index` of `count` of a run; `plan` is the digest of the partition."""
 
@@ -400,7 +379,6 @@ class RunRecord(_Part, frozen=True):
         delta: drops compared with those of a reference.
         averages: GRB's summaries over attacks.
         curves: drops by budget.
-        properties: of the models.
         ranks: of attacks and models.
         notes: on the whole run, such as how the parts of a merge differ.
     """
@@ -417,7 +395,6 @@ class RunRecord(_Part, frozen=True):
     delta: tuple[Delta, ...]
     averages: tuple[Averages, ...]
     curves: tuple[Curve, ...]
-    properties: tuple[PropertyRecord, ...]
     ranks: RanksRecord
     notes: tuple[str, ...]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from grb_check.cases.expected_cases import PropertyRow, Row, each_once
+from grb_check.cases.expected_cases import Row, each_once
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.control_characters import fit_all
@@ -36,7 +36,6 @@ from grb_check.reports.record import (
     PinRecord,
     PlaceRecord,
     PlannedCase,
-    PropertyRecord,
     RankedAccuracy,
     RankedDrop,
     RanksRecord,
@@ -59,7 +58,6 @@ def record_of(
     verdicts: Sequence[RankVerdict],
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
-    properties: Sequence[PropertyRow] = (),
     notes: Sequence[str] = (),
 ) -> RunRecord:
     """Return the record of a run.
@@ -73,7 +71,6 @@ def record_of(
         verdicts: on limits on ranks.
         baseline: the comparison with it; None if the run has no baseline.
         environment: versions, see `environment_of`.
-        properties: of the models that came back.
         notes: on the whole run.
     """
     record = RunRecord(
@@ -87,7 +84,6 @@ def record_of(
         shard=_shard(plan),
         ranks=ranks_record(rows, ranks, verdicts),
         **summaries(rows, missing),
-        properties=tuple(map(_property, properties)),
         notes=tuple(notes),
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
@@ -228,17 +224,6 @@ def _baseline(found: BaselineResult) -> BaselineRecord:
         pin=pin if saved.entries else None,
         losses=found.losses,
         notes=found.notes,
-    )
-
-
-def _property(row: PropertyRow) -> PropertyRecord:
-    return PropertyRecord(
-        node_id=row.case.node_id,
-        model=row.case.model,
-        name=row.case.name,
-        result=row.result,
-        message=row.message,
-        found=row.found,
     )
 
 

@@ -14,7 +14,6 @@ from grb_check.reports.digest import Digest, Line
 from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
-from grb_check.reports.property_words import WORDS, note_of, properties_headline
 from grb_check.reports.rank_words import comparison_line, place_line, rank_of
 from grb_check.reports.record import CaseRecord, RunRecord
 
@@ -69,8 +68,6 @@ def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
             stopped on purpose.
     """
     record, out = digest.record, _Plain(out)
-    if record.properties:
-        _write_properties(out, record)
     if record.cases:
         _write_tables(out, digest)
     if record.baseline is not None:
@@ -127,20 +124,6 @@ def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     return [
         f"baseline: repeats on both sides that would decide it with 80 % probability: {told}{more}"
     ]
-
-
-def _write_properties(out: Lines, record: RunRecord) -> None:
-    out.section("graph conformance")
-    several = len({each.model for each in record.properties}) > 1
-    rows = [
-        (f"{each.model}: {each.name}" if several else each.name, WORDS[each.result], note_of(each))
-        for each in record.properties
-    ]
-    table = columns([("property", "result", ""), *rows])
-    for text, each in zip(table, [None, *record.properties], strict=True):
-        color = "bold" if each is None else COLOURS.get(each.result, "red")
-        out.write_line(f"  {text}", **{color: True})
-    out.write_line(properties_headline(record))
 
 
 def _write_tables(out: Lines, digest: Digest) -> None:

@@ -23,18 +23,15 @@ from grb_check.cases.attack_pairs import SCENARIOS
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats, expand
 from grb_check.cases.node_ids import (
-    PROPERTY_TEST,
     TEST_NAME,
     NodeId,
     is_node_id,
     node_path,
     parse_node_id,
 )
-from grb_check.cases.properties import PropertyCase
 from grb_check.errors import UsageError, choose
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
-PROPERTY_CASES: Final = pytest.StashKey[tuple[PropertyCase, ...]]()
 MARK: Final = "grb"
 RANK_TEST: Final = "test_rank"
 BASELINE_TEST: Final = "test_baseline"
@@ -90,19 +87,13 @@ def names_files_only(config: pytest.Config) -> bool:
     return all((here / argument.split("::")[0]).is_file() for argument in config.args)
 
 
-def built_in_items(
-    session: pytest.Session, cases: Sequence[Case], properties: Sequence[PropertyCase]
-) -> list[pytest.Item]:
-    """Return the test items of the properties and the cases, in their order.
+def built_in_items(session: pytest.Session, cases: Sequence[Case]) -> list[pytest.Item]:
+    """Return the test items of the cases, in their order.
 
     Their parent is the session itself, where fixtures of the root conftest.py are visible; pytest
     9.1 shows those below the root's `Dir` only (pytest#14683), which not every run has.
     """
     items: list[pytest.Item] = []
-    for path, checked in groupby(properties, key=lambda case: case.node_path):
-        module = _module(session, path, PROPERTY_TEST)
-        module.stash[PROPERTY_CASES] = tuple(checked)
-        items.extend(session.genitems(module))
     for path, group in groupby(cases, key=node_path):
         module = _module(session, path, TEST_NAME)
         module.add_marker(MARK)
@@ -148,14 +139,6 @@ def parametrize(
     if len(marked) > 1:
         ids = [case.id for case in marked]
         metafunc.parametrize("grb_case", marked, ids=ids, indirect=True)
-
-
-def parametrize_properties(metafunc: pytest.Metafunc) -> None:
-    """Parametrize the built-in test of properties with those of its module."""
-    module = metafunc.definition.getparent(pytest.Module)
-    cases = module.stash.get(PROPERTY_CASES, ()) if module is not None else ()
-    ids = [case.name for case in cases]
-    metafunc.parametrize("grb_property", cases, ids=ids, indirect=True)
 
 
 def cases_of_marker(

@@ -56,9 +56,6 @@ def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> Row | None
         if hasattr(report, "wasxfail"):
             result = "xfail" if report.skipped else "xpass"
     message = report.longreprtext if report.failed else getattr(report, "wasxfail", "")
-    if "property" in record:
-        expected_cases.enter_property(record, result, message)
-        return None
     return expected_cases.enter(report.nodeid, record, result, message)
 
 
@@ -112,7 +109,6 @@ def finish(
         verdicts=verdicts,
         baseline=compared,
         environment=environment,
-        properties=expected_cases.property_rows,
     )
     found = digest(record)
     if rows:
@@ -143,7 +139,6 @@ def _settle(session: pytest.Session, plan: SessionPlan, expected_cases: Expected
     """
     if not expected_cases.collected and is_controller(session.config):  # every worker died before
         expected_cases.expect(map(node_id_of, plan.cases.own))
-        expected_cases.expect(each.node_id for each in plan.properties)
     broke_down = (
         session.exitstatus == pytest.ExitCode.INTERNAL_ERROR
     )  # pytest writes no summary then

@@ -13,13 +13,12 @@ from grb_check.settings.settings import Settings
 from grb_check.store.place import is_url
 
 
-def header(settings: Settings, cases: int, properties: int, device: str) -> list[str]:
+def header(settings: Settings, cases: int, device: str) -> list[str]:
     """Return the settings in force with their origins.
 
     Args:
         settings: of the run.
         cases: number of cases of the whole run.
-        properties: number of properties to check.
         device: in use; empty if not known yet.
     """
     origin = settings.origins
@@ -30,22 +29,19 @@ def header(settings: Settings, cases: int, properties: int, device: str) -> list
     )
     selected = "grb_dataset" if origin["grb_dataset"] != "default" else "grb_suite"
     names = ", ".join(source.name for source in settings.datasets)
-    attacked = bool(cases or not properties)
     repeats = f" x {count(settings.repeats, 'repeat')} ({origin['grb_repeats']})"
-    checks = [count(properties, "property", "properties")] if properties else []
-    checks += [count(cases, "case")] if attacked else []
     used = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
     return [
         f"grb model: {models} ({origin['grb_model']})",
-        f"grb datasets: {names} ({origin[selected]}); {' and '.join(checks)} of suite "
-        f"{settings.suite} ({origin['grb_suite']}){repeats if attacked else ''}",
+        f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
+        f"{settings.suite} ({origin['grb_suite']}){repeats}",
         *_budgets(settings),
         f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_pack(settings),
         *_against(settings),
         *_baseline(settings),
-        *(f"grb limit: {line}" for line in _limits(settings) if attacked),
+        *(f"grb limit: {line}" for line in _limits(settings)),
     ]
 
 

@@ -16,20 +16,14 @@ from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
-from grb_check.cases.node_ids import PROPERTY_TEST, NodeId, node_path
-from grb_check.cases.properties import (
-    CONFORMANCE,
-    PropertyCase,
-    property_cases,
-    select_properties,
-)
+from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.execution.planning import NO_DURATIONS, Durations
-from grb_check.gate.expected_failures import property_reasons, reasons
+from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.session.collection import names_files_only, take_node_ids
-from grb_check.session.plugin_hooks import registered_names
+from grb_check.session.plugin_hooks import pass_settings, registered_names
 from grb_check.session.pytest_private import captured, is_worker
 from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import options
@@ -57,7 +51,6 @@ class SessionPlan:
         durations: file of these durations; None without one.
         ranks: leaderboards and limits on ranks.
         expected_failures: id -> reason of the cases that are expected to fail.
-        properties: to check of the models, and why some of them are expected to fail, by node id.
         left_out: whether the built-in cases are left out, because the command line names single
             test files and the model comes from the ini file.
     """
@@ -71,7 +64,6 @@ class SessionPlan:
     durations: Path | None
     ranks: RankPlan
     expected_failures: Mapping[str, str]
-    properties: tuple[PropertyCase, ...]
     left_out: bool
 
 
@@ -103,23 +95,20 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
-    about_cases = [each for each in node_ids if not _is_of_properties(each, given)]
-    settings = given.for_node_ids(about_cases, registry)
+    settings = given.for_node_ids(node_ids, registry)
     check_thresholds(settings, registry)
     only = bool(config.getoption("grb_only"))
     left_out = _leaves_out(config, settings, node_ids, only=only)
     idle = left_out or not settings.models
-    properties = [] if idle else _properties(settings, node_ids)
-    node_ids = tuple(each for each in node_ids if not _is_of_properties(each, settings))
-    idle = idle or (bool(properties) and not node_ids)
     selected = [] if idle else _selected(settings, node_ids)
     seconds, durations = recorded_durations(settings)
     cases = plan(selected, settings.shard, seconds.cases)
     narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
-    check_expected_failures(settings, registry, selected, properties, narrowed=narrowed)
+    check_expected_failures(settings, registry, selected, narrowed=narrowed)
     ranks = prepare(rank_request(settings), selected)
     if only:
         config.args[:] = []
+    pass_settings(config, settings)
     if not is_worker(config):
         check_all("--grb-", settings.outputs, settings.baseline)
     return SessionPlan(
@@ -131,9 +120,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         seconds=seconds,
         durations=durations,
         ranks=ranks,
-        expected_failures=reasons(settings.expected_failures, selected, settings.label)
-        | property_reasons(settings.expected_failures, properties),
-        properties=tuple(properties),
+        expected_failures=reasons(settings.expected_failures, selected, settings.label),
         left_out=left_out,
     )
 
@@ -196,33 +183,3 @@ def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
                 f"{cases[0].id!r}, as {node_path(cases[0])}::..."
             )
     return [case for case in cases if not node_ids or any(each.selects(case) for each in node_ids)]
-
-
-def _is_of_properties(node_id: NodeId, settings: Settings) -> bool:
-    """Whether a node id names a property, or in the suite of properties all of a model."""
-    if node_id.test == PROPERTY_TEST:
-        return True
-    return not node_id.test and settings.suite == CONFORMANCE and len(node_id.parts) == 1
-
-
-def _properties(settings: Settings, node_ids: Sequence[NodeId]) -> list[PropertyCase]:
-    """The properties to check: those of the suite, or those that node ids name.
-
-    Raises:
-        UsageError: a node id or a pattern names none; or the run is of several datasets or a shard.
-    """
-    named = [each for each in node_ids if _is_of_properties(each, settings)]
-    if not named and settings.suite != CONFORMANCE:
-        return []
-    if len(settings.datasets) > 1:
-        raise UsageError(
-            f"properties are checked of models trained on one dataset, got "
-            f"{', '.join(each.name for each in settings.datasets)}; give one --grb-dataset"
-        )
-    if settings.shard is not None:
-        raise UsageError(
-            "--grb-shard divides cases, and not properties, which take about a minute; leave it out"
-        )
-    labels = [each.label for each in settings.models]
-    every = property_cases(labels, of_graphs=settings.datasets[0].of_graphs)
-    return select_properties(every, named, settings.patterns)

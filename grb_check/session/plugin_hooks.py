@@ -12,6 +12,7 @@ from grb_check.errors import UsageError, count
 from grb_check.files.control_characters import fit_line
 from grb_check.files.outputs import reason
 from grb_check.settings.registered_names import RegisteredNames, Registry
+from grb_check.settings.settings import Settings
 from grb_check.user_code.tracebacks import short_traceback
 
 _RAISED = (Exception, SystemExit, pytest.fail.Exception, pytest.skip.Exception)
@@ -34,6 +35,23 @@ def registered_names(config: pytest.Config) -> RegisteredNames:
                 f"plugin {plugin}: pytest_grb_register raised:\n{short_traceback(error)}"
             ) from None
     return names
+
+
+def pass_settings(config: pytest.Config, settings: Settings) -> None:
+    """Call the hook that receives the settings.
+
+    Raises:
+        UsageError: a plugin refuses them, or raises; the message names it.
+    """
+    for plugin, call in _calls(config, "pytest_grb_settings"):
+        try:
+            call(settings=settings, config=config)
+        except UsageError:
+            raise
+        except _RAISED as error:
+            raise UsageError(
+                f"plugin {plugin}: pytest_grb_settings raised:\n{short_traceback(error)}"
+            ) from None
 
 
 class PluginHooks:

@@ -72,9 +72,9 @@ class Run:
                 "grb: no cases, because single files were named and the model comes from the ini "
                 "file; add --grb-only or leave the files away"
             ]
-        if not plan.cases.cases and not plan.properties:
+        if not plan.cases.cases:
             return []
-        lines = header(plan.settings, len(plan.cases.cases), len(plan.properties), device)
+        lines = header(plan.settings, len(plan.cases.cases), device)
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
         if self.runner.seconds is not None:
             lines.append(
@@ -96,7 +96,7 @@ class Run:
         own = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
         self.cases = max(1, own + len(self.plan.cases.cases))
         plan = self.plan
-        items.extend(collection.built_in_items(session, plan.cases.own, plan.properties))
+        items.extend(collection.built_in_items(session, plan.cases.own))
 
     def book(self, report: pytest.TestReport) -> None:
         """Enter a report, from this process or a worker, and pass its figures on to plugins."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,6 @@ from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Outcome
-from grb_check.cases.properties import Found, PropertyCase
 from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
@@ -87,7 +85,6 @@ class CaseRunner:
                 self.seconds = self._estimate()
 
     def _check_here(self) -> None:
-        self._check_properties()
         repeats, selected = self._plan.settings.repeats, self._plan.selected
         with quiet_imports():
             for cases in by_model_and_dataset(self._plan.cases.own):
@@ -96,29 +93,6 @@ class CaseRunner:
                     loaded = evaluator.check(self.subject(cases[0].model), source)
                 self._plan.ranks.check_data(cases[0].dataset, loaded)
                 evaluator.check_pack(source, cases, repeats, selected)
-
-    def _check_properties(self) -> None:
-        if not self._plan.properties:
-            return
-        with quiet_imports():
-            # Imports torch and hypothesis, or tells that hypothesis is missing.
-            importlib.import_module("grb_check.conformance.check")
-            for label in dict.fromkeys(each.model for each in self._plan.properties):
-                with captured(self._config):
-                    self.here.evaluator.check(self.subject(label), self._plan.settings.datasets[0])
-
-    def property_found(self, case: PropertyCase) -> Found:
-        """Check a property of a model, which is trained at its first.
-
-        Raises:
-            DataError, ModelError: the dataset cannot be loaded, or the model not be trained.
-        """
-        with quiet_imports():  # these import torch and hypothesis
-            from grb_check.conformance.check import check_property
-            from grb_check.conformance.check_model import trained_model
-        source = self._source(self._plan.settings.datasets[0].name)
-        model = trained_model(self.here.evaluator, self.subject(case.model), source)
-        return check_property(model, case.name)
 
     def _estimate(self) -> float:
         """Train each model once, which the run needs anyway, and return what the run may take."""
@@ -270,9 +244,8 @@ class CaseRunner:
         """
         if self._plan.settings.models and is_node_id(item.nodeid):
             params = item.callspec.params  # type: ignore[attr-defined]
-            case = params.get("grb_case") or params["grb_property"]
             with suppress(GrbCheckError), quiet_imports(), captured(self._config):
-                point_to(item, self._definition(case.model))
+                point_to(item, self._definition(params["grb_case"].model))
 
     def _definition(self, label: str) -> tuple[Path, int] | None:
         """The file and line of a model's factory."""
@@ -394,7 +367,7 @@ class CaseRunner:
         return self._transfers.findings(rows, tried)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
-        """Return why a built-in case or a property is expected to fail; empty if it is not.
+        """Return why a built-in case is expected to fail; empty if it is not.
 
         Under --runxfail none is, nor without the plugin of pytest that knows this option.
         """

@@ -12,7 +12,6 @@ from grb_check import datasets
 from grb_check.cases.attack_pairs import known_attacks
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_match, expand
-from grb_check.cases.properties import PROPERTIES, PropertyCase
 from grb_check.cases.shards import Shard
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
@@ -20,7 +19,6 @@ from grb_check.gate.baselines.content import MAX_LABEL
 from grb_check.gate.expected_failures import (
     ExpectedFailure,
     parse_expected_failure,
-    property_reasons,
     reasons,
 )
 from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
@@ -82,7 +80,6 @@ def check_expected_failures(
     settings: Settings,
     registry: AttackRegistry,
     cases: Sequence[Case],
-    properties: Sequence[PropertyCase],
     *,
     narrowed: bool,
 ) -> None:
@@ -95,7 +92,6 @@ def check_expected_failures(
         settings: of the run.
         registry: of attacks.
         cases: of the whole run.
-        properties: of the run; the ini file may name others.
         narrowed: whether the command line selects cases.
 
     Raises:
@@ -104,18 +100,12 @@ def check_expected_failures(
     origins = settings.origins
     for each in settings.expected_failures:
         absent = narrowed or ("@" in each.pattern and origins["grb_model"] == COMMAND_LINE)
-        known = properties or (_all_properties(settings) if origins[_EXPECTED] == INI else ())
-        if reasons([each], cases, settings.label) or property_reasons([each], known):
+        if reasons([each], cases, settings.label):
             continue
         if origins[_EXPECTED] == INI and absent:
             _check_known(_EXPECTED, [each.pattern], settings, registry)
         else:
             check_match("expected failure", each.pattern, cases)
-
-
-def _all_properties(settings: Settings) -> list[PropertyCase]:
-    labels = [each.label for each in settings.models] or [""]
-    return [PropertyCase(label, name) for label in labels for name in PROPERTIES]
 
 
 def _check_known(

@@ -13,7 +13,6 @@ from grb_check.attacks.names import read_budget
 from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
-from grb_check.cases.properties import CONFORMANCE
 from grb_check.cases.shards import parse_shard
 from grb_check.cases.suites import check_graph_sets
 from grb_check.cases.whole_numbers import whole_number
@@ -36,7 +35,6 @@ from grb_check.settings.selecting import (
     read_places,
     read_sources,
     read_suite,
-    without_attacks,
 )
 from grb_check.settings.settings import Settings, in_order
 from grb_check.store.packs import open_pack
@@ -75,7 +73,6 @@ def read(
     texts, base = names.dataset_texts, raw.base("grb_dataset")
     asked = [texts.get(name) or datasets.anchored(name, base) for name in raw.many("grb_dataset")]
     suite = names.suite(read_suite(raw, asked, names), registry)
-    raw = without_attacks(raw) if suite.name == CONFORMANCE else raw
     packed = raw.maybe_path("grb_pack")
     pack = None if packed is None else open_pack(packed)
     places = read_places(raw, suite)

@@ -80,7 +80,9 @@ class RegisteredNames:
             return SUITES[name]
         suite, attacks, plugin = self.suites[name]
         try:
-            return replace(suite, attacks=registry.select(registry.split(attacks)))
+            return replace(
+                suite, attacks=registry.select(registry.split(attacks)) if attacks else ()
+            )
         except UsageError as error:
             raise UsageError(f"suite {name!r} of plugin {plugin}: {error}") from None
 
@@ -149,6 +151,8 @@ class Registry:
     ) -> None:
         """Give a name for `--grb-suite` to cases; the arguments are those of the options.
 
+        A suite without attacks has no cases: its tests are those that its plugin collects.
+
         Raises:
             UsageError: the name or a value is refused. That datasets and attacks exist is checked
                 when the suite is run.
@@ -165,7 +169,8 @@ class Registry:
             training=choose("training", training, TRAININGS),
             features=choose("features", features, FEATURE_RULES),
         )
-        named = NamedSuite(suite, _texts(name, "attacks", attacks), self._plugin)
+        attacks = tuple(attacks) if not isinstance(attacks, str) else attacks
+        named = NamedSuite(suite, _texts(name, "attacks", attacks) if attacks else (), self._plugin)
         self._names.suites[name] = named
 
     def _check(

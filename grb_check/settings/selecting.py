@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Final
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
-from grb_check.cases.properties import CONFORMANCE
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
@@ -20,48 +18,6 @@ from grb_check.errors import UsageError, choose
 from grb_check.settings.option_table import DEFAULT
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames
-
-# Options that mean nothing to properties of models.
-OF_ATTACKS: Final = (
-    "grb_difficulty",
-    "grb_attack",
-    "grb_budget",
-    "grb_pack",
-    "grb_repeats",
-    "grb_max_drop",
-    "grb_min_clean",
-    "grb_threshold",
-    "grb_strict_limits",
-    "grb_strict_diagnostics",
-    "grb_rank_against",
-    "grb_min_rank",
-    "grb_baseline",
-    "grb_margin",
-    "grb_inconclusive",
-    "grb_evidence",
-    "grb_shrink",
-    "grb_jobs",
-    "grb_executor",
-    "grb_resume",
-    "grb_shard",
-)
-
-
-def without_attacks(raw: RawValues) -> RawValues:
-    """Return the values that mean something where properties are checked, and no case is attacked.
-
-    The ini file may have others, for runs of other suites.
-
-    Raises:
-        UsageError: the command line has others.
-    """
-    for dest in OF_ATTACKS:
-        if raw.is_given(dest):
-            raise UsageError(
-                f"{raw.name(dest)} is for attacks, and the suite {CONFORMANCE} has none: it checks "
-                f"properties; leave the option out, or name another suite"
-            )
-    return raw.without(OF_ATTACKS)
 
 
 def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:

@@ -75,7 +75,7 @@ class Settings:
     def cases(self) -> list[Case]:
         """Return the selected cases in order; for sets of graphs those that such a set can have.
 
-        Without attacks there are none, and the patterns are of properties.
+        Without attacks there are none, and the patterns are those of the suite's plugin.
         """
         if not self.attacks:
             return []

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch_geometric.nn import SAGEConv, global_add_pool
 
 from grb_check import Trained
-from grb_check.cases.properties import PROPERTIES
+from grb_check.conformance.properties import PROPERTIES
 
 PAGES: Final = Path(__file__).parents[2] / "docs" / "reference" / "properties"
 

@@ -10,10 +10,10 @@ import torch
 from broken_models import BROKEN, PAGES, Sound, SoundOfGraphs, trained
 
 from grb_check import datasets
-from grb_check.cases.properties import PROPERTIES, Found, property_cases
 from grb_check.conformance.check import ON_GRAPHS, ONCE, VARIANTS, check_property
 from grb_check.conformance.check_model import trained_model
 from grb_check.conformance.model import CheckedModel
+from grb_check.conformance.properties import PROPERTIES, Found, names_of
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.store.place import open_store
 from grb_check.victims.subject import as_subject
@@ -66,9 +66,7 @@ def test_a_sound_model_breaks_none(*, of_graphs: bool) -> None:
     """What does not apply is skipped with the reason."""
     factory = trained(SoundOfGraphs if of_graphs else Sound)
     model = model_of(factory, of_graphs=of_graphs)
-    results = [
-        check_property(model, each.name) for each in property_cases(["m"], of_graphs=of_graphs)
-    ]
+    results = [check_property(model, name) for name in names_of(of_graphs=of_graphs)]
     assert [each for each in results if each.result == "fail"] == []
     skipped = {each.name for each in results if each.result == "skip"}
     assert skipped <= {"unit-weights", "label-leakage", "devices"}

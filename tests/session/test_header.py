@@ -21,7 +21,7 @@ def test_a_store_on_another_drive_is_shown_whole(
 
     monkeypatch.setattr(os.path, "relpath", no_way)
     store = tmp_path / "store"
-    lines = header(settings(tmp_path, model=["m:f"], store=str(store)), 1, 0, "cpu")
+    lines = header(settings(tmp_path, model=["m:f"], store=str(store)), 1, "cpu")
     assert f"store: {store} (command line)" in "\n".join(lines)
 
 
@@ -29,5 +29,5 @@ def test_a_store_that_is_only_read_says_so(tmp_path: Path) -> None:
     """So that nobody wonders why nothing is added to it."""
     made = settings(tmp_path, model=["m:f"], store=f"{tmp_path / 'kept'}?mode=read")
     assert f"store: {tmp_path / 'kept'}, read only (command line)" in "\n".join(
-        header(made, 1, 0, "")
+        header(made, 1, "")
     )

@@ -19,7 +19,6 @@ from grb_check.files.control_characters import fit
 from grb_check.reports.digest import WORDS, Digest
 from grb_check.reports.html.view import Run, says_more, sections
 from grb_check.reports.plain import clipped, percent, points
-from grb_check.reports.property_words import note_of, says
 
 
 def page_text(digests: Sequence[Digest]) -> str:
@@ -59,8 +58,6 @@ def _environment() -> Environment:
         "example_summary": counter_example_text.summary,
         "percent": percent,
         "points": points,
-        "property_note": note_of,
-        "property_says": says,
         "says_more": says_more,
     }
     made.globals["words"] = WORDS

@@ -21,11 +21,9 @@ from grb_check.ranking.lowest import Lowest, threat_name
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import Digest, Line, compared, gate_lines
 from grb_check.reports.html.charts import plot
-from grb_check.reports.html.graph_drawing import graph_drawing
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
-from grb_check.reports.property_words import broken
 from grb_check.reports.rank_words import place_line
 from grb_check.reports.record import OutcomeRecord
 
@@ -111,7 +109,6 @@ def sections(digest: Digest) -> list[Section]:
     threats = _threats(digest)
     audit, others = ("threats", "Audit", threats), ("threats", "Threats", threats)
     contents = (
-        ("properties", "Properties", _properties(digest)),
         *((audit, broke) if threats["conclusions"] else (broke, others)),
         ("drops", "Drops", _heat_maps(digest)),
         ("curves", "Budget curves", _curves(digest)),
@@ -148,17 +145,6 @@ def _heat_rows(lines: Sequence[Line]) -> dict[str, dict[str, Line]]:
 def _failures(digest: Digest) -> dict[str, Any]:
     shown = [*digest.bad, *digest.unsure]
     return {"boxed": shown[:BOXED], "others": shown[BOXED:], "unknown": digest.unknown}
-
-
-def _properties(digest: Digest) -> dict[str, Any]:
-    """All properties, and those that fail with the drawing of their smallest graph."""
-    drawn = [
-        (each, graph_drawing(each.found.nodes, each.found.edges))
-        if each.found is not None and each.found.nodes
-        else (each, None)
-        for each in broken(digest.record)
-    ]
-    return {"all": digest.record.properties, "broken": drawn}
 
 
 def _heat_maps(digest: Digest) -> dict[str, Any]:

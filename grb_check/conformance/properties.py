@@ -1,17 +1,11 @@
-"""Properties of sound models of graphs, by name, and the tests of a run. Imports no torch."""
+"""Properties of sound models of graphs, by name. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final, Literal
-
-from grb_check.cases.node_ids import NODE_PREFIX, PROPERTY_TEST, NodeId
-from grb_check.errors import UsageError, choose
-
-CONFORMANCE: Final = "conformance"  # the suite
 
 
 @dataclass(frozen=True)
@@ -62,32 +56,6 @@ _ALL: Final = (
 PROPERTIES: Final[Mapping[str, Property]] = MappingProxyType({each.name: each for each in _ALL})
 
 
-@dataclass(frozen=True, order=True)
-class PropertyCase:
-    """A property of one model of the run, which is one test.
-
-    >>> PropertyCase("gcn", "edge-order").node_id
-    'grb::gcn::test_conformance[edge-order]'
-    """
-
-    model: str
-    name: str
-
-    @property
-    def node_id(self) -> str:
-        """Return the id of the test."""
-        return f"{self.node_path}::{PROPERTY_TEST}[{self.name}]"
-
-    @property
-    def node_path(self) -> str:
-        """Return the id of the module above it: one for each model."""
-        return f"{NODE_PREFIX}::{self.model}"
-
-    def fits(self, pattern: str) -> bool:
-        """Whether a shell pattern matches the name, or `model@name`."""
-        return fnmatchcase(self.name, pattern) or fnmatchcase(f"{self.model}@{self.name}", pattern)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """What was found of a property.
@@ -129,47 +97,6 @@ def on_one_line(message: str) -> str:
     return " ... ".join([lines[0], *lines[1:][-1:]]) if lines else ""
 
 
-def property_cases(models: Sequence[str], *, of_graphs: bool) -> list[PropertyCase]:
-    """Return the properties to check of each model.
-
-    Args:
-        models: labels.
-        of_graphs: whether they classify graphs.
-    """
-    return [
-        PropertyCase(model, each.name)
-        for model in models
-        for each in _ALL
-        if (each.of_graphs if of_graphs else each.of_nodes)
-    ]
-
-
-def select_properties(
-    cases: Sequence[PropertyCase], node_ids: Sequence[NodeId], patterns: Sequence[str]
-) -> list[PropertyCase]:
-    """Return the cases that node ids name, or that one of the patterns matches; all without any.
-
-    Raises:
-        UsageError: a node id or a pattern is that of none of them.
-    """
-    for each in node_ids:
-        if each.cell:
-            choose("property", each.cell, tuple(PROPERTIES))
-        if not any(_names(each, case) for case in cases):
-            raise UsageError(
-                f"no property has an id like {each}; the selected ones begin with "
-                f"{cases[0].node_id!r}"
-            )
-    for pattern in patterns:
-        if not any(case.fits(pattern) for case in cases):
-            raise UsageError(
-                f"case pattern {pattern!r} matches none of the properties "
-                f"{', '.join(dict.fromkeys(case.name for case in cases))}"
-            )
-    if node_ids:
-        return [case for case in cases if any(_names(each, case) for each in node_ids)]
-    return [case for case in cases if not patterns or any(map(case.fits, patterns))]
-
-
-def _names(node_id: NodeId, case: PropertyCase) -> bool:
-    return node_id.parts == (case.model,) and node_id.cell in ("", case.name)
+def names_of(*, of_graphs: bool) -> list[str]:
+    """Return the names of the properties that models of nodes, or of graphs, can have."""
+    return [each.name for each in _ALL if (each.of_graphs if of_graphs else each.of_nodes)]

@@ -1,0 +1,152 @@
+"""The suite `conformance`: one test for each property and model, by the public hooks alone.
+
+A plugin of pytest like any other that builds on grb_check. Imports neither torch nor hypothesis
+before a test runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from grb_check.conformance.model import CheckedModel
+    from grb_check.settings.registered_names import Registry
+    from grb_check.settings.settings import Settings
+
+SUITE: Final = "conformance"
+KNOWN: Final = "grb_known_properties"
+_SETTINGS: Final = pytest.StashKey["Settings"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(
+        KNOWN,
+        "properties that fail for a known reason, each as 'NAME: REASON'; shell wildcards are "
+        "allowed (suite conformance)",
+        type="linelist",
+        default=[],
+    )
+
+
+def pytest_grb_register(registry: Registry) -> None:
+    registry.suite(SUITE, datasets=["synthetic-cora"], difficulties=["full"], attacks=[], repeats=1)
+
+
+def pytest_grb_settings(settings: Settings, config: pytest.Config) -> None:
+    config.stash[_SETTINGS] = settings
+    if settings.suite == SUITE:
+        _refuse_wrong_settings(settings, config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    settings = config.stash.get(_SETTINGS, None)
+    if settings is None or settings.suite != SUITE:
+        return
+    models = cache(lambda label: _trained(settings, label))
+    for spec in settings.models:
+        for name in _selected(settings):
+            node_id = f"{SUITE}::{spec.label}[{name}]"
+            item: Any = PropertyItem.from_parent(session, name=node_id, nodeid=node_id)
+            item.check = lambda name=name, label=spec.label: _checked(models(label), name)
+            for reason in _reasons(config, name):
+                item.add_marker(pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception))
+            items.append(item)
+
+
+class PropertyItem(pytest.Item):
+    """The test of one property of one model."""
+
+    check: Any
+
+    def runtest(self) -> None:
+        """Fail with the smallest graph found, or skip with the reason."""
+        found = self.check()
+        if found.result == "skip":
+            pytest.skip(found.note)
+        if found.result == "fail":
+            pytest.fail(found.explanation, pytrace=False)
+        if found.note:
+            self.add_report_section("call", "stdout", f"{found.note}\n")
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """Return where the test is: it has no file."""
+        return self.config.rootpath, None, self.nodeid
+
+
+def _refuse_wrong_settings(settings: Settings, config: pytest.Config) -> None:
+    """Refuse what the suite cannot do, before anything is trained.
+
+    Raises:
+        UsageError: several datasets, no model, a shard, a pattern that no property matches; or
+            hypothesis is missing.
+    """
+    from grb_check import strategies  # noqa: F401 - imports hypothesis, or says what to install
+    from grb_check.conformance.properties import PROPERTIES
+    from grb_check.errors import UsageError, choose
+
+    if len(settings.datasets) > 1:
+        names = ", ".join(source.name for source in settings.datasets)
+        raise UsageError(
+            f"properties are checked of models trained on one dataset, got {names}; give one "
+            f"--grb-dataset"
+        )
+    if settings.shard is not None:
+        raise UsageError(
+            "--grb-shard divides cases, and not properties, which take about a minute; leave it out"
+        )
+    for line in config.getini(KNOWN):
+        name, colon, reason = line.partition(":")
+        if not colon or not reason.strip():
+            raise UsageError(f"{KNOWN}: {line!r} has no reason; write it as 'NAME: REASON'")
+        if not any(fnmatchcase(each, name.strip()) for each in PROPERTIES):
+            choose(f"property of {KNOWN}", name.strip(), tuple(PROPERTIES))
+    for pattern in settings.patterns:
+        if not any(fnmatchcase(name, pattern) for name in PROPERTIES):
+            raise UsageError(
+                f"case pattern {pattern!r} matches none of the properties {', '.join(PROPERTIES)}"
+            )
+
+
+def _selected(settings: Settings) -> Iterator[str]:
+    from grb_check.conformance.properties import names_of
+
+    for name in names_of(of_graphs=settings.datasets[0].of_graphs):
+        if not settings.patterns or any(fnmatchcase(name, each) for each in settings.patterns):
+            yield name
+
+
+def _reasons(config: pytest.Config, name: str) -> list[str]:
+    lines = [line.partition(":") for line in config.getini(KNOWN)]
+    return [reason.strip() for pattern, _, reason in lines if fnmatchcase(name, pattern.strip())]
+
+
+def _trained(settings: Settings, label: str) -> CheckedModel:
+    """Train a model with seed 0; its errors are those of the test, without a traceback."""
+    from grb_check.conformance.check_model import trained_model
+    from grb_check.errors import GrbCheckError
+    from grb_check.evaluation.evaluator import Evaluator
+    from grb_check.store.place import open_store
+    from grb_check.victims.subject import as_subject
+
+    spec = settings.model(label)
+    evaluator = Evaluator(store=open_store(settings.store), device=settings.device)
+    try:
+        return trained_model(
+            evaluator, as_subject(spec.target, spec.args, spec.label), settings.datasets[0]
+        )
+    except GrbCheckError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+def _checked(model: CheckedModel, name: str) -> Any:
+    from grb_check.conformance.check import check_property  # torch and hypothesis
+
+    return check_property(model, name)
