@@ -10,9 +10,11 @@ importlib_metadata takes the place of Python's finder of plugins, and would be f
 from __future__ import annotations
 
 import importlib
+import pkgutil
 
 from torch_geometric.nn import GCNConv, SAGEConv
 
+import grb_check
 from grb_check.attacks.registry import attack_names, load_attack
 
 _PRELOADED = (
@@ -21,17 +23,11 @@ _PRELOADED = (
     "hypothesis.internal.observability",
     "distributed",
 )
-_OURS = (
-    "datasets.lock",
-    "evaluation.evaluator",
-    "failures.record_failure",
-    "models",
-    "reports.junit_view",
-    "reports.html.page",
-    "session.run",
-)
-for _name in (*_PRELOADED, *(f"grb_check.{each}" for each in _OURS)):
+for _name in _PRELOADED:
     importlib.import_module(_name)
+for _module in pkgutil.walk_packages(grb_check.__path__, "grb_check."):
+    if not _module.name.endswith("__main__"):
+        importlib.import_module(_module.name)
 for _pair in attack_names():
     load_attack(*_pair)
 for _conv in (GCNConv, SAGEConv):

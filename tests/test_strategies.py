@@ -124,6 +124,7 @@ def test_edge_flips_are_at_most_so_many(drawn: Draw, graph: Data, most: int) -> 
     assert flips.modified_nodes.numel() == flips.injected_x.shape[0] == 0
 
 
+@pytest.mark.slow
 @given(drawn=st.data(), graph=strategies.graphs())
 def test_injections_are_at_most_so_large(drawn: Draw, graph: Data) -> None:
     """Nodes, edges at each, and values."""

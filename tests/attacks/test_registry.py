@@ -104,6 +104,7 @@ class Broken(Nothing):
         raise RuntimeError("the user's own fault")
 
 
+@pytest.mark.slow
 def test_an_attack_of_ones_own_is_evaluated_without_pytest(tmp_path: Path) -> None:
     """Objects and classes; errors have the attack's name."""
 
@@ -131,6 +132,7 @@ def untrained(num_features: int, num_classes: int) -> grb_check.Trained:
     return grb_check.Trained(Net(num_features, num_classes).eval())
 
 
+@pytest.mark.slow
 def test_a_row_is_all_that_a_new_attack_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

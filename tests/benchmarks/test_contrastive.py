@@ -147,6 +147,7 @@ def attacked(model: str, attack: str, *left: float) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 def test_each_seed_of_each_attack_is_a_row_of_the_file(nodes: Command, asked: Asked) -> None:
     """Times of training stand in the rows of the attack before which it was done."""
     options = asked("encoder", "modification/prbcd+iterations=2 --seeds 2")

@@ -39,6 +39,7 @@ def _hostile_records() -> Iterator[str]:
             yield json.dumps(changed | {"digest": digest})
 
 
+@pytest.mark.slow
 def test_commands_on_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`report`, `merge` and `power` show or refuse it on lines of their own making."""
     path = tmp_path / "run.json"

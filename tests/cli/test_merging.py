@@ -449,6 +449,7 @@ def reader(path: Path) -> IO[str]:
     return open(opened, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
 @given(
     kinds=st.lists(st.sampled_from([*TARGETS, *REFUSED]), min_size=4, max_size=4),

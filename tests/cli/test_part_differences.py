@@ -126,6 +126,7 @@ def test_the_sources_of_all_parts_are_recorded() -> None:
     assert [each.source for each in read(Path("out.json")).settings.models] == ["s and t"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.fixed_dictionaries(

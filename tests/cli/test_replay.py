@@ -336,6 +336,7 @@ def test_wrong_usage_stops_a_bisection(replay, arguments: list[str]) -> None:
     assert raised.value.code == 128
 
 
+@pytest.mark.slow
 def test_an_interrupt_and_a_closed_pipe_stop_a_bisection(home: Path, replay) -> None:
     """As in shells; 1 would be a bad commit."""
     assert replay("kept.npz", "--grb-model", "replayed_models:interrupted")[0] == 130

@@ -72,6 +72,7 @@ def test_a_sound_model_breaks_none(*, of_graphs: bool) -> None:
     assert skipped <= {"unit-weights", "label-leakage", "devices"}
 
 
+@pytest.mark.slow
 def test_other_properties_do_not_fail_for_what_one_of_them_tells() -> None:
     """A model that cannot answer some graphs: only the properties about these graphs fail."""
     factory = BROKEN["no-edges"]

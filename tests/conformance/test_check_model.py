@@ -17,6 +17,7 @@ from grb_check.victims.subject import as_subject
 TWO = ("permutation-equivariance", "edge-order")
 
 
+@pytest.mark.slow
 def test_a_sound_model_is_told_of_each_property() -> None:
     """In the order of the table, whatever the order asked for."""
     found = grb_check.check_model(trained(Sound), properties=TWO[::-1])

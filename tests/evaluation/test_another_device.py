@@ -29,7 +29,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return load_dataset(str(write_dataset(tmp_path_factory.mktemp("data") / "tiny")), [])
 
 
-@pytest.mark.parametrize("model", ["gcn", "sage"])
+@pytest.mark.parametrize("model", [pytest.param("gcn", marks=pytest.mark.slow), "sage"])
 @pytest.mark.parametrize("pair", attack_names(), ids="/".join)
 def test_attacks_mix_no_devices(dataset: Dataset, model: str, pair: tuple[str, str]) -> None:
     """They move what they draw on the CPU, and do the same as there."""

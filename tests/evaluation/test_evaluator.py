@@ -121,6 +121,7 @@ def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
     assert repeat.spent["injected_nodes"] > 0
 
 
+@pytest.mark.slow
 def test_the_same_call_gives_the_same_outcome(tiny: Path) -> None:
     """Every call trains with the same seeds."""
     one, two = outcome(tiny, repeats=2), outcome(tiny, repeats=2)
@@ -137,6 +138,7 @@ class DrawsWhenCopied(Net):
         return copied.train(self.training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["injection/rnd", "injection/fgsm+white-box"])
 @pytest.mark.parametrize("model", [Net, DrawsWhenCopied])
 def test_the_global_random_states_stay_untouched(tiny: Path, model: object, attack: str) -> None:
@@ -297,16 +299,19 @@ def calls_of(tiny: Path, result: Callable[[torch.nn.Module], object]) -> list[in
     return seeds
 
 
+@pytest.mark.slow
 def test_a_model_is_built_once_for_each_repeat_whatever_the_number_of_cases(tiny: Path) -> None:
     """Training is the cost of a run; cases share it."""
     assert calls_of(tiny, lambda module: module) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_built_once(tiny: Path) -> None:
     """It is the same for every seed."""
     assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
 
 
+@pytest.mark.slow
 def test_only_a_model_that_is_declared_finished_counts_as_pretrained(tiny: Path) -> None:
     """Equal weights in all repeats may also come from a training that fixes its own seed."""
 
@@ -380,6 +385,7 @@ def test_one_encoder_may_be_wrapped_anew_for_every_test(tiny: Path) -> None:
     assert one.victim == two.victim
 
 
+@pytest.mark.slow
 def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
     """It would change the graph for every other model and every later case."""
 
@@ -396,6 +402,7 @@ def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
     assert after.repeats[0].victim == outcome(tiny).repeats[0].victim
 
 
+@pytest.mark.slow
 def test_nodes_outside_the_split_have_no_true_labels_for_attacks(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -518,6 +525,7 @@ def test_the_worst_takes_the_strongest_of_each_repeat(
     assert last.per_target == sum(each.per_target or 0 for each in last.repeats) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["rnd", "worst", "fga+white-box"])
 def test_references_that_are_added_later_are_as_those_of_the_first_time(
     tiny: Path, attack: str

@@ -73,6 +73,7 @@ def facts(measured: Measured) -> object:
     return replace(measured.measurement, from_store=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surrogates", [("gcn",), ALL_KINDS])
 def test_a_black_box_case_is_the_same_from_a_pack_without_a_surrogate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, surrogates: tuple[str, ...]
@@ -86,6 +87,7 @@ def test_a_black_box_case_is_the_same_from_a_pack_without_a_surrogate(
     assert again.measurement.from_store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradient", [True, False])
 def test_a_white_box_case_is_the_same_from_a_pack_without_a_surrogate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gradient: bool

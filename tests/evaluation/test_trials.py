@@ -126,6 +126,7 @@ def test_an_attack_over_its_budget_is_refused(
         measure(trial(Spy(count=3)), ready())
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_trained_once_and_kept(tmp_path: Path, trained: list[str]) -> None:
     """One model of each kind; a warm run trains none and runs no attack."""
     cold, warm = Spy(surrogates=ALL_KINDS), Spy(surrogates=ALL_KINDS)

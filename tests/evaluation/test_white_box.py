@@ -54,6 +54,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return kinds
 
 
+@pytest.mark.slow
 def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
     """It sees the labels of all nodes of the split; references are attacked likewise."""
     attack, victim = Spy("white-box"), ready()
@@ -195,6 +196,7 @@ def right(measured: Any) -> float:
     return measured.measurement.victim.attacked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forward", [detached, through_numpy])
 def test_a_search_by_queries_replaces_the_attack_if_there_is_no_gradient(
     forward: Callable[[Linear, Tensor, Tensor], Tensor],
@@ -378,6 +380,7 @@ def flips(isolate: bool) -> Trial:
     return replace(trial(Flipping(isolate)), threat=threat, case=case)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolate", [True, False])
 def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
     """No node loses its last edge if the attack has that setting; the note names the attack."""

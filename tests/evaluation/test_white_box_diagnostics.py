@@ -191,6 +191,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(evaluator, source, inner.eval(), dataset.num_nodes)
 
 
+@pytest.mark.slow
 def test_plain_models_have_no_finding(bench: Bench) -> None:
     """PyG's GCN and the bundled one, for edges and features."""
     bundled = bench.evaluator._cache(bench.source).own.surrogate("gcn").victim.module
@@ -202,6 +203,7 @@ def test_plain_models_have_no_finding(bench: Bench) -> None:
             assert repeat.method == "adaptive" or attack == PGD  # may lose by a target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "attack"), [(Quantised, PGD), (Saturated, GREEDY)])
 def test_answers_without_a_slope_have_no_gradient(
     bench: Bench, kind: type[Plain], attack: str
@@ -217,6 +219,7 @@ def test_answers_without_a_slope_have_no_gradient(
     assert repeat.victim.drop > 0.1
 
 
+@pytest.mark.slow
 def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
     """Neither of edges nor of features; a search by queries replaces the attack."""
     for attack in (GREEDY, PGD):
@@ -227,6 +230,7 @@ def test_answers_that_let_no_gradient_through_have_none(bench: Bench) -> None:
         assert repeat.victim.drop > 0.1
 
 
+@pytest.mark.slow
 def test_dropout_left_on_is_a_random_forward(bench: Bench) -> None:
     """It is not reported as kept state."""
     found = bench.found(Dropping(bench.inner))
@@ -265,6 +269,7 @@ def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:
     assert repeat.method == "transferred"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["rnd", "none"])
 def test_an_attack_on_features_is_judged_by_their_gradient(bench: Bench, structure: str) -> None:
     """Even if it also flips edges; without flips it is not compared with random flips."""

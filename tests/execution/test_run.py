@@ -64,6 +64,7 @@ def run(model: str, **options: object) -> RunRecord:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_a_run_gives_the_record() -> None:
     """Judged by the gate; a case that raises has an error, and the others are there."""

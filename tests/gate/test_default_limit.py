@@ -121,6 +121,7 @@ def test_a_case_is_not_judged_iff_it_passes_a_limit_that_a_lost_model_passes(
     assert (strict.undecided == "not judged") == (verdict.result == "not judged")
 
 
+@pytest.mark.slow
 @given(outcomes())
 def test_nothing_is_shown_where_the_interval_is_wider_than_the_margin(made: Outcome) -> None:
     """Unless some reference is reached within the margin; a pass with a narrow interval stays."""

@@ -134,6 +134,7 @@ def check(trials: FlipTrials, victim: Victim, graph, targets: Tensor, rounds) ->
         torch.testing.assert_close(trials.logits(), expected(edges), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINEAR)
 @given(searches())
 @settings(deadline=None, max_examples=12)

@@ -96,6 +96,7 @@ def _victim(built: object) -> Victim:
     return build_victim(built, DATASET, name="m", seed=0, device=CPU)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [Pooled, OptionalBatch, OfData, OneByOne, OfTransposed, OfMatrix])
 def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
     made: Callable[[], nn.Module],
@@ -151,6 +152,7 @@ def test_own_training_gets_batches_of_graphs() -> None:
     assert DATASET.fingerprint() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [OfTransposed, OfMatrix])
 def test_entries_of_matrices_have_gradients(made: Callable[[], nn.Module]) -> None:
     """Weights of 1 on the edges give the logits of the graphs."""

@@ -172,6 +172,6 @@ def project(
 
 
 @pytest.fixture
-def own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_store(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store is where it is by default, and empty."""
     monkeypatch.delenv("GRB_CHECK_STORE")

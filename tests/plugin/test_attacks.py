@@ -83,6 +83,7 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     )
 
 
+@pytest.mark.slow
 def test_an_entry_point_that_nobody_names_is_not_imported(installed: pytest.Pytester) -> None:
     """It is not part of a suite either, and a broken one affects no other attack."""
     installed.makeconftest(

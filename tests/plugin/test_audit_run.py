@@ -13,6 +13,7 @@ ARGS = (
 )
 
 
+@pytest.mark.slow
 def test_an_audit_says_how_long_it_takes_and_what_it_concludes(project: pytest.Pytester) -> None:
     """The first in the header, the second below the tables and in JUnit's report."""
     result = project.runpytest(*ARGS, "--junitxml=out.xml")
@@ -27,6 +28,7 @@ def test_an_audit_says_how_long_it_takes_and_what_it_concludes(project: pytest.P
     assert 'name="grb.audit.0" value="build ' in Path(project.path / "out.xml").read_text()
 
 
+@pytest.mark.slow
 def test_an_audit_in_processes_says_how_long_it_takes(project: pytest.Pytester) -> None:
     """By a training in one of them."""
     result = project.runpytest(*ARGS, "--grb-jobs=1")
@@ -54,6 +56,7 @@ def build(num_features, num_classes):
     result.stdout.fnmatch_lines(["*audit: nan was not attacked by anyone who knows it*"])
 
 
+@pytest.mark.slow
 def test_a_resumed_audit_concludes_the_same(project: pytest.Pytester) -> None:
     """From the measurements of the first run."""
     store = f"--grb-store={project.path / 'store'}"
@@ -65,6 +68,7 @@ def test_a_resumed_audit_concludes_the_same(project: pytest.Pytester) -> None:
     assert len(lines[0]) == 1
 
 
+@pytest.mark.slow
 def test_other_suites_conclude_nothing(project: pytest.Pytester) -> None:
     """They have too few attackers who know the model."""
     result = project.runpytest(*ARGS, "--grb-suite=smoke")

@@ -65,6 +65,7 @@ def test_the_default_number_of_repeats_is_the_baselines(kept: pytest.Pytester) -
     result.stdout.fnmatch_lines(["*2 cases of suite smoke (default) x 2 repeats (baseline)"])
 
 
+@pytest.mark.slow
 def test_a_worse_model_fails_with_the_figures_first(project: pytest.Pytester) -> None:
     """In the message, the JUnit properties and the record; the joint test fails too."""
     base = [each for each in BASE if "repeats" not in each and "model" not in each]
@@ -103,6 +104,7 @@ def build(num_features, num_classes):
 """
 
 
+@pytest.mark.slow
 def test_a_training_that_fixes_its_own_seed_is_never_tested_on_targets(
     project: pytest.Pytester,
 ) -> None:
@@ -192,6 +194,7 @@ def test_another_attack_is_not_compared(kept: pytest.Pytester) -> None:
     assert 'name="test_baseline"' in (kept.path / "out.xml").read_text()
 
 
+@pytest.mark.slow
 def test_a_second_model_leaves_the_entries_of_the_first(kept: pytest.Pytester) -> None:
     """The first one is compared as before, the second is new; so it is in either order, and for
     each of them alone when the file has both."""
@@ -243,6 +246,7 @@ def test_perturbations_of_another_machine_are_reported(kept: pytest.Pytester) ->
     )
 
 
+@pytest.mark.slow
 def test_a_baseline_of_few_repeats_has_a_note(kept: pytest.Pytester) -> None:
     """When it is written and in each run that is compared with it; ten repeats are enough."""
     note = "note: 2 of 2 entries of the baseline have fewer than 10 repeats (the least 2), with*"
@@ -254,6 +258,7 @@ def test_a_baseline_of_few_repeats_has_a_note(kept: pytest.Pytester) -> None:
         result.stdout.no_fnmatch_line("*fewer than 10 repeats*")
 
 
+@pytest.mark.slow
 def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytester) -> None:
     """Nor does it give them the name of another model, of which the run has other cases."""
     args = [each for each in BASE if "difficulty" not in each and "model" not in each]
@@ -271,6 +276,7 @@ def test_updating_leaves_entries_that_this_run_does_not_make(kept: pytest.Pytest
     assert set(record["cases"]) == ids
 
 
+@pytest.mark.slow
 def test_users_own_tests_are_compared_too(project: pytest.Pytester) -> None:
     """Under the id of the test, since its model may be another; a test that requests no verdict is
     neither compared nor saved."""

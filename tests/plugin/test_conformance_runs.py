@@ -59,6 +59,7 @@ def test_each_property_is_a_test(folder: pytest.Pytester) -> None:
     assert lines[:2] == [RENAMED, ORDER]
 
 
+@pytest.mark.slow
 def test_a_broken_property_is_shown_with_a_graph(folder: pytest.Pytester) -> None:
     """As code; other properties pass."""
     result = suite(folder, *QUICK, "--junitxml=out.xml")
@@ -74,6 +75,7 @@ def test_a_broken_property_is_shown_with_a_graph(folder: pytest.Pytester) -> Non
     assert len(failed) == 2
 
 
+@pytest.mark.slow
 def test_a_known_failure_is_expected(folder: pytest.Pytester) -> None:
     """By the name of the property, from the ini file; runs of attacks do not mind the line."""
     folder.makeini("[pytest]\ngrb_known_properties =\n    permutation-*: uses ids")

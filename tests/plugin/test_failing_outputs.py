@@ -67,6 +67,7 @@ def test_a_baseline_that_cannot_be_written_fails_the_run(project: pytest.Pyteste
     assert (project.path / "own.xml").exists()
 
 
+@pytest.mark.slow
 def test_standard_output_and_links_are_outputs_like_others(project: pytest.Pytester) -> None:
     """The table stands around the report, and the link leads to the new file."""
     (project.path / "link.md").symlink_to("made.md")

@@ -81,6 +81,7 @@ class GIN(torch.nn.Module):
 ARGS = ("--grb-only", "--grb-dataset=synthetic-molecules", "--grb-repeats=1", "--grb-max-drop=1")
 
 
+@pytest.mark.slow
 def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) -> None:
     """With two embeddings and two classes the wrapper decides. Attacks see encoder and probe."""
     pytester.makepyfile(enc=ENCODER)
@@ -121,6 +122,7 @@ def test_a_model_that_does_not_classify_graphs_is_an_error(pytester: pytest.Pyte
     result.stderr.fnmatch_lines(["*it must take (x, edge_index, batch)*"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [(), ("--grb-jobs=2",)], ids=["here", "in processes"])
 def test_a_users_set_of_graphs_is_attacked(
     pytester: pytest.Pytester, jobs: tuple[str, ...]

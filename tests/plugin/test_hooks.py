@@ -62,6 +62,7 @@ def ids(project: pytest.Pytester, name: str) -> list[str]:
     return [each["id"] for each in cases]
 
 
+@pytest.mark.slow
 def test_registered_names_are_used_as_built_in_ones(project: pytest.Pytester) -> None:
     """In options, in node ids, in markers and in lists, from a conftest.py."""
     project.makeconftest(NAMES)
@@ -97,6 +98,7 @@ def test_registered_names_are_listed(project: pytest.Pytester) -> None:
         result.stdout.fnmatch_lines([line])
 
 
+@pytest.mark.slow
 def test_registering_imports_nothing(project: pytest.Pytester) -> None:
     """Except for the attacks of a run, whose scenario is needed, and for a function that makes the
     dataset of a run: only its result says whether it is a graph or a set of graphs."""
@@ -174,6 +176,7 @@ def test_what_a_name_stands_for_is_checked_when_it_is_used(
     assert project.runpytest(*BRITTLE, "--collect-only").ret == 0
 
 
+@pytest.mark.slow
 def test_outcomes_come_one_by_one_and_the_record_at_the_end(project: pytest.Pytester) -> None:
     """Also of a user's own test, which has no verdict; with the fixtures in force."""
     project.makeconftest(LOG)
@@ -271,6 +274,7 @@ def test_an_upload_that_is_stopped_costs_no_summary(project: pytest.Pytester, ca
     )
 
 
+@pytest.mark.slow
 def test_hooks_that_do_nothing_change_no_byte_of_the_record(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def counted(project: pytest.Pytester) -> pytest.Pytester:
     return project
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds(counted: pytest.Pytester) -> None:
     """The same record; each victim is trained once; what a model prints is not on the terminal."""
     log = counted.path / "trainings"
@@ -98,6 +99,7 @@ class TestFixture:
 """
 
 
+@pytest.mark.slow
 def test_own_tests_and_selections_work_as_before(counted: pytest.Pytester) -> None:
     """Only what is selected is measured; a model of a fixture stays here, and a line says so."""
     counted.makepyfile(test_own=OWN)
@@ -120,6 +122,7 @@ def test_own_tests_and_selections_work_as_before(counted: pytest.Pytester) -> No
     assert len({process for process, _ in trained}) == 2  # one of them this one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "why"),
     [
@@ -140,6 +143,7 @@ def test_what_is_lost_twice_is_named(counted: pytest.Pytester, model: str, why: 
     assert len(json.loads((counted.path / "run.json").read_text())["missing"]) == 1
 
 
+@pytest.mark.slow
 def test_wrong_input_ends_the_run_before_any_work(counted: pytest.Pytester) -> None:
     """As in one process, with exit code 4 and one line."""
     for wrong, text in (
@@ -156,6 +160,7 @@ def test_wrong_input_ends_the_run_before_any_work(counted: pytest.Pytester) -> N
         result.stderr.fnmatch_lines([text])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_measures_only_what_is_missing(counted: pytest.Pytester) -> None:
     """And everything again if the model has changed, or if it is not asked to resume."""
     log = counted.path / "trainings"

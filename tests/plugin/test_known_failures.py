@@ -212,6 +212,7 @@ def test_parts_that_are_merged_have_the_same_known_failures(
     assert "expected_failures is" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_workers_report_known_failures_alike(project: pytest.Pytester) -> None:
     """What they report is what a run without workers reports."""
     args = (*RUN, "--grb-max-drop=0", KNOWN, "--grb-json=out.json", "-rx")

@@ -74,6 +74,7 @@ def _written(project: pytest.Pytester) -> dict[str, bytes]:
     return made
 
 
+@pytest.mark.slow
 def test_an_attack_under_another_module_writes_the_same_bytes(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def changed(path: Path, change: Any) -> None:
     path.write_text(file_of(record), "utf-8")
 
 
+@pytest.mark.slow
 def test_a_run_from_a_pack_is_the_same_and_trains_no_surrogate(
     packed: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +115,7 @@ def test_cases_that_a_pack_lacks_end_the_run_before_any_work(packed: pytest.Pyte
     result.stderr.fnmatch_lines(["*needs repeat 3, but it has repeats 1, 2;*"])
 
 
+@pytest.mark.slow
 def test_a_baseline_notes_its_pack(packed: pytest.Pytester) -> None:
     """A run from another pack, or without one, is in another environment."""
     kept = (*BASE, "--grb-baseline=kept.json")
@@ -166,6 +168,7 @@ def test_another_attack_or_dataset_than_in_the_run_is_refused(
         assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_wrong_command_says_what_to_do(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,6 +126,7 @@ def test_an_unchanged_model_leaves_the_file_byte_for_byte(lost: pytest.Pytester)
     assert (lost.path / "kept.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_shards_workers_and_another_order_give_the_same_verdict(lost: pytest.Pytester) -> None:
     """To the last bit."""
     lost.makepyfile(backwards="def pytest_collection_modifyitems(items): items.reverse()")
@@ -148,6 +149,7 @@ def test_shards_workers_and_another_order_give_the_same_verdict(lost: pytest.Pyt
         assert differences(found["together"], whole["together"]) == []
 
 
+@pytest.mark.slow
 def test_merged_parts_move_the_pin(
     lost: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from plugin_names import BRITTLE, IDS, QUICK, TINY
 
 
+@pytest.mark.usefixtures("own_store")
 def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> None:
     """A model alone is enough; the table has every case."""
     result = project.runpytest(*QUICK, "-v")
@@ -30,6 +31,7 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
     assert result.ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_the_cases_run_beside_the_repositorys_own_tests(project: pytest.Pytester) -> None:
     """Own tests come first, and --grb-only leaves them out."""
     project.makepyfile(test_own="def test_own(): pass")
@@ -50,6 +52,7 @@ def test_a_run_without_a_model_is_as_if_the_plugin_were_not_there(
     result.stdout.no_fnmatch_line("*grb *")
 
 
+@pytest.mark.slow
 def test_torch_is_not_imported_for_collecting_or_without_a_model(
     project: pytest.Pytester,
 ) -> None:
@@ -69,6 +72,7 @@ def test_torch_is_not_imported_for_collecting_or_without_a_model(
     assert IDS[0] in project.runpytest_subprocess("--collect-only", "-q", *QUICK).stdout.str()
 
 
+@pytest.mark.slow
 def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester) -> None:
     """It runs alone, without the repository's own tests."""
     project.makepyfile(test_own="def test_own(): pass")
@@ -126,6 +130,7 @@ def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pyte
     result.stdout.fnmatch_lines(["*easy*injection/rnd*-*-*-*error"])
 
 
+@pytest.mark.slow
 def test_several_models_are_named_in_ids_and_ranked(project: pytest.Pytester) -> None:
     """Every id has the label; the most robust model is listed first."""
     result = project.runpytest(
@@ -225,6 +230,8 @@ def test_json_holds_everything_of_every_outcome(project: pytest.Pytester) -> Non
     assert record["ranks"]["attacks"]["tiny/easy"]
 
 
+@pytest.mark.usefixtures("own_store")
+@pytest.mark.slow
 def test_a_second_run_takes_the_perturbations_from_the_store(project: pytest.Pytester) -> None:
     """With another model, without running an attack."""
     project.runpytest(*QUICK, "--grb-json=a.json")
@@ -291,6 +298,7 @@ def test_reports_with_another_outcome_pass_through(project: pytest.Pytester) -> 
     assert project.runpytest(*QUICK).ret != pytest.ExitCode.INTERNAL_ERROR
 
 
+@pytest.mark.slow
 def test_a_model_below_the_floor_has_no_rank(project: pytest.Pytester) -> None:
     """A constant predictor is not the most robust."""
     result = project.runpytest(*QUICK, "--grb-model=models:Net", "--grb-model=models:Constant")
@@ -328,6 +336,7 @@ def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) 
     assert "training Slow" not in plain.stdout.str()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("split", "targets"), [("grb", 9), ("given", 10)])
 def test_a_function_of_the_user_is_a_dataset(
     project: pytest.Pytester, split: str, targets: int

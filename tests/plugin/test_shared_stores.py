@@ -43,6 +43,7 @@ def run_on(
     return str(result.stdout), repeat["from_store"], result.parseoutcomes()
 
 
+@pytest.mark.slow
 def test_a_run_reads_what_another_machine_has_stored(project: pytest.Pytester, s3: Server) -> None:
     """With an empty cache; then from its own. A run adds nothing but its measurements."""
     shown, from_store, outcomes = run_on(project, "first")
@@ -60,6 +61,7 @@ def test_a_run_reads_what_another_machine_has_stored(project: pytest.Pytester, s
     assert not (project.path / ".grb_check").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_only_reads_leaves_the_store_as_it_is(
     project: pytest.Pytester, s3: Server
 ) -> None:
@@ -72,6 +74,7 @@ def test_a_run_that_only_reads_leaves_the_store_as_it_is(
     assert {method for method, _ in s3.asked} == {"GET"}
 
 
+@pytest.mark.slow
 def test_a_run_passes_without_the_server_and_says_so_once(
     project: pytest.Pytester, s3: Server
 ) -> None:

@@ -33,6 +33,7 @@ def figures(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_budgets_make_curves_and_the_worst_goes_along(project: pytest.Pytester) -> None:
     """The figures are the same for `worst` alone, and in reverse order without a store."""
     attacks = "--grb-attack=modification/rnd,dice,modification/worst"

@@ -74,6 +74,7 @@ def doors(project: pytest.Pytester) -> pytest.Pytester:
     return project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [(), ("--grb-jobs=2",)])
 def test_what_another_model_of_the_run_fell_to_is_tried(
     doors: pytest.Pytester, where: tuple[str, ...]

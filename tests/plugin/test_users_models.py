@@ -157,6 +157,7 @@ def _figures(project: pytest.Pytester) -> Mapping[str, object]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     ["gradients_off", "environment", "other_device", "no_streams", "GradientsOff", "OutOfPlace"],
@@ -189,6 +190,7 @@ def test_an_exit_is_an_error_of_its_case_alone(
     result.stdout.no_fnmatch_line("*site-packages/torch*")
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_run(hostile: pytest.Pytester) -> None:
     """Nobody can tell it from the keyboard's."""
     result = hostile.runpytest_subprocess(*FAST, *_models("Interrupts"))
@@ -219,6 +221,7 @@ def test_what_the_check_before_the_first_test_finds_is_a_usage_error(
     result.stdout.no_fnmatch_line("*test_attack*")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
 def test_what_a_good_model_prints_is_not_shown(
     hostile: pytest.Pytester, workers: list[str]
@@ -229,6 +232,7 @@ def test_what_a_good_model_prints_is_not_shown(
     assert "printed by" not in result.stdout.str() + result.stderr.str()
 
 
+@pytest.mark.slow
 def test_what_a_model_prints_is_shown_if_its_factory_fails(hostile: pytest.Pytester) -> None:
     """Before the error, with what a child process printed."""
     result = hostile.runpytest_subprocess(*FAST, *_models("prints_and_raises"))
@@ -238,6 +242,7 @@ def test_what_a_model_prints_is_shown_if_its_factory_fails(hostile: pytest.Pytes
     result.stderr.fnmatch_lines(["ERROR: model hostile:prints_and_raises raised when called:"])
 
 
+@pytest.mark.slow
 def test_what_a_model_prints_is_shown_with_s(hostile: pytest.Pytester) -> None:
     """Nothing is captured then."""
     result = hostile.runpytest_subprocess(*FAST, *_models("prints"), "-s")
@@ -247,6 +252,7 @@ def test_what_a_model_prints_is_shown_with_s(hostile: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
 def test_a_case_is_placed_where_its_factory_is_defined(
     hostile: pytest.Pytester, workers: list[str]

@@ -93,6 +93,7 @@ def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Py
     wrong.stderr.fnmatch_lines(["*only 'warn' may stand, not 'maybe'*"])
 
 
+@pytest.mark.slow
 def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.Pytester) -> None:
     """One repeat of a retrained model is always inconclusive."""
     project.makepyfile(
@@ -120,6 +121,7 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
     wrong.stderr.fnmatch_lines(["*unknown --grb-inconclusive 'maybe'; allowed: pass, fail*"])
 
 
+@pytest.mark.slow
 def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest.Pytester) -> None:
     """Users' own tests, deselected cases and those of other shards included."""
     project.makepyfile(
@@ -140,6 +142,7 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
     assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3}
 
 
+@pytest.mark.slow
 def test_a_case_within_the_limit_of_the_gcn_needs_no_other_reference(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,6 +139,7 @@ def test_all_sources_dead_is_one_message(run: Command) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_workers_of_pytest_download_once(archives: dict[str, bytes], run: Command) -> None:
     """`--grb-download` in the run itself; its worker, and who comes later, ask for nothing."""
     arguments = (

@@ -13,6 +13,7 @@ from grb_check.evaluation.surrogates import surrogate
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.slow
 def test_a_gin_learns_cora(real_data: Path) -> None:
     """With the harness's training it reaches the usual accuracy of GINs there, 82 to 83 %."""
     dataset = datasets.load(datasets.find(str(real_data / "grb-format" / "planetoid-cora")))

@@ -133,6 +133,7 @@ def test_planetoid_both_ways(
     assert before == sorted(real_data.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error::grb_check.datasets.DataNotice")
 @pytest.mark.parametrize("name", TU)
 def test_graph_sets(real_data: Path, tmp_path: Path, name: str) -> None:

@@ -146,6 +146,7 @@ def test_times_have_no_exponent() -> None:
     assert complaints(text(record([entry(CASE, quick)]))) == []
 
 
+@pytest.mark.slow
 def test_400_cases_are_valid() -> None:
     """Five suites of eighty."""
     document = text(many())

@@ -88,6 +88,7 @@ def test_the_pin_and_what_an_update_accepts_stand_below_the_baseline() -> None:
     assert f"- update, `12 of 15 {name}: loss 1.6 points against the pin v1`" in text
 
 
+@pytest.mark.slow
 def test_a_long_run_fits_into_a_comment_and_says_what_was_cut() -> None:
     """400 cases with long messages, all of which fail."""
     cases = [Case("d", "easy", "injection", f"attack-{number}") for number in range(400)]

@@ -28,6 +28,4 @@ def test_a_store_on_another_drive_is_shown_whole(
 def test_a_store_that_is_only_read_says_so(tmp_path: Path) -> None:
     """So that nobody wonders why nothing is added to it."""
     made = settings(tmp_path, model=["m:f"], store=f"{tmp_path / 'kept'}?mode=read")
-    assert f"store: {tmp_path / 'kept'}, read only (command line)" in "\n".join(
-        header(made, 1, "")
-    )
+    assert f"store: {tmp_path / 'kept'}, read only (command line)" in "\n".join(header(made, 1, ""))

@@ -49,6 +49,7 @@ def chosen(config: pytest.Config) -> tuple[Path, Path | None, list[str]]:
     return config.rootpath, config.inipath, config.args
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", WORDS)
 def test_a_word_is_refused_if_and_only_if_it_changes_what_pytest_chooses(
     tree: pytest.Pytester, where: str

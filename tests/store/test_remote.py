@@ -284,6 +284,7 @@ def run(store: Store) -> list[str]:
     return [str(each.message) for each in seen if each.category is StoreWarning]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_the_server_is_one_warning(s3: Server, name: str, tmp_path: Path) -> None:
     """Nothing raises, nothing wrong is read, and results are kept on this machine."""

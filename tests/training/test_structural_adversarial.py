@@ -89,6 +89,7 @@ def test_flips_keep_both_budgets(flipped: list[Data], share: float | None) -> No
             assert (at_nodes <= local_budgets(VIEW, share)).all()
 
 
+@pytest.mark.slow
 def test_it_withstands_what_a_plainly_trained_model_does_not() -> None:
     """The attack of training hurts the trained model less than the model of the warm-up."""
     left = []

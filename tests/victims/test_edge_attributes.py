@@ -93,6 +93,7 @@ def test_copies_have_the_attributes_of_their_nodes() -> None:
     assert twice.of(torch.tensor([[0, 3], [1, 2]]), 4).tolist() == [[4], [1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [Gine, Optional, OfData])
 def test_a_model_gets_the_attributes_of_the_present_edges(made: type[Gine]) -> None:
     """For training, and of the test graphs with flips too."""

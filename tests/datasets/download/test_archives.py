@@ -313,6 +313,7 @@ def test_a_truncated_archive_is_refused_or_whole(data: st.DataObject, kind: str)
         assert found == CONTENT
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(data=st.data(), kind=st.sampled_from(CHECKSUMMED))
 def test_flipped_bits_are_noticed_or_do_not_matter(data: st.DataObject, kind: str) -> None:

@@ -513,6 +513,7 @@ HEADERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_headers_that_lie(mutants: Mutants, name: str) -> None:
     """Arrays that claim to be huge, or nothing at all, are refused without the memory for them."""

@@ -83,6 +83,7 @@ def test_the_order_of_cases_plays_no_part(losses: Floats, order: list[int]) -> N
     assert [one[case].p for case in order] == [each.p for each in other]
 
 
+@pytest.mark.slow
 def test_one_error_rate_for_sixty_cases() -> None:
     """At a loss of exactly the margin 5 % of runs find any case; one that loses is found."""
     rng = np.random.default_rng(0)

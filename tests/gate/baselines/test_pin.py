@@ -211,6 +211,7 @@ def test_models_and_datasets_share_an_error_rate_of_the_pin() -> None:
     assert alone.comparison.alpha == 0.05
 
 
+@pytest.mark.slow
 @given(
     before=st.dictionaries(NAMES, entries(), max_size=4),
     pinned=st.dictionaries(NAMES, entries(), max_size=4),

@@ -101,6 +101,7 @@ def test_the_share_has_limits(share: float) -> None:
         AdaptivePropagation(share=share)
 
 
+@pytest.mark.slow
 def test_the_factory_trains_itself() -> None:
     """On an easy graph, and then answers for a graph of another size."""
     built = air_gnn(2, 2, "planetoid-cora")

@@ -114,6 +114,7 @@ def test_weights_of_terms_have_limits(lambda1: float, lambda2: float) -> None:
         ElasticPropagation(lambda1=lambda1, lambda2=lambda2)
 
 
+@pytest.mark.slow
 def test_the_factory_trains_itself() -> None:
     """On an easy graph, and then answers for a graph of another size."""
     built = elastic_gnn(2, 2, "planetoid-cora")

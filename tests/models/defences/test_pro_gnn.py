@@ -165,6 +165,7 @@ def test_gradients_of_weights_are_right() -> None:
     assert torch.autograd.gradcheck(lambda w: model(x, data.edge_index, w), (weight,))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=5)
 @given(seed=st.integers(0, 99))
 def test_the_factory_trains_itself(seed: int) -> None:

@@ -78,6 +78,7 @@ def test_equals_pygs_gcn(graph: tuple[int, Tensor], sizes: list[int], seed: int)
         )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(graph=edges(), seed=st.integers(0, 99))
 def test_gradients_of_weights_and_features_are_right(graph: tuple[int, Tensor], seed: int) -> None:

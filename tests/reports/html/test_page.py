@@ -299,6 +299,7 @@ def test_all_results_of_comparisons_are_shown() -> None:
         assert words in text
 
 
+@pytest.mark.slow
 def test_400_cases_make_a_page_of_less_than_two_megabytes() -> None:
     """The page has every repeat of every case."""
     made = many()
