@@ -9,26 +9,29 @@ PORTABLE := tests/attacks tests/cases tests/cli tests/datasets tests/failures te
 OLDEST_PYTEST := 9.0.0
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: demo test test-portable test-oldest-pytest test-versions test-version lint docs package clean
+.PHONY: demo test test-all test-portable test-oldest-pytest test-versions test-version lint docs package clean
 
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
 
-# A file of tests stays on one worker: those on real graphs share one long run. conftest.py puts the
-# longest files first; the workers are to take them in that order.
+# A file of tests stays on one worker: some share a long run.
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n 2 --dist loadfile
+
+# Slow tests too, and all examples of properties.
+test-all: $(VENV)/.ready
+	$(BIN)/pytest -n 2 --dist loadfile --thorough
 
 # The attacks' tests again as on a processor without vector instructions: other sums round otherwise.
 test-portable: $(VENV)/.ready
-	ATEN_CPU_CAPABILITY=default $(BIN)/pytest -n 2 --dist loadfile -m "not slow" tests/attacks
+	ATEN_CPU_CAPABILITY=default $(BIN)/pytest -n 2 --dist loadfile tests/attacks
 
 # Tests again on the oldest pytest that pyproject.toml allows: those of options, ini values, hooks,
 # collection, fixtures, expected failures, JUnit and workers. What a case finds does not depend on it.
 test-oldest-pytest: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --target $(VENV)/oldest --upgrade --no-deps \
 		pytest==$(OLDEST_PYTEST)
-	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 -m "not slow" \
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -n 2 \
 		$(addprefix tests/plugin/test_,$(addsuffix .py,$(USES_PYTEST)))
 
 # Quick tests on each Python that is found: on 3.10 with the oldest dependencies that pyproject.toml
@@ -48,7 +51,7 @@ test-version:
 	$(PYTHON) -m venv $(VENV)/python$(VERSION)
 	$(BIN)/python -m pip install --quiet --constraint $(PINS) torch
 	$(BIN)/python -m pip install --quiet --constraint $(PINS) --editable '.[test]'
-	$(BIN)/python -m pytest -n 2 -q -m "not slow" $(PORTABLE)
+	$(BIN)/python -m pytest -n 2 -q $(PORTABLE)
 
 lint: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt ruff mypy
