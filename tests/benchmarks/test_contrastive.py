@@ -170,6 +170,7 @@ def test_each_seed_of_each_attack_is_a_row_of_the_file(nodes: Command, asked: As
     assert "probing and checks" in table
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
 def test_sets_of_graphs_are_measured_in_the_same_way(
     in_process: None, tmp_path: Path, store: Path
@@ -189,6 +190,7 @@ def test_sets_of_graphs_are_measured_in_the_same_way(
     assert "contrastive_stand_ins:graph_gcn" in graphs.table([found])
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_measured_again(nodes: Command, asked: Asked) -> None:
     """Another model is measured; an incomplete line is ignored."""
     options = asked("finished")

@@ -74,6 +74,7 @@ def test_pretrained_models_and_suggested_repeats(tmp_path: Path) -> None:
     assert row["suggestions"] <= 3
 
 
+@pytest.mark.slow
 def test_the_pool_holds_every_model_under_every_attack(tmp_path: Path) -> None:
     """A second run measures nothing."""
     options = argparse.Namespace(

@@ -82,6 +82,7 @@ def write_npz(path: Path, dataset: Dataset) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_both_sides_attack_each_model_within_the_budget(dataset: Dataset) -> None:
     line = "--data . --seeds 1 --epochs 20 --victim own pyg --peers --peer-epochs 3 --block 3000"
     line += " --attacks rnd grbcd+steps=2+exchanges=0"
@@ -99,6 +100,7 @@ def test_both_sides_attack_each_model_within_the_budget(dataset: Dataset) -> Non
     assert len(adaptive.table(rows).splitlines()) == 2 + len(rows)
 
 
+@pytest.mark.slow
 def test_curves_have_a_line_for_each_attack_and_more_and_more_work(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +193,7 @@ def test_training_keeps_the_state_of_the_lowest_validation_loss(dataset: Dataset
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.slow
 def test_black_box_writes_a_line_for_each_attack_and_seed_beside_the_reference(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,6 +225,7 @@ def test_a_victim_without_gradients_for_edges_is_a_row_with_the_reason(
     assert victims.table([plain, refused]).splitlines()[-1].endswith(f"{refused['error']} |")
 
 
+@pytest.mark.slow
 def test_every_victim_of_the_library_learns_and_is_attacked(dataset: Dataset) -> None:
     line = "--data . --epochs 30 --hidden 8 --attacks grbcd+steps=2+exchanges=0"
     rows = list(victims.of_dataset(dataset, options_of(victims, line)))

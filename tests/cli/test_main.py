@@ -168,6 +168,7 @@ def test_the_advised_command_works(
     assert main(command) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -98,6 +98,7 @@ def test_a_report_that_fails_costs_no_other(
     assert "\n## " in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_report_on_the_standard_output_is_alone_there(run: Path, tmp_path: Path) -> None:
     """The path is not printed after it."""
     command = [sys.executable, "-m", "grb_check", "report", str(run)]

@@ -61,7 +61,7 @@ def test_a_model_that_breaks_it_is_caught(name: str) -> None:
     assert (result.nodes > 0) == bool(result.code) == (name != "label-leakage")
 
 
-@pytest.mark.parametrize("of_graphs", [False, True])
+@pytest.mark.parametrize("of_graphs", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_sound_model_breaks_none(*, of_graphs: bool) -> None:
     """What does not apply is skipped with the reason."""
     factory = trained(SoundOfGraphs if of_graphs else Sound)

@@ -106,6 +106,7 @@ def outcome(tiny: Path, model: object = Net, **more: object) -> grb_check.Outcom
     return grb_check.evaluate(model, dataset=str(tiny), **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_accuracies_are_those_of_the_bits(tiny: Path) -> None:
     """Each accuracy is the mean of the packed bits."""
     made = outcome(tiny, repeats=2)
@@ -364,6 +365,7 @@ def test_a_factory_may_return_one_trained_encoder_for_all_seeds(tiny: Path) -> N
     assert first.victim.clean == second.victim.clean
 
 
+@pytest.mark.slow
 def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
     """Pre-training the same object again would change the model of the first repeat."""
     calls: list[int] = []

@@ -40,6 +40,7 @@ GCN = MODELS["gcn"]
 MEMBERS = tuple(MODELS[kind] for kind in SURROGATES)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_surrogate() -> None:
     """The global random state has no effect and is unchanged."""
     torch.manual_seed(99)

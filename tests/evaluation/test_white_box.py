@@ -69,6 +69,7 @@ def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
     assert not measured.measurement.from_store
 
 
+@pytest.mark.slow
 def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
     """No attack sees true labels of nodes that are in no part of the split."""
     outside = DATASET.train[:20]
@@ -84,6 +85,7 @@ def _name(seen: Seen) -> str:
     return seen.model.name
 
 
+@pytest.mark.slow
 def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
     """Surrogate, transferred and random perturbations, references and their scores are stored,
     and serve another victim."""
@@ -97,6 +99,7 @@ def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
     assert second.measurement.references == first.measurement.references
 
 
+@pytest.mark.slow
 def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> None:
     """Settings, repeat, threat and difficulty are in the key."""
     white_box(trial(Spy("white-box"), tmp_path), ready())
@@ -304,6 +307,7 @@ def flat(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
     return detached(model, x, edge_index) + 0 * x.sum()
 
 
+@pytest.mark.slow
 def test_a_search_is_made_besides_an_attack_whose_gradients_are_zero() -> None:
     """The adaptive perturbation is one of the starts, so the result is no weaker."""
     victim = opaque(flat)
@@ -320,6 +324,7 @@ def pushed() -> Any:
     return DATASET.graph, THREAT, None, torch.Generator()
 
 
+@pytest.mark.slow
 def test_references_are_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> None:
     """Adaptive, searched, or both; each combination has its own scores in the store."""
 

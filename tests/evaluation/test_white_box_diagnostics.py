@@ -238,6 +238,7 @@ def test_dropout_left_on_is_a_random_forward(bench: Bench) -> None:
     assert "kept-state" not in found
 
 
+@pytest.mark.slow
 def test_a_graph_that_is_kept_is_found_out(bench: Bench) -> None:
     """Checks before the run cannot notice it; a copy that has seen no graph disagrees."""
     repeat = bench.repeat(Caching(bench.inner, bench.size))
@@ -245,6 +246,7 @@ def test_a_graph_that_is_kept_is_found_out(bench: Bench) -> None:
     assert "on the attacked graph differ from those of a copy" in found.text
 
 
+@pytest.mark.slow
 def test_answers_that_change_with_what_was_seen_are_found_out(bench: Bench) -> None:
     """Predictions on the clean graph itself change."""
     repeat = bench.repeat(Drifting(bench.inner, bench.size))

@@ -16,7 +16,7 @@ CASES = [Case("d", "full", *pair) for pair in SUITES["audit"].attacks]
 def test_every_attack_of_the_audit_that_knows_the_model_has_its_passes() -> None:
     """Those that do not take one."""
     names = {
-        f"{scenario}/{name.partition('+local_budget')[0]}"
+        f"{scenario}/{name.partition('+local=')[0]}"
         for scenario, name in SUITES["audit"].attacks
         if base_name(name) != "worst" and load_attack(scenario, name).knowledge == "white-box"
     }

@@ -77,6 +77,7 @@ def test_a_run_gives_the_record() -> None:
     assert "the user's own fault" in broken.cases[0].message
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_from_one_run_to_the_next(folder: Path) -> None:
     """A model whose file has changed is not measured as it was."""
     run("build")

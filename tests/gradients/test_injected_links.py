@@ -106,6 +106,7 @@ def test_weights_of_zero_and_one_give_the_gins_logits(
     _check_against_whole(_gin(relaxed[0].x.shape[1], hidden, eps), relaxed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [_gcn, _gin])
 @settings(deadline=None, max_examples=15)
 @given(relaxed=weighted_links(), seed=st.integers(0, 99))

@@ -513,6 +513,7 @@ def test_a_model_of_known_reach_is_called_on_its_part_of_the_graph(
     assert rows[0] < DATASET.num_nodes / 2
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_victim_and_leaves_the_global_state() -> None:
     """Training uses the seed only, and does not disturb the user's random numbers."""
     torch.manual_seed(3)

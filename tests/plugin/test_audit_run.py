@@ -36,6 +36,7 @@ def test_an_audit_in_processes_says_how_long_it_takes(project: pytest.Pytester) 
     result.stdout.fnmatch_lines(["grb time: about * s of one process; *", "grb measures in: *"])
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_trained_does_not_stop_the_others(project: pytest.Pytester) -> None:
     """Its own cases say why; there is no estimate."""
     project.makepyfile(

@@ -127,6 +127,7 @@ def test_a_selection_does_not_make_a_line_unknown(project: pytest.Pytester) -> N
     result.assert_outcomes(xfailed=1)
 
 
+@pytest.mark.slow
 def test_users_own_tests_are_not_affected(project: pytest.Pytester) -> None:
     """Their assertions decide; an xfail mark of theirs is shown as one."""
     project.makepyfile(

@@ -235,6 +235,7 @@ def test_help_lists_every_option_with_its_twin(project: pytest.Pytester) -> None
     assert TINY[0].split("=")[0] in text
 
 
+@pytest.mark.slow
 def test_own_tests_of_a_built_in_case_are_named_and_counted_once(
     project: pytest.Pytester,
 ) -> None:

@@ -65,6 +65,7 @@ def baseline_of(project: pytest.Pytester, name: str) -> Any:
     return json.loads((project.path / name).read_text())["baseline"]
 
 
+@pytest.mark.slow
 def test_a_loss_that_updates_accepted_is_red_through_the_pin(lost: pytest.Pytester) -> None:
     """In every report, though nothing is worse than the baseline."""
     files = ["--grb-html=out.html", "--grb-markdown=out.md", "--grb-junit=view.xml"]
@@ -91,6 +92,7 @@ def test_a_loss_that_updates_accepted_is_red_through_the_pin(lost: pytest.Pytest
         assert "against the pin v1" in (lost.path / name).read_text()
 
 
+@pytest.mark.slow
 def test_an_update_says_what_it_accepts(lost: pytest.Pytester) -> None:
     """In the record, in the file, and in reports on the record."""
     (loss,) = baseline_of(lost, "update.json")["losses"]
@@ -107,6 +109,7 @@ def test_an_update_says_what_it_accepts(lost: pytest.Pytester) -> None:
         )
 
 
+@pytest.mark.slow
 def test_the_pin_is_moved_on_request_only(lost: pytest.Pytester) -> None:
     """Then the losses before it no longer count, and nothing is stored twice."""
     result = lost.runpytest(*RUN, BAD, UPDATE, "--grb-pin=v2")
@@ -118,6 +121,7 @@ def test_the_pin_is_moved_on_request_only(lost: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*pin v2*")
 
 
+@pytest.mark.slow
 def test_an_unchanged_model_leaves_the_file_byte_for_byte(lost: pytest.Pytester) -> None:
     """The report says so; times of the run are not in the file."""
     before = (lost.path / "kept.json").read_bytes()

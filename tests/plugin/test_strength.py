@@ -131,6 +131,7 @@ def test_the_help_has_budgets_and_diagnostics(pytester: pytest.Pytester) -> None
     assert "(ini: grb_strict_diagnostics)" in text
 
 
+@pytest.mark.slow
 def test_a_users_own_test_takes_budgets_and_the_worst(project: pytest.Pytester) -> None:
     """`worst` covers the attacks that the run has selected."""
     project.makepyfile(

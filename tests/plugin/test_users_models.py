@@ -172,6 +172,7 @@ def test_what_a_model_changes_does_not_reach_the_next(hostile: pytest.Pytester, 
     assert _figures(hostile)["b"] == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "line"),
     [

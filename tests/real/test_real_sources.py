@@ -106,6 +106,7 @@ def test_pyg_classes(real_data: Path, tmp_path: Path, spec: str) -> None:
     assert before == sorted(tmp_path.rglob("*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "expected", "parts"),
     [
@@ -154,6 +155,7 @@ def test_graph_sets(real_data: Path, tmp_path: Path, name: str) -> None:
     assert made.train.numel() == int(0.8 * made.num_graphs)
 
 
+@pytest.mark.slow
 def test_graph_set_equals_pygs(real_data: Path, tmp_path: Path) -> None:
     """PROTEINS graph by graph as PyG's TUDataset makes it."""
     shutil.copytree(real_data / "tu" / "PROTEINS" / "raw", tmp_path / "PROTEINS" / "raw")

@@ -107,6 +107,7 @@ def test_the_limit_is_kept(limit: int) -> None:
     assert ("did not fit here" in text) == (limit < 10_000)
 
 
+@pytest.mark.slow
 def test_several_datasets_fold_their_tables() -> None:
     """Each has the number of failed cases."""
     text = markdown_text([view(many())])

@@ -112,6 +112,7 @@ def test_a_model_gets_the_attributes_of_the_present_edges(made: type[Gine]) -> N
     torch.testing.assert_close(victim(graph.x, attacked), expected)
 
 
+@pytest.mark.slow
 def test_copies_of_graphs_in_a_search_keep_their_attributes() -> None:
     """The logits of copies in another order are those of the graphs."""
     victim = victim_of(Gine(1))
@@ -124,6 +125,7 @@ def test_copies_of_graphs_in_a_search_keep_their_attributes() -> None:
     torch.testing.assert_close(copies.model(copies.x, copies.edge_index), clean[owners])
 
 
+@pytest.mark.slow
 def test_weights_of_pairs_have_gradients_through_layers_with_attributes() -> None:
     """Masks on messages; a weight of 1 on the edges gives the clean logits."""
     victim = victim_of(Gine(1))

@@ -122,6 +122,7 @@ def test_large_graphs_have_fewer_forward_passes() -> None:
     assert forwards_on(EdgeSet(NONE, 1000 * LARGE), 20) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prbcd", "grbcd", "pgd-topology"])
 def test_polish_is_no_weaker_than_the_attack_that_it_follows(name) -> None:
     """With the same seed, within the same threat."""

@@ -68,6 +68,7 @@ def value_after(perturbation: Perturbation, graph: Data, model: DifferentiableMo
     return float(objective_named("probability_margin")(logits, graph.y[TARGETS]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda seed: LinearModel(4, 3, seed), gcn], ids=["linear", "gcn"])
 def test_the_exchange_gains_and_never_loses(make) -> None:
     """On four random graphs, against the same attack without it."""

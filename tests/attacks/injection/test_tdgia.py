@@ -112,6 +112,7 @@ def test_a_round_goes_where_the_last_one_did_not() -> None:
     assert sorted(links[1].tolist()) == list(range(10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [(-0.072, 0.928), (0.25, 0.75)])
 def test_features_fill_a_range_that_is_not_symmetric(limits: tuple[float, float]) -> None:
     """Features reach both limits and stay within them."""

@@ -105,6 +105,7 @@ def test_the_penalty_decays_the_perceptron_alone() -> None:
     assert model.propagation.gamma.grad is None
 
 
+@pytest.mark.slow
 def test_the_factory_trains_itself() -> None:
     """On an easy graph, and then answers for a graph of another size."""
     torch.manual_seed(0)

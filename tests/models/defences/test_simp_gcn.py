@@ -170,6 +170,7 @@ def test_what_inference_mode_or_autocast_left_can_be_trained_with() -> None:
     assert weight.grad is not None
 
 
+@pytest.mark.slow
 def test_the_factory_trains_itself() -> None:
     """On an easy graph, and then answers for a graph of another size."""
     torch.manual_seed(0)
@@ -183,6 +184,7 @@ def test_the_factory_trains_itself() -> None:
     assert built.module(data.x[:5], PATH).shape == (5, 2)
 
 
+@pytest.mark.slow
 def test_a_graph_without_pairs_can_be_trained_on() -> None:
     """There is nothing to predict the similarity of."""
     built = simp_gcn(2, 2)

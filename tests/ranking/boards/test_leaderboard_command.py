@@ -58,6 +58,7 @@ def test_folder_and_name_of_the_files(run: Run, tmp_path: Path) -> None:
     assert names == {"mine.json", "mine.md", "mine.csv"}
 
 
+@pytest.mark.slow
 def test_a_larger_board_is_not_written_over(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -204,6 +204,7 @@ def test_text_from_outside_stays_text() -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\u202e]", page)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(ODD, min_size=1, max_size=5))
 def test_no_text_of_any_field_becomes_markup(texts: list[str]) -> None:
