@@ -85,8 +85,7 @@ def _refuse_wrong_settings(settings: Settings, config: pytest.Config) -> None:
     """Refuse what the suite cannot do, before anything is trained.
 
     Raises:
-        UsageError: several datasets, no model, a shard, a pattern that no property matches; or
-            hypothesis is missing.
+        UsageError: several datasets, a pattern that no property matches; or hypothesis is missing.
     """
     from grb_check import strategies  # noqa: F401 - imports hypothesis, or says what to install
     from grb_check.conformance.properties import PROPERTIES
@@ -97,10 +96,6 @@ def _refuse_wrong_settings(settings: Settings, config: pytest.Config) -> None:
         raise UsageError(
             f"properties are checked of models trained on one dataset, got {names}; give one "
             f"--grb-dataset"
-        )
-    if settings.shard is not None:
-        raise UsageError(
-            "--grb-shard divides cases, and not properties, which take about a minute; leave it out"
         )
     for line in config.getini(KNOWN):
         name, colon, reason = line.partition(":")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import COMMAND_LINE, INI, MISSING, OPTIONS, Option
+from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
 _KINDS: Final = {
     "string": "a string",
@@ -39,6 +39,11 @@ class RawValues:
     def origins(self) -> dict[str, str]:
         """Origin of the value of each option."""
         return {dest: origin for dest, (_, origin) in self.values.items()}
+
+    def without(self, dests: Iterable[str]) -> RawValues:
+        """Return the values without those of some options."""
+        missing = dict.fromkeys(dests, (MISSING, DEFAULT))
+        return replace(self, values={**self.values, **missing})
 
     def one(self, dest: str, default: Any = None) -> Any:
         """Return the value, or the default if none is given."""

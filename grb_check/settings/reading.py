@@ -35,6 +35,7 @@ from grb_check.settings.selecting import (
     read_places,
     read_sources,
     read_suite,
+    without_attacks,
 )
 from grb_check.settings.settings import Settings, in_order
 from grb_check.store.packs import open_pack
@@ -73,6 +74,7 @@ def read(
     texts, base = names.dataset_texts, raw.base("grb_dataset")
     asked = [texts.get(name) or datasets.anchored(name, base) for name in raw.many("grb_dataset")]
     suite = names.suite(read_suite(raw, asked, names), registry)
+    raw = raw if suite.attacks else without_attacks(raw, suite.name)
     packed = raw.maybe_path("grb_pack")
     pack = None if packed is None else open_pack(packed)
     places = read_places(raw, suite)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from typing import Final
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
@@ -18,6 +19,29 @@ from grb_check.errors import UsageError, choose
 from grb_check.settings.option_table import DEFAULT
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames
+
+# Options that mean nothing in a suite without attacks.
+OF_ATTACKS: Final = (
+    *("grb_attack", "grb_budget", "grb_pack", "grb_threshold", "grb_rank_against", "grb_min_rank"),
+    *("grb_baseline", "grb_jobs", "grb_executor", "grb_resume", "grb_shard"),
+)
+
+
+def without_attacks(raw: RawValues, suite: str) -> RawValues:
+    """Return the values that mean something in a suite without attacks.
+
+    The ini file may have others, for runs of other suites.
+
+    Raises:
+        UsageError: the command line has others.
+    """
+    for dest in OF_ATTACKS:
+        if raw.is_given(dest):
+            raise UsageError(
+                f"{raw.name(dest)} is for attacks, and the suite {suite} has none; leave the "
+                f"option out, or name another suite"
+            )
+    return raw.without(OF_ATTACKS)
 
 
 def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:

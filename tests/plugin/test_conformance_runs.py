@@ -87,11 +87,23 @@ def test_a_known_failure_is_expected(folder: pytest.Pytester) -> None:
     folder.runpytest(*attacked).assert_outcomes(passed=2)
 
 
+def test_what_the_ini_file_says_of_attacks_does_not_matter(folder: pytest.Pytester) -> None:
+    """It is for other runs: nothing is attacked, and no baseline written."""
+    folder.makeini(
+        "[pytest]\ngrb_attacks = pgd\ngrb_jobs = 2\ngrb_min_rank = nowhere/full = 1\n"
+        "grb_baseline = none.json\ngrb_thresholds = */easy/* = 0.1"
+    )
+    suite(folder, *QUICK, model="own:sound").assert_outcomes(passed=2)
+    assert not (folder.path / "none.json").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--grb-dataset=synthetic-cora",), "one dataset, got tiny, synthetic-cora"),
-        (("--grb-shard=1/2",), "--grb-shard divides cases"),
+        (("--grb-shard=1/2",), "--grb-shard is for attacks, and the suite conformance has none"),
+        (("--grb-attack=pgd",), "--grb-attack is for attacks"),
+        (("--grb-baseline=b.json",), "--grb-baseline is for attacks"),
         (("--grb-case=edgy",), "case pattern 'edgy' matches none of the properties permutation-"),
         (("-o", "grb_known_properties=edge-ordr: why"), "did you mean 'edge-order'?"),
         (("-o", "grb_known_properties=edge-order"), "has no reason"),
