@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from grb_check.conformance.model import CheckedModel
+    from grb_check.errors import GrbCheckError
     from grb_check.settings.registered_names import Registry
     from grb_check.settings.settings import Settings
 
@@ -76,6 +77,14 @@ class PropertyItem(pytest.Item):
         if found.note:
             self.add_report_section("call", "stdout", f"{found.note}\n")
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return the text of an error of ours without a traceback."""
+        from grb_check.errors import GrbCheckError
+
+        if isinstance(excinfo.value, GrbCheckError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """Return where the test is: it has no file."""
         return self.config.rootpath, None, self.nodeid
@@ -123,8 +132,8 @@ def _reasons(config: pytest.Config, name: str) -> list[str]:
     return [reason.strip() for pattern, _, reason in lines if fnmatchcase(name, pattern.strip())]
 
 
-def _trained(settings: Settings, label: str) -> CheckedModel:
-    """Train a model with seed 0; its errors are those of the test, without a traceback."""
+def _trained(settings: Settings, label: str) -> CheckedModel | GrbCheckError:
+    """Return a model trained with seed 0, or why it cannot be: each is tried once."""
     from grb_check.conformance.check_model import trained_model
     from grb_check.errors import GrbCheckError
     from grb_check.evaluation.evaluator import Evaluator
@@ -138,10 +147,12 @@ def _trained(settings: Settings, label: str) -> CheckedModel:
             evaluator, as_subject(spec.target, spec.args, spec.label), settings.datasets[0]
         )
     except GrbCheckError as error:
-        raise pytest.fail.Exception(str(error), pytrace=False) from None
+        return error
 
 
-def _checked(model: CheckedModel, name: str) -> Any:
+def _checked(model: CheckedModel | GrbCheckError, name: str) -> Any:
     from grb_check.conformance.check import check_property  # torch and hypothesis
 
+    if isinstance(model, Exception):
+        raise model
     return check_property(model, name)

@@ -169,8 +169,8 @@ class Registry:
             training=choose("training", training, TRAININGS),
             features=choose("features", features, FEATURE_RULES),
         )
-        attacks = tuple(attacks) if not isinstance(attacks, str) else attacks
-        named = NamedSuite(suite, _texts(name, "attacks", attacks) if attacks else (), self._plugin)
+        texts = () if attacks in ([], ()) else _texts(name, "attacks", attacks)
+        named = NamedSuite(suite, texts, self._plugin)
         self._names.suites[name] = named
 
     def _check(

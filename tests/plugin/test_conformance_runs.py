@@ -97,6 +97,16 @@ def test_what_the_ini_file_says_of_attacks_does_not_matter(folder: pytest.Pytest
     assert not (folder.path / "none.json").exists()
 
 
+def test_a_model_that_cannot_be_trained_is_told_once_for_all(folder: pytest.Pytester) -> None:
+    """It is built once, and its error is no failure that is expected of a property."""
+    folder.makeini("[pytest]\ngrb_known_properties =\n    permutation-*: uses ids")
+    folder.makepyfile(
+        bad="def build():\n    open('calls', 'a').write('x')\n    raise OSError('no')\n"
+    )
+    suite(folder, *QUICK, model="bad:build").assert_outcomes(failed=2)
+    assert (folder.path / "calls").read_text() == "x"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
