@@ -5,24 +5,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from benchmarks.grb_writer import write_folder
 from benchmarks.rows import Row
-from benchmarks.synthetic import DegreeShape, Preset, degree_sequence, generate
+from benchmarks.synthetic import DegreeShape, Preset, degree_sequence, generate, write
 
 
 def make_custom(nodes: int, edges: int, home: Path) -> Row:
     """Make a graph of 100 features and 18 classes with a heavy tail of degrees."""
     folder = home / f"synthetic-{nodes}-{edges}"
     if not folder.exists():
-        graph = generate(custom_preset(nodes, edges), 0)
-        write_folder(
-            folder,
-            adjacency=graph.adjacency,
-            features=graph.features,
-            labels=graph.labels,
-            split=graph.split,
-            compress=False,
-        )
+        write(generate(custom_preset(nodes, edges), 0), folder)
     return {"folder": str(folder)}
 
 

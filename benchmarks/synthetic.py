@@ -149,7 +149,7 @@ def prepare(name: str, home: Path, *, seed: int = 0) -> Path:
         raise UsageError(f"synthetic dataset {name!r}: known are {', '.join(PRESETS)}")
     folder = home / (name if seed == 0 else f"{name}-seed-{seed}")
     if not all((folder / file).is_file() for file in FILES):
-        _write(generate(PRESETS[name], seed), folder)
+        write(generate(PRESETS[name], seed), folder)
     return folder
 
 
@@ -229,14 +229,15 @@ def _symmetric(pairs: IntArray, num_nodes: int) -> sp.csr_matrix:
     return matrix
 
 
-def _write(graph: Synthetic, folder: Path) -> None:
+def write(graph: Synthetic, folder: Path, *, compress: bool = False) -> None:
+    """Write a graph in GRB's four-file format."""
     write_folder(
         folder,
         adjacency=graph.adjacency,
         features=graph.features,
         labels=graph.labels,
         split=graph.split,
-        compress=False,
+        compress=compress,
     )
 
 
