@@ -69,6 +69,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             test._hypothesis_internal_use_settings = settings(found, max_examples=fewer)
 
 
+@pytest.fixture(autouse=True)
+def same_draws() -> Iterator[None]:
+    """Global random states are the same for each test, whatever ran before it."""
+    from grb_check.user_code.randomness import isolated_randomness
+
+    with isolated_randomness(0):
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Send downloads, generated graphs and checksums to a directory of this test run."""

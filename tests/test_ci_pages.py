@@ -40,12 +40,6 @@ def test_options_and_commands_exist(path: Path) -> None:
     assert set(re.findall(r"python -m grb_check ([a-z]+)", text)) - NAMES == set()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_indexes_that_pip_knows_are_kept(path: Path) -> None:
-    """The option adds one; the variable would replace those of the project."""
-    assert "PIP_EXTRA_INDEX_URL" not in path.read_text("utf-8")
-
-
 @pytest.mark.parametrize("text", BLOCKS)
 def test_inputs_of_a_block_exist(text: str) -> None:
     """Those of the action."""
@@ -68,17 +62,6 @@ def test_whole_blocks_follow_the_schemas(tmp_path: Path, text: str) -> None:
         [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_page_lists_every_input_with_its_default() -> None:
-    """In the order of the action."""
-    row = re.compile(r"^\| `([\w-]+)` \|\s*(?:`([^`]*)`|[^|]*?)\s*\|", re.MULTILINE)
-    rows = row.findall(PAGES[0].read_text("utf-8"))
-    inputs = action()["inputs"]
-    assert [name for name, _ in rows] == [*inputs]
-    for name, default in rows:
-        assert default in (inputs[name]["default"], ""), name
-        assert default or inputs[name]["default"] == "", name
 
 
 def _walk(value: Any) -> Iterator[dict[str, Any]]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,7 @@ import pytest
 from outcome_factory import CASE, outcome
 from record_factory import baseline, entry, file_of, record
 
-import grb_check
 from grb_check.__main__ import main
-from grb_check.errors import count
 from grb_check.gate.limits import Gate
 
 NOUNS = (
@@ -25,47 +20,6 @@ NOUNS = (
     "steps targets tests times trainings units values warnings workers"
 )
 NOUN = rf"(?:(?:selected|test|training|injected|planned) )?(?:{NOUNS.replace(' ', '|')})\b"
-# A name and a verb, the source of random bits, and numbers that are above 1.
-OTHERS = {
-    "cli/power.py: ' and '.join(map(str, repeats)) repeats",
-    "datasets/download/archives.py: len(found) times",
-    "datasets/formats/pt_file.py: name repeats",
-    "datasets/published.py: part nodes",
-    "datasets/splits.py: part nodes",
-    "gate/baselines/files.py: MAX_BYTES bytes",
-    "gate/baselines/max_t.py: n repeats",
-    "gate/baselines/result.py: FEW repeats",
-    "gate/limits.py: count repeats",
-    "reports/digest.py: total cases",
-    "reports/html/view.py: repeats[-1] repeats",
-}
-
-
-def uncounted() -> Iterator[str]:
-    """Each f-string of the package in which a number without a format stands before a plural."""
-    package = Path(grb_check.__file__).parent
-    for path in sorted(package.rglob("*.py")):
-        for text in ast.walk(ast.parse(path.read_text("utf-8"))):
-            parts = text.values if isinstance(text, ast.JoinedStr) else []
-            for value, after in pairwise(parts):
-                noun = isinstance(after, ast.Constant) and re.match(f" {NOUN}", str(after.value))
-                if noun and isinstance(value, ast.FormattedValue) and value.format_spec is None:
-                    where = path.relative_to(package).as_posix()
-                    yield f"{where}: {ast.unparse(value.value)}{noun[0]}"
-
-
-def test_every_number_before_a_noun_is_counted() -> None:
-    """By `errors.count`, whatever the number may be."""
-    assert set(uncounted()) == OTHERS
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 entries"), (1, "1 entry"), (2, "2 entries"), (-1, "-1 entries")]
-)
-def test_only_one_is_singular(number: int, text: str) -> None:
-    """As in English."""
-    assert count(number, "entry", "entries") == text
-    assert count(number, "case") == f"{number} case{'' if number == 1 else 's'}"
 
 
 @pytest.mark.parametrize("kept", [None, baseline(tests=1, unused=["x/easy/injection/pgd"])])

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from windows_names import refused
 
 import grb_check
@@ -35,25 +34,3 @@ def test_names_of_files_in_the_package_are_portable() -> None:
     files = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*")]
     assert not [path for path in files if refused(path.name)]
     assert len({str(path).lower() for path in files}) == len(files)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("CON", True),
-        ("nul.tar.gz", True),
-        ("com1.npz", True),
-        ("a:b", True),
-        ("a.", True),
-        ("a ", True),
-        ("a\nb", True),
-        ("", True),
-        ("console", False),
-        ("com10.npz", False),
-        (".claim", False),
-        ("easy@pgd+iterations=20.npz", False),
-    ],
-)
-def test_names_that_windows_refuses(name: str, expected: bool) -> None:
-    """The rule that the tests of names go by."""
-    assert refused(name) is expected

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -168,11 +165,3 @@ def test_threats_to_single_targets_are_refused() -> None:
     )
     with pytest.raises(UsageError, match="attacked together"):
         strategies.perturbations(Data(num_nodes=2), threat)
-
-
-def test_without_hypothesis_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is an extra."""
-    monkeypatch.setitem(sys.modules, "hypothesis", None)
-    monkeypatch.delitem(sys.modules, "grb_check.strategies")
-    with pytest.raises(UsageError, match=r"pip install 'grb-check\[properties\]'"):
-        importlib.import_module("grb_check.strategies")

@@ -44,15 +44,6 @@ def die(text: str = "") -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_once(mark: str) -> int:
-    """Be killed, unless the file exists, which is written before."""
-    path = Path(mark)
-    if not path.exists():
-        path.write_text("")
-        die()
-    return os.getpid()
-
-
 def stop() -> None:
     """Give no sign of life any more."""
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -63,35 +54,11 @@ def refuse(text: str) -> None:
     raise ValueError(text)
 
 
-def full() -> None:
-    """Raise what a full disk raises."""
-    raise OSError(28, "No space left on device")
-
-
-class Strange(Exception):
-    """An error that cannot cross processes."""
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(first)
-        self.second = second
-
-
-def raise_strange() -> None:
-    """Raise what cannot be unpickled."""
-    raise Strange("strange", "error")
-
-
 def tell(text: str, mark: str) -> None:
     """Say what is done, and do it until there is a file."""
     TELL.get()(text)
     while not Path(mark).exists():
         time.sleep(0.02)
-
-
-def noise() -> None:
-    """Write to both streams of the process."""
-    os.write(1, b"to stdout\n")
-    os.write(2, b"to stderr\n")
 
 
 def spawned() -> Executor:
@@ -119,10 +86,6 @@ class NoFutures(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[..., object], /, *args: object, **kwargs: object) -> Future:  # type: ignore[override,type-arg]
         return fn(*args, **kwargs)  # type: ignore[return-value]
-
-
-def not_callable_without_arguments(size: int) -> Executor:
-    return ThreadPoolExecutor(size)
 
 
 def processes_below(pid: int) -> set[psutil.Process]:

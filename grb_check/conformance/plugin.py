@@ -48,6 +48,7 @@ def pytest_grb_settings(settings: Settings, config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
+    """Append a test of each selected property of each model, if this suite is run."""
     settings = config.stash.get(_SETTINGS, None)
     if settings is None or settings.suite != SUITE:
         return

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from itertools import combinations
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 import torch
 from alternating import gcn_of, victim_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import LinearModel, UnweightedModel, graph_of, graphs, threats
+from strategies import LinearModel, UnweightedModel, graphs, threats
 
-from grb_check.attacks.edges.removable import local_budgets
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.modification.dice import ModificationDice
 from grb_check.attacks.modification.rnd import ModificationRnd
 from grb_check.attacks.names import has_setting
-from grb_check.attacks.own_attacks import OwnAttack
 from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import attack_names, describe, is_targeted, load_attack
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
@@ -235,95 +229,6 @@ def test_local_budgets_are_kept_by_every_modification(name, data, seed) -> None:
     check_budget(perturbation, graph, threat)
 
 
-@pytest.mark.parametrize("name", GLOBAL)
-def test_most_of_the_budget_is_used_within_local_budgets(name) -> None:
-    """Every node of a graph with many choices has room for half its degree, see `local_budgets`."""
-    graph = large_graph()
-    graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
-    room = local_budgets(graph, 0.5)
-    threat = Threat(
-        scenario="modification",
-        targets=torch.arange(0, 200, 2),
-        edge_budget=20,
-        local_budgets=room,
-    )
-    perturbation = run(quick("modification", name), graph, threat, 0, alternating)
-    check_budget(perturbation, graph, threat)
-    assert 20 - unused(perturbation, graph, threat) >= 15
-
-
-CIRCLE = [(i, i + 1) for i in range(7)] + [(0, 7)]
-EDGE_CORNERS = {
-    "no budget": {"edge_budget": 0},
-    "one flip": {"edge_budget": 1},
-    "more flips than pairs": {"edge_budget": 100},
-    "one target": {"targets": torch.tensor([3])},
-    "no targets": {"targets": torch.empty(0, dtype=torch.int64)},
-    "isolated targets": {"targets": torch.tensor([8, 9])},
-    "all targets": {"targets": torch.arange(10).flip(0)},
-    "complete graph": {"edges": list(combinations(range(10), 2))},
-    "no edges": {"edges": []},
-    "one node": {"nodes": 1, "edges": [], "targets": torch.tensor([0])},
-    "one pair": {"nodes": 2, "edges": [], "targets": torch.tensor([1])},
-}
-
-
-@pytest.mark.parametrize("classes", [1, 3])
-@pytest.mark.parametrize("corner", EDGE_CORNERS)
-@pytest.mark.parametrize("name", MODIFICATION)
-def test_corners_of_the_budget_of_modification(name, corner, classes) -> None:
-    """Eight nodes in a circle and two isolated ones, of one class or three, unless changed."""
-    given = {"targets": torch.tensor([1, 3, 4, 8]), "edge_budget": 5, "nodes": 10, "edges": CIRCLE}
-    given |= EDGE_CORNERS[corner]
-    nodes = given.pop("nodes")
-    x = torch.rand((nodes, 3), generator=torch.Generator().manual_seed(0)) - 0.5
-    graph = graph_of(nodes, given.pop("edges"), x=x, y=torch.arange(nodes) % classes)
-    threat = Threat(scenario="modification", modified_nodes=2, feature_range=(-0.5, 0.5), **given)
-    threat = suited("modification", name, threat)
-    for kind in (LinearModel, alternating)[: 1 + (of_edge_gradients(name))]:
-        perturbation = run(quick("modification", name), graph, threat, 0, kind)
-        check_budget(perturbation, graph, threat)
-        reachable = nodes > 1 and threat.edge_budget > 0
-        reachable &= threat.targets.numel() > 0 or name == "random-flips"
-        flips = perturbation.added_edges.shape[1] + perturbation.removed_edges.shape[1]
-        assert reachable or not flips
-
-
-CORNERS = {
-    "no nodes": {"injected_nodes": 0},
-    "no edges": {"edges_per_injected_node": 0},
-    "one edge": {"edges_per_injected_node": 1},
-    "more edges than targets": {"edges_per_injected_node": 50},
-    "more nodes than targets": {"injected_nodes": 11},
-    "one target": {"targets": torch.tensor([3])},
-    "no targets": {"targets": torch.empty(0, dtype=torch.int64)},
-    "isolated targets": {"targets": torch.tensor([8, 9])},
-    "all targets": {"targets": torch.arange(10).flip(0)},
-    "one value": {"feature_range": (0.5, 0.5)},
-}
-
-
-@pytest.mark.parametrize("classes", [1, 3])
-@pytest.mark.parametrize("corner", CORNERS)
-@pytest.mark.parametrize("name", INJECTION)
-def test_corners_of_the_budget(name, corner, classes) -> None:
-    """Eight nodes in a circle and two isolated ones, of one class or three."""
-    x = torch.rand((10, 3), generator=torch.Generator().manual_seed(0)) - 0.5
-    graph = graph_of(10, CIRCLE, x=x, y=torch.arange(10) % classes)
-    given = {
-        "targets": torch.tensor([1, 3, 4, 8]),
-        "injected_nodes": 3,
-        "edges_per_injected_node": 3,
-        "feature_range": (-0.07, 0.93),
-    }
-    threat = Threat(scenario="injection", **(given | CORNERS[corner]))
-    modifiers = "+hao" * has_setting(load_attack("injection", name), "harmony")
-    perturbation = run(quick("injection", name, modifiers), graph, threat, 0)
-    check_budget(perturbation, graph, threat)
-    empty = threat.injected_nodes == 0 or perturbation.injected_edges.shape[1] == 0
-    assert empty == (corner in ("no nodes", "no edges", "no targets"))
-
-
 @every_attack
 @given(st.data(), st.integers(0, 2**32))
 @settings(deadline=None, max_examples=10)
@@ -343,76 +248,6 @@ def test_same_seed_gives_the_same_perturbation(scenario, name, data, seed) -> No
     assert all(torch.equal(before[part], graph[part]) for part in ("x", "edge_index", "y"))
 
 
-@every_attack
-def test_other_seed_gives_another_perturbation(scenario, name) -> None:
-    """Two seeds differ on a graph with many choices."""
-    graph = large_graph()
-    threat = Threat(
-        scenario=scenario,
-        targets=torch.arange(0, 200, 2),
-        edge_budget=(200 if is_targeted(scenario, name) else 20) * (scenario == "modification"),
-        injected_nodes=3 * (scenario == "injection"),
-        edges_per_injected_node=5 * (scenario == "injection"),
-        feature_range=(-1.0, 1.0),
-    )
-    threat = suited(scenario, name, threat)
-    if scenario == "modification":  # where all features are 0 no flip has a gradient
-        graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
-    first, second = (run(quick(scenario, name), graph, threat, seed) for seed in (0, 1))
-    same = all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
-    assert not same, "let the generator break ties, so that repeats differ"
-
-
-def test_fga_draws_nothing_where_all_pairs_are_searched() -> None:
-    """It is the one attack that does not depend on the seed if a model has all gradients."""
-    graph = large_graph()
-    graph.x = torch.randn((200, 2), generator=torch.Generator().manual_seed(0))
-    threat = Threat(scenario="modification", targets=torch.arange(0, 200, 2), edge_budget=20)
-    first, second = (
-        run(quick("modification", "fga"), graph, threat, seed, alternating) for seed in (0, 1)
-    )
-    assert all(torch.equal(getattr(first, part), getattr(second, part)) for part in TENSORS)
-    assert first.added_edges.numel()
-
-
-def test_gradient_attacks_are_five_attacks() -> None:
-    """With the same seed no two have the same links and similar features."""
-    graph = large_graph()
-    threat = Threat(
-        scenario="injection",
-        targets=torch.arange(0, 200, 2),
-        injected_nodes=6,
-        edges_per_injected_node=8,
-        feature_range=(-1.0, 1.0),
-    )
-    names = ("fgsm", "pgd", "speit", "tdgia", "agia+exchanges=30")
-    found = {
-        name: run(load_attack("injection", f"{name}+iterations=30"), graph, threat, 0)
-        for name in names
-    }
-    for one, other in combinations(names, 2):
-        first, second = found[one], found[other]
-        same_links = torch.equal(first.injected_edges, second.injected_edges)
-        assert not (same_links and torch.allclose(first.injected_x, second.injected_x, atol=0.05))
-    assert torch.equal(found["fgsm"].injected_edges, found["pgd"].injected_edges)
-
-
-def large_graph():
-    generator = torch.Generator().manual_seed(0)
-    ends = torch.randint(200, (400, 2), generator=generator).tolist()
-    edges = {(min(pair), max(pair)) for pair in ends if pair[0] != pair[1]}
-    return graph_of(200, sorted(edges), y=torch.arange(200) % 4)
-
-
-@every_attack
-def test_attack_has_the_name_of_its_row(scenario, name) -> None:
-    """The registry's key is the attack's own scenario and name, and it fits the protocol."""
-    attack = load_attack(scenario, name)
-    assert isinstance(attack, Attack)
-    assert (scenario, name) == (attack.scenario, attack.name)
-    assert attack.knowledge in ("black-box", "white-box")
-
-
 def test_description_names_attack_version_and_what_is_not_the_default() -> None:
     """The store's key changes with every setting, and not with the location of the code."""
     assert describe(InjectionFgsm()) == "injection/fgsm v3"
@@ -422,20 +257,6 @@ def test_description_names_attack_version_and_what_is_not_the_default() -> None:
         "injection/fgsm v3 (iterations=7)"
     )
     assert describe(ModificationDice()) != describe(ModificationDice(removal_share=0.4))
-
-
-def test_a_built_in_attack_that_a_user_names_keeps_its_name() -> None:
-    """Also if given by path; a user's class with a built-in name does not get that name."""
-
-    @dataclass(frozen=True)
-    class Mine(InjectionFgsm):
-        version: ClassVar[int] = 9
-
-    assert describe(OwnAttack(InjectionFgsm(iterations=7))) == "injection/fgsm v3 (iterations=7)"
-    described = describe(OwnAttack(Mine()))
-    assert described is not None
-    assert described.startswith(f"{__name__}:")
-    assert "Mine v9 (step_size=0.01, iterations=" in described
 
 
 DEFAULTS = Path(__file__).with_name("defaults.json")
@@ -468,18 +289,3 @@ def test_removal_share_outside_zero_to_one_is_refused(attack, share) -> None:
     """The message has the share and the value given."""
     with pytest.raises(UsageError, match=r"removal_share is .* must be from 0 to 1"):
         attack(removal_share=share)
-
-
-def test_registry_imports_no_torch() -> None:
-    """Names can be listed, and a wrong one rejected, without importing torch."""
-    code = (
-        "import sys, grb_check.attacks.registry as a, grb_check.store.store\n"
-        "a.attack_names()\n"
-        "try: a.load_attack('injection', 'x')\n"
-        "except Exception as error: print(type(error).__name__)\n"
-        "print('torch' in sys.modules, 'numpy' in sys.modules)"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.splitlines() == ["UsageError", "False False"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import pytest
@@ -15,16 +15,12 @@ from grb_check.attacks.names import (
     read_budget,
     read_modifiers,
     split_budget,
-    split_local_budget,
     split_names,
     with_budget,
-    with_budgets_of,
-    with_local_budget,
     with_settings,
-    without_budgets,
     write_modifiers,
 )
-from grb_check.attacks.registry import attack_names, canonical_name, load_attack
+from grb_check.attacks.registry import canonical_name, load_attack
 from grb_check.errors import UsageError
 
 
@@ -82,14 +78,6 @@ def test_what_is_written_is_read_back(settings: dict[str, object]) -> None:
     name = f"probe{write_modifiers(Probe(), settings)}"
     assert with_settings(Probe(), read(name), "probe") == Probe(**settings)  # type: ignore[arg-type]
     assert canonical(name) == name
-
-
-@given(SETTINGS, st.randoms(use_true_random=False))
-def test_equal_settings_have_one_name(settings: dict[str, object], random: st.DataObject) -> None:
-    """In any order."""
-    shuffled = list(settings.items())
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert write_modifiers(Probe(), settings) == write_modifiers(Probe(), dict(shuffled))
 
 
 @given(SETTINGS)
@@ -159,17 +147,6 @@ def test_a_value_that_the_attack_refuses_is_a_usage_error() -> None:
         with_settings(Probe(), read("probe+iterations=-1"), "probe")
 
 
-def test_only_frozen_dataclasses_take_modifiers() -> None:
-    """The message says why."""
-
-    class Plain:
-        iterations = 3
-
-    with pytest.raises(UsageError, match="because its class is not a frozen dataclass; got 'hao'"):
-        read_modifiers(Plain(), "plain+hao", "plain")
-    assert not has_setting(Plain(), "iterations")
-
-
 def test_an_attack_without_that_setting_refuses_its_modifier() -> None:
     """So does one without settings."""
 
@@ -182,49 +159,6 @@ def test_an_attack_without_that_setting_refuses_its_modifier() -> None:
         UsageError, match="injection/rnd 'hao'; allowed: white-box, black-box, know"
     ):
         canonical_name("injection", "rnd+hao")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("rnd,pgd", ["rnd", "pgd"]),
-        ("pgd+white-box, rnd", ["pgd+white-box", "rnd"]),
-        ("agia+surrogates=gcn, gin+hao,rnd", ["agia+surrogates=gcn,gin+hao", "rnd"]),
-        ("agia+surrogates=gcn,gin", ["agia+surrogates=gcn,gin"]),
-        ("*/agia+surrogates=gcn,gin = 0.3,x/* = 1", ["*/agia+surrogates=gcn,gin = 0.3", "x/* = 1"]),
-        ("*/pgd+hao=0.3,x/*=1", ["*/pgd+hao=0.3", "x/*=1"]),
-        ("x/pgd+*=0.3,y=1", ["x/pgd+*=0.3", "y=1"]),
-        ("a=1,b=2", ["a=1", "b=2"]),
-        ("pgd+iterations=5,rnd+hao", ["pgd+iterations=5", "rnd+hao"]),
-        ("pgd+iterations=5,my:attack", ["pgd+iterations=5", "my:attack"]),
-        ("*/pgd+word=a, x/* = 1", ["*/pgd+word=a", "x/* = 1"]),
-        ("", [""]),
-    ],
-)
-def test_a_comma_inside_a_value_belongs_to_it(text: str, expected: list[str]) -> None:
-    """In lists of attacks, patterns and thresholds."""
-    assert split_names(text, {"rnd", "pgd", "fgsm"}) == expected
-
-
-def test_a_name_sets_what_a_dataset_would() -> None:
-    """The name has priority, then the dataset, then the attack's default."""
-    defaults = {"iterations": 2000, "step_size": 0.02, "unknown": 1}
-    plain = load_attack("injection", "pgd", defaults)
-    assert (plain.iterations, plain.step_size) == (2000, 0.02)  # type: ignore[attr-defined]
-    named = load_attack("injection", "pgd+iterations=1000", defaults)
-    assert (named.iterations, named.step_size) == (1000, 0.02)  # type: ignore[attr-defined]
-    assert load_attack("injection", "rnd", defaults) == load_attack("injection", "rnd")
-    assert canonical_name("injection", "pgd+iterations=1000") == "pgd+iterations=1000"
-
-
-def test_every_field_of_every_built_in_attack_can_be_named() -> None:
-    """There is no setting of a type that a name cannot express; budgets belong to the harness."""
-    for scenario, name in attack_names():
-        attack = load_attack(scenario, name)
-        for each in fields(attack):  # type: ignore[arg-type]
-            value = getattr(attack, each.name)
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
-            assert read_modifiers(attack, f"{name}+{each.name}={text}", name) == {each.name: value}
 
 
 def test_a_budget_is_no_setting_of_the_attack_and_comes_last() -> None:
@@ -284,22 +218,6 @@ def test_the_worst_takes_no_modifier_but_a_budget() -> None:
     assert canonical_name("modification", "worst+budget=1") == "worst+budget=1.0"
     with pytest.raises(UsageError, match=r"/worst only takes the modifiers .* got 'hao'"):
         canonical_name("modification", "worst+hao+budget=0.1")
-
-
-def test_a_local_budget_comes_before_the_budget() -> None:
-    """It belongs to the harness as the budget does, and is no setting of an attack either."""
-    name = "dice+budget=5%+local=.5+removal_share=0.5"
-    canonical = "dice+removal_share=0.5+local=0.5+budget=0.05"
-    assert canonical_name("modification", name) == canonical
-    assert canonical_name("modification", "lrbcd+local=20%") == "lrbcd+local=0.2"
-    assert canonical_name("modification", "worst+local=1") == "worst+local=1.0"
-    assert split_local_budget(canonical) == ("dice+removal_share=0.5+budget=0.05", 0.5)
-    assert without_budgets(canonical) == "dice+removal_share=0.5"
-    assert with_budgets_of("rnd+budget=0.2", canonical) == "rnd+local=0.5+budget=0.05"
-    assert with_local_budget("rnd+budget=0.2", 0.5) == "rnd+local=0.5+budget=0.2"
-    assert load_attack("modification", canonical) == load_attack(
-        "modification", "dice+removal_share=0.5"
-    )
 
 
 def test_an_injection_takes_no_local_budget() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import runpy
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,14 +68,6 @@ def test_attacks_on_grbs_datasets_have_the_published_settings(
     assert settings_for(dataset_of(name, nodes + 1, features), "injection") == {}
     assert settings_for(dataset_of(name, nodes, features), "modification") == {}
     assert settings_for(dataset_of("other", nodes, features), "injection") == {}
-
-
-def test_a_name_is_loaded_as_its_canonical_one() -> None:
-    """Both give equal attacks."""
-    name = "pgd+patience=none+iterations=7+objective=tanh_margin"
-    assert canonical_name("injection", name) == "pgd+iterations=7+patience=none"
-    canonical = load_attack("injection", canonical_name("injection", name))
-    assert canonical == load_attack("injection", name)
 
 
 class Net(torch.nn.Module):
@@ -158,22 +147,3 @@ def test_a_row_is_all_that_a_new_attack_needs(
     assert made.case.id == "tiny/easy/injection/toy"
     assert made.attack == "injection/toy v1"
     assert list((tmp_path / "store").glob("**/*.npz"))
-
-
-@pytest.mark.slow
-def test_the_tests_of_every_attack_hold_for_a_new_row() -> None:
-    """Except for the two that need a line by hand: pinned defaults and documentation."""
-    tests = Path(__file__).parents[1]
-    by_hand = "not stands_for_its_defaults and not documented"
-    result = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "toy_attack", "-p", "no:cacheprovider", "-q"),
-            *(str(tests / "attacks/test_every_attack.py"), "-k", f"toy and {by_hand}"),
-        ],
-        cwd=tests.parent,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout  # 5 if none was collected

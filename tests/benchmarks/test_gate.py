@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import write_dataset
 
-from benchmarks.gate import drift, pool, pretrained, settle, simulation
-from benchmarks.gate.planted import PLANTS, Plant, Pool, compared, draw, mean_loss, worse
+from benchmarks.gate import pretrained, settle, simulation
+from benchmarks.gate.planted import PLANTS, Plant, Pool, compared, draw, mean_loss
 
 
 def made_pool(losses: dict[str, float]) -> Pool:
@@ -31,17 +30,6 @@ def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
     assert mean_loss(pool, PLANTS["layer norm removed"]) == pytest.approx(30, abs=2)
 
 
-@pytest.mark.parametrize(("points", "gone"), [(3.0, {6}), (1.25, {2, 3})])
-def test_a_planted_loss_is_of_its_size(points: float, gone: set[int]) -> None:
-    """It is exact on average, and no target becomes right."""
-    rng = np.random.default_rng(2)
-    right = (rng.random((200, 200)) < 0.5).astype(np.int8)
-    lost = right - worse(right, points, rng)
-    assert set(lost.sum(axis=1).tolist()) == gone
-    assert lost.sum(axis=1).mean() == pytest.approx(2 * points, abs=0.15)
-    assert lost.min() == 0
-
-
 def test_collapses_and_fixed_seeds_are_planted() -> None:
     """The gate names them."""
     pool, rng = made_pool({"gcn": 0}), np.random.default_rng(0)
@@ -51,13 +39,6 @@ def test_collapses_and_fixed_seeds_are_planted() -> None:
     one = compared(draw(pool, Plant(same_seed=0), 12, rng)).joint
     assert (one.result, one.n) == ("inconclusive", 1)
     assert compared(draw(pool, Plant(same_seed=2), 12, rng)).joint.n == 6
-
-
-def test_a_drift_is_red_through_the_pin() -> None:
-    """A large one at once, and none without a loss."""
-    pool, rng = made_pool({"gcn": 0}), np.random.default_rng(0)
-    assert drift.first_red(pool, 8.0, 3, 8, rng)["pin"] in (1, 2)
-    assert drift.first_red(pool, 0.0, 3, 8, rng) == {"baseline": None, "pin": None}
 
 
 def test_pretrained_models_and_suggested_repeats(tmp_path: Path) -> None:
@@ -72,25 +53,3 @@ def test_pretrained_models_and_suggested_repeats(tmp_path: Path) -> None:
     options = argparse.Namespace(pool=path, points=[3.0], repeats=[5], runs=3)
     (row,) = settle.rows(options)
     assert row["suggestions"] <= 3
-
-
-@pytest.mark.slow
-def test_the_pool_holds_every_model_under_every_attack(tmp_path: Path) -> None:
-    """A second run measures nothing."""
-    options = argparse.Namespace(
-        data=str(write_dataset(tmp_path / "tiny")),
-        folder=[],
-        variants=["gcn"],
-        attacks=["injection/rnd", "modification/dice+budget=0.1"],
-        difficulties=["easy"],
-        seeds=1,
-        attack_seeds=1,
-        store=None,
-        out=tmp_path / "pool.npz",
-    )
-    assert len(list(pool.rows(options))) == 1
-    kept = dict(np.load(options.out))
-    assert kept["after/gcn"].shape[:3] == (1, 1, 2)
-    assert kept["before/gcn"].shape[:2] == (1, 2)
-    assert set(np.unique(kept["after/gcn"])) <= {-1, 0, 1}
-    assert list(pool.rows(options)) == []

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from pathlib import Path
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import synthetic
 from benchmarks.synthetic import (
-    PRESETS,
     DegreeShape,
     Preset,
     Synthetic,
     generate,
-    prepare,
 )
-from grb_check.datasets import find, load
-from grb_check.datasets.reading import dense
-from grb_check.errors import UsageError
 
 SMALL = Preset(
     name="synthetic-small",
@@ -34,12 +24,6 @@ SMALL = Preset(
     signal=0.2,
     noise=0.55,
 )
-
-PUBLISHED = {  # GRB, tables 2 and 4: nodes, edges, features, classes; degrees by level, in all
-    "synthetic-flickr": ((89_250, 449_878, 500, 7), (5.00, 6.02, 11.03), 10.08),
-    "synthetic-reddit": ((232_965, 11_606_919, 602, 41), (29.23, 68.36, 150.99), 99.65),
-    "synthetic-aminer": ((659_574, 2_878_577, 100, 18), (1.99, 5.12, 13.25), 8.73),
-}
 
 
 @st.composite
@@ -100,113 +84,3 @@ def test_same_seed_gives_the_same_graph_and_another_seed_another() -> None:
     np.testing.assert_array_equal(one.split.train, again.split.train)
     assert (one.adjacency != other.adjacency).nnz > 0
     assert not np.array_equal(one.features, other.features)
-
-
-def test_blocks_do_not_change_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of rows drawn at a time affects memory only."""
-    whole = generate(SMALL, 0).features
-    monkeypatch.setattr(dense, "BLOCK_VALUES", 100)
-    np.testing.assert_array_equal(whole, generate(SMALL, 0).features)
-
-
-def test_presets_have_the_published_sizes() -> None:
-    """Table 2 of GRB."""
-    sizes = {
-        name: (p.num_nodes, p.num_edges, p.num_features, len(p.class_sizes))
-        for name, p in PRESETS.items()
-    }
-    assert {name: figures[0] for name, figures in PUBLISHED.items()} == sizes
-
-
-def inside(graph: Synthetic) -> float:
-    """Share of edges that join nodes of one class."""
-    rows = np.repeat(graph.labels, np.diff(graph.adjacency.indptr))
-    return float((rows == graph.labels[graph.adjacency.indices]).mean())
-
-
-def accuracy_of_centres(preset: Preset, graph: Synthetic) -> float:
-    """Accuracy of the nearest class centre, made from the training nodes, on 10,000 test nodes."""
-    train, test = graph.split.train, graph.split.full[:10_000]
-    classes = range(len(preset.class_sizes))
-    features, labels = graph.features[train], graph.labels[train]
-    centres = np.stack([features[labels == c].mean(axis=0) for c in classes])
-    scores = graph.features[test] @ centres.T - np.square(centres).sum(axis=1) / 2
-    return float((scores.argmax(axis=1) == graph.labels[test]).mean())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "homophily"), [("flickr", 0.4)])
-def test_large_graphs_have_their_shape(name: str, homophily: float) -> None:
-    """Degrees of the levels within 10 % of Table 4, homophily within 0.05; features tell something
-    of the class, and far from all."""
-    preset = PRESETS[f"synthetic-{name}"]
-    graph = generate(preset, 0)
-    is_sound(graph, preset)
-    degrees = np.diff(graph.adjacency.indptr)
-    _, levels, mean = PUBLISHED[preset.name]
-    parts = (graph.split.easy, graph.split.medium, graph.split.hard)
-    assert levels == pytest.approx([degrees[part].mean() for part in parts], rel=0.1)
-    assert mean == pytest.approx(degrees.mean(), abs=0.01)
-    assert homophily == pytest.approx(inside(graph), abs=0.05)
-    largest = max(preset.class_sizes) / preset.num_nodes
-    assert largest + 0.1 < accuracy_of_centres(preset, graph) < 0.7
-
-
-@pytest.fixture
-def small_preset(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name under which `prepare` finds a preset that takes no time."""
-    monkeypatch.setattr(synthetic, "PRESETS", {SMALL.name: SMALL})
-    return SMALL.name
-
-
-def test_prepared_folder_is_loaded_like_any_other(small_preset: str, tmp_path: Path) -> None:
-    """`find` and `load` take it, with the sizes of the preset and its own split."""
-    folder = prepare(small_preset, tmp_path / "home")
-    assert tmp_path / "home" / small_preset == folder
-    dataset = load(find(str(folder)))
-    sizes = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
-    assert sizes == (600, 2400, 12, 3)
-    np.testing.assert_array_equal(generate(SMALL, 0).split.hard, dataset.test["hard"])
-
-
-def test_folder_is_made_once(small_preset: str, tmp_path: Path) -> None:
-    """The second call finds the first one's files and does not touch them."""
-    before = {path: path.stat().st_mtime_ns for path in prepare(small_preset, tmp_path).iterdir()}
-    after = {path: path.stat().st_mtime_ns for path in prepare(small_preset, tmp_path).iterdir()}
-    assert before == after
-
-
-def test_incomplete_folder_is_completed(small_preset: str, tmp_path: Path) -> None:
-    """A file that is gone is made again."""
-    folder = prepare(small_preset, tmp_path)
-    expected = load(find(str(folder))).fingerprint()
-    (folder / "labels.npz").unlink()
-    assert expected == load(find(str(prepare(small_preset, tmp_path)))).fingerprint()
-
-
-def test_each_seed_has_a_folder(small_preset: str, tmp_path: Path) -> None:
-    """Another seed is another graph under another name."""
-    one, other = prepare(small_preset, tmp_path), prepare(small_preset, tmp_path, seed=5)
-    assert other.name == "synthetic-small-seed-5"
-    assert load(find(str(one))).fingerprint() != load(find(str(other))).fingerprint()
-
-
-def test_unknown_name_is_refused(tmp_path: Path) -> None:
-    """The message lists the names there are, and nothing is made."""
-    with pytest.raises(UsageError, match="'synthetic-mars': known are synthetic-flickr, "):
-        prepare("synthetic-mars", tmp_path / "home")
-    assert not (tmp_path / "home").exists()
-
-
-@pytest.mark.parametrize("seed", [-1, -(2**40)])
-def test_negative_seed_is_refused(small_preset: str, tmp_path: Path, seed: int) -> None:
-    """It would be an error from within numpy."""
-    with pytest.raises(UsageError, match=f"the seed is {seed}; give 0"):
-        prepare(small_preset, tmp_path, seed=seed)
-
-
-@pytest.mark.parametrize("edges", [0, -1, 44_926])
-def test_impossible_number_of_edges_is_refused(edges: int) -> None:
-    """600 nodes have 179,700 pairs, of which a quarter may be edges."""
-    with pytest.raises(UsageError, match=r"with 600 nodes, 1 to 44925 are allowed"):
-        dataclasses.replace(SMALL, num_edges=edges)

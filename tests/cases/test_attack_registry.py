@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from grb_check.attacks.own_attacks import GROUP
-from grb_check.attacks.registry import attack_names
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.errors import UsageError
 
@@ -61,28 +60,6 @@ def offer(folder: Path, package: str, **points: str) -> None:
     (info / "entry_points.txt").write_text("\n".join(lines))
 
 
-def test_an_attack_name_without_scenario_stands_for_all_its_scenarios() -> None:
-    """`rnd` exists twice, `injection/rnd` once."""
-    select = AttackRegistry().select
-    assert select(["rnd"]) == (("injection", "rnd"), ("modification", "rnd"))
-    assert select(["injection/rnd"]) == (("injection", "rnd"),)
-    assert select(["rnd"], ["modification"]) == (("modification", "rnd"),)
-    assert select(["dice", "fgsm", "injection/fgsm"]) == (
-        ("injection", "fgsm"),
-        ("modification", "dice"),
-    )
-    assert select(["worst"]) == (("injection", "worst"), ("modification", "worst"))
-    assert select(["modification/worst+budget=10%"]) == (("modification", "worst+budget=0.1"),)
-
-
-def test_a_modifier_keeps_the_scenarios_that_know_it() -> None:
-    """And a name that none of them knows is refused."""
-    select = AttackRegistry().select
-    assert select(["rnd+removal_share=0.3"]) == (("modification", "rnd+removal_share=0.3"),)
-    with pytest.raises(UsageError, match="rnd"):
-        select(["rnd+iterations=3"])
-
-
 def test_one_attack_has_one_name() -> None:
     """However it is written, it runs once; and before its variants."""
     names = ["pgd+step_size=0.05+iterations=20", "pgd+iterations=20+step_size=5e-2", "pgd", "rnd"]
@@ -118,23 +95,6 @@ def test_a_users_attack_is_known_by_its_name_once_it_is_named(own: Path) -> None
     assert list(registry.own) == [("injection", "mine")]
     with pytest.raises(UsageError, match="knowledge is 'grey'; allowed: black-box, white-box"):
         registry.one("mine+knowledge=grey")
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("own_attacks:Pgd", "has the name of the built-in attack injection/pgd; give it another"),
-        ("own_attacks:nothing", "attack 'own_attacks:nothing': own_attacks has no attribute"),
-        ("own_attack:mine", "attack 'own_attack:mine': there is no module own_attack"),
-        ("own_attacks:dataclass", "attack 'own_attacks:dataclass' is a function without name"),
-        ("injection/own_attacks:mine", "give pkg.module:attr"),
-        ("own_attacks:mine+szie=3", "unknown modifier of attack injection/mine 'szie=3'"),
-    ],
-)
-def test_a_users_attack_at_fault_is_refused(own: Path, path: str, message: str) -> None:
-    """Each with what to do."""
-    with pytest.raises(UsageError, match=message):
-        AttackRegistry().one(path)
 
 
 def test_two_attacks_of_one_name_are_refused(own: Path) -> None:
@@ -204,23 +164,7 @@ def test_patterns_name_attacks_that_are_not_selected(own: Path) -> None:
     assert named("*/nothing") == named("*/p*") == named("a") == ()
 
 
-def test_plain_names_are_resolved_without_an_import(own: Path) -> None:
-    """Collecting imports no attack."""
-    registry = AttackRegistry()
-    assert set(attack_names()) == set(registry.select([name for _, name in attack_names()]))
-    assert registry.own == {}
-
-
 def test_nobody_elses_attack_is_called_worst() -> None:
     """It is the name of the strongest attack of each scenario."""
     with pytest.raises(UsageError, match="has the name of the built-in attack injection/worst"):
         AttackRegistry().add(attack("worst"))
-
-
-def test_users_attacks_have_budgets_too() -> None:
-    """Whatever their class, with no other modifier."""
-    registry = AttackRegistry()
-    registry.add(attack())
-    assert registry.one("mine+budget=0.5") == ("injection", "mine+budget=0.5")
-    with pytest.raises(UsageError, match="'0' is not a budget"):
-        registry.one("mine+budget=0")

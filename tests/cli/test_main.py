@@ -8,7 +8,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tiny import write_dataset
 
@@ -22,20 +21,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GRB_CHECK_DATA", str(tmp_path / "home"))
     monkeypatch.delenv("GRB_CHECK_SOURCES", raising=False)
     return tmp_path / "home"
-
-
-def test_datasets_lists_every_name_with_its_state(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Bundled or downloaded, with the source."""
-    assert main(["datasets"]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
-    assert lines["synthetic-cora"].endswith("bundled")
-    assert "659,574   2,878,577" in lines["grb-aminer"]
-    assert "cogdl-data.oss-cn-beijing.aliyuncs.com" in lines["grb-aminer"]
-    assert lines["grb-reddit"].endswith("else rebuilds it from PyG's Reddit2")
-    assert lines["proteins"].endswith("fetch downloads it with PyG")
-    assert str(home) in lines["looked"]
 
 
 def test_datasets_tells_used_from_unused(
@@ -60,39 +45,6 @@ def planetoid_raw(root: Path) -> Path:
     return folder
 
 
-def test_info_shows_figures_and_histogram(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Figures of a user's folder, nothing published, and the degrees of its test nodes."""
-    folder = write_dataset(tmp_path / "mine")
-    assert main(["info", str(folder)]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith(f"mine: folder {folder}\n")
-    assert "(nothing published)" in out
-    assert "average degree, hard" in out
-    assert "#" in out[out.index("degree  easy") :]
-
-
-def test_info_of_a_changed_folder_fails_until_it_is_locked_again(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The message names the file and a command that works."""
-    folder = write_dataset(tmp_path / "mine")
-    assert main(["info", str(folder)]) == 0
-    path = folder / "labels.npz"
-    with np.load(path) as archive:
-        labels = archive["data"]
-    np.savez(path, data=labels[::-1])
-    assert main(["info", str(folder)]) == 4
-    error = capsys.readouterr().err
-    assert f"{folder}: not the files" in error
-    assert "labels.npz: expected sha256" in error
-    assert f"python -m grb_check lock {folder}" in error
-    assert main(["lock", str(folder)]) == 0
-    assert str(home / LOCK_FILE) in capsys.readouterr().out
-    assert main(["info", str(folder)]) == 0
-
-
 def test_a_lock_that_fails_leaves_the_record(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,27 +57,6 @@ def test_a_lock_that_fails_leaves_the_record(
     assert main(["lock", str(folder)]) == 4
     assert "labels.npz" in capsys.readouterr().err
     assert (home / LOCK_FILE).read_text() == before
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["info", "synthetic-cora", "--data="],
-        ["datasets", "--into="],
-        ["lock", " "],
-        ["replay", "x.npz", "--grb-model="],
-        ["merge", "run.json", "--json="],
-        ["leaderboard", "--dataset=synthetic-cora", "--name="],
-    ],
-)
-def test_an_empty_argument_is_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As of an unset variable in a script; it is not the same as no argument."""
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == (128 if arguments[0] == "replay" else 4)
-    assert "it was given without a value; give one or leave it out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("dataset", ["synthetic-cora", "string:ascii_letters"])
@@ -214,14 +145,6 @@ def test_the_list_is_cheap() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
     assert done.returncode == 0
-
-
-def test_messages_name_the_options_of_this_command(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Options of pytest are named --grb-..., and one of them is a command here."""
-    main(["info", "planetoid-cora"])
-    assert "--grb-" not in capsys.readouterr().err
 
 
 def test_data_home_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace as replace_fields
 from outcome_factory import outcome
 from record_factory import ENVIRONMENT, baseline
 
@@ -30,17 +29,13 @@ from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
-from grb_check.execution.planning import NO_DURATIONS, Durations
 from grb_check.gate.baselines.baseline import open_baseline
-from grb_check.gate.baselines.result import baseline_result
 from grb_check.gate.limits import Gate, Threshold, judge
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.rank_plan import prepare
-from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import encode, read
-from grb_check.reports.recording import ranks_record, record_of, settings_record, summaries
-from grb_check.session.planning import recorded_durations
+from grb_check.reports.recording import record_of, settings_record
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import DEFAULT, OPTIONS
 from grb_check.settings.rank_request import rank_request
@@ -164,17 +159,6 @@ def test_merged_parts_are_the_run(count: int, seconds: dict[str, float], order: 
     assert (whole.record.missing, whole.absent) == ((), [])
 
 
-def test_ranks_are_judged_once_over_all() -> None:
-    """A part cannot judge them; the whole run does."""
-    given = parts(3)
-    for each in given:
-        verdicts = each.record.ranks.verdicts
-        assert {verdict.passed for verdict in verdicts} <= {None}
-        assert all("merge judges it" in verdict.message for verdict in verdicts)
-    passed = {each.group.id: each.passed for each in merge(given).verdicts}
-    assert passed == {"mlp@tiny/easy": False, "net@tiny/easy": True, "net@tiny/full": True}
-
-
 def test_a_case_without_a_verdict_in_any_part_is_missing() -> None:
     """Lost in a part, or of a part that was not given."""
     first, second, third = parts(3)
@@ -184,46 +168,6 @@ def test_a_case_without_a_verdict_in_any_part_is_missing() -> None:
     assert list(whole.record.missing) == sorted([*lost.missing, *gone])
     assert whole.absent == ["2/3"]
     assert {each.passed for each in whole.verdicts if each.group.model == "mlp"} == {False}
-
-
-def test_a_crashed_case_is_missing_although_it_has_a_row() -> None:
-    """Its row has an error and no verdict."""
-
-    def crash(fields: dict[str, Any]) -> None:
-        entry = fields["cases"][0]
-        entry.update(outcome=None, verdict=None, result="error", message="worker 'gw0' crashed")
-        fields["missing"] = [entry["node_id"]]
-
-    given = edited(part(None), crash)
-    whole = merge([Part(name="a.json", record=given)])
-    assert whole.record.missing == given.missing
-    assert whole.record.cases[0].result == "error"
-
-
-def test_deselected_cases_are_not_missing() -> None:
-    """A case that another part has was run; one that no part has leaves ranks unjudged."""
-    record = part(None)
-    gone, rest = record.cases[:2], record.cases[2:]
-    left = replace_fields(record, cases=rest, deselected=tuple(each.id for each in gone))
-    whole = merge([Part(name="a.json", record=left)])
-    assert whole.record.missing == ()
-    assert sorted(whole.record.deselected) == sorted(left.deselected)
-    assert any("deselected" in each.reason for each in whole.verdicts)
-    other = replace_fields(record, cases=gone, deselected=tuple(each.id for each in rest))
-    both = merge([Part(name="a.json", record=left), Part(name="b.json", record=other)])
-    assert both.record.deselected == ()
-    assert len(both.rows) == len(CASES)
-
-
-def test_a_case_in_two_parts_is_refused() -> None:
-    """Also a user's own test that every part ran."""
-    first, second = parts(2)
-    with pytest.raises(UsageError, match=r"case grb::.* is in 1\.json and in 1\.json; give each"):
-        merge([first, first])
-    mine = {**fields_of(first.record)["cases"][0], "node_id": "test_own.py::test_mine"}
-    both = [changed(each, lambda fields: fields["cases"].append(mine)) for each in (first, second)]
-    with pytest.raises(UsageError, match=r"test_own\.py::test_mine is in 1\.json .*--grb-only"):
-        merge(both)
 
 
 def _set(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -257,24 +201,6 @@ def test_parts_of_other_runs_are_refused(
     assert "2.json" in str(raised.value)
 
 
-def test_where_a_part_ran_does_not_matter() -> None:
-    """Device, directories, Python and the processor may differ; all of them are reported."""
-
-    def moved(record: dict[str, Any]) -> None:
-        record["settings"] |= {"device": "cuda", "data": ["/elsewhere"], "origins": {}}
-        record["environment"] |= {"python": "3.99", "processor": "abacus"}
-
-    first, second = parts(2)
-    record = merge([first, changed(second, moved)]).record
-    assert record.environment["python"] == f"{first.record.environment['python']} and 3.99"
-    assert record.notes == ()
-    assert record.settings == first.record.settings
-    own = _set("settings", "rank_against", value="/a/board.json")
-    there = _set("settings", "rank_against", value="C:\\b\\board.json")
-    with pytest.raises(UsageError, match=r"there is no file '/a/board\.json'"):
-        merge([changed(first, own), changed(second, there)])
-
-
 def test_the_command_writes_and_shows_the_whole_run(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,17 +218,6 @@ def test_the_command_writes_and_shows_the_whole_run(
     assert main(["merge", *names[1:]]) == 3
     out = capsys.readouterr().out
     assert "no verdict on 5 cases; the run cannot be green. Parts not given: 1/3" in out
-
-
-def test_the_command_passes_if_every_case_passes(folder: Path) -> None:
-    """It ends with 5 if there is no case at all."""
-    calm = replace(SETTINGS, rank_limits=())
-    assert main(["merge", *written(parts(2, own=calm))]) == 0
-    record = part(None, own=calm)
-    empty = summaries([], []) | {"ranks": ranks_record([], Ranks(), ())}
-    left_out = tuple(each.id for each in record.cases)
-    gone = replace_fields(record, cases=(), deselected=left_out, **empty)
-    assert main(["merge", *written([Part(name="none.json", record=gone)])]) == 5
 
 
 def test_a_dataset_that_differs_between_parts_fails(
@@ -368,50 +283,6 @@ def test_the_baseline_is_judged_once_or_written(
         if what == "digest":
             assert main(["merge", *written([other[0], against[1]])]) == 4
             assert "baseline digest is 'another' and '" in capsys.readouterr().err
-
-
-def test_a_merge_that_compares_nothing_fails(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The parts are green, since each has a few cases only."""
-    calm = replace(SETTINGS, rank_limits=())
-    kept = folder / "robustness.json"
-    new = open_baseline(kept, 2.0, "another", update=True)
-    rows = [replace(row, case=replace(row.case, model="")) for row in rows_of(CASES[:4])]
-    baseline_result(new, rows, CASES[:4], ENVIRONMENT, cut_short=False, shard=None)
-    saved = open_baseline(kept, 2.0, "", update=False).saved
-    about = baseline(path=str(kept), tests=len(saved.entries), digest=saved.digest)
-
-    def against(fields: dict[str, Any]) -> None:
-        fields["baseline"] = about
-        new = {"result": "new", "text": "not in the baseline", "margin": 2.0}
-        for each in fields["cases"]:
-            each["verdict"]["comparison"] = new
-
-    names = written([changed(each, against) for each in parts(2, own=calm)])
-    assert main(["merge", *names, "--json", "all.json", "--junit", "out.xml"]) == 1
-    told = f"nothing was compared: the baseline has {len(saved.entries)} cases of another on tiny"
-    out = capsys.readouterr().out
-    for name in ("mlp::set", "mlp::tiny", "net::set", "net::tiny"):
-        assert f"grb::{name}::test_baseline - {told}" in out
-    assert told in (folder / "out.xml").read_text()
-    judged = read(folder / "all.json").baseline
-    assert judged is not None
-    assert [each.comparison.result for each in judged.together] == ["incomparable"] * 4
-
-
-def test_durations_come_from_the_baseline(folder: Path) -> None:
-    """For a run that is divided."""
-    cut = replace(SETTINGS, shard=Shard(1, 2))
-    seconds = {case.id: 1.0 for case in CASES}
-    new = open_baseline(folder / "kept.json", 2.0, "", update=True)
-    baseline_result(new, rows_of(CASES), CASES, ENVIRONMENT, cut_short=False, shard=None)
-    kept = replace(cut, baseline=open_baseline(folder / "kept.json", 2.0, "", update=False))
-    of_baseline = Durations(cases=seconds, training={})
-    assert recorded_durations(kept) == (of_baseline, folder / "kept.json")
-    assert recorded_durations(cut) == (NO_DURATIONS, None)
-    assert recorded_durations(replace(kept, shard=None)) == (NO_DURATIONS, None)
-    assert recorded_durations(replace(kept, shard=None, jobs=2))[0] == of_baseline
 
 
 TARGETS = ("new", "in new folders", "regular", "link", "dangling", "pipe", "no reader", "full")
@@ -492,32 +363,3 @@ def test_every_output_stands_alone(folder: Path, kinds: list[str], refused: bool
                 assert text == expected[k].read_text(encoding="utf-8")
             if kind in ("pipe", "no reader"):
                 assert paths[k].is_fifo()
-
-
-def test_a_merge_that_is_refused_makes_nothing(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nor does it write a report over the baseline of the parts."""
-    names = written(parts(2, own=CALM))
-    assert main(["merge", *names, "--json=new/x/y.json", f"--html={folder}"]) == 4
-    assert "--html" in capsys.readouterr().err
-    assert not (folder / "new").exists()
-    assert main(["merge", *names, "--baseline=kept.json", "--update-baseline"]) == 0
-    saved, text = open_baseline(folder / "kept.json", 2.0, "", update=False).saved, "kept.json"
-    about = baseline(path=text, tests=len(CASES), digest=saved.digest)
-    against = written([changed(each, _set("baseline", value=about)) for each in parts(2, own=CALM)])
-    assert main(["merge", *against, "--json=./kept.json"]) == 4
-    assert "--baseline and --json are the same file" in capsys.readouterr().err
-    assert open_baseline(folder / "kept.json", 2.0, "", update=False).saved == saved
-
-
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
-def test_a_baseline_that_cannot_be_written_costs_no_report(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The merge fails and says why."""
-    names = written(parts(2, own=CALM))
-    update = ["--baseline=/dev/full", "--update-baseline"]
-    assert main(["merge", *names, *update, "--json=all.json"]) == 1
-    assert "note: /dev/full not written: No space left on device" in capsys.readouterr().out
-    assert read(folder / "all.json").baseline is not None

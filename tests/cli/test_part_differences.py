@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,11 +62,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_parts_of_one_commit_do_not_differ() -> None:
-    """Though a part has other cases."""
-    assert differences([part(each, of=3) for each in range(3)]) == []
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -94,36 +88,6 @@ def test_other_code_versions_or_weights_are_refused(
     assert read(Path("out.json")).notes == (note,)
     for kind in ("junit", "html", "markdown"):
         assert note in Path(f"out.{kind}").read_text()
-
-
-def test_another_machine_explains_other_weights(capsys: pytest.CaptureFixture[str]) -> None:
-    """They are accepted with a note, unless the code differs as well."""
-    parts = [part(0), part(1, weights="f", processor="x86_64 AVX512", threads="4")]
-    (found,) = differences(parts)
-    assert not found.refused
-    told = "with processor x86_64 AVX2 and x86_64 AVX512, threads 2 and 4"
-    assert found.text.endswith(told)
-    assert main(["merge", *written(parts), "--json=out.json"]) == 0
-    assert told in capsys.readouterr().out
-    assert main(["merge", "out.json"]) == 0  # a merged run says it again
-    assert told in capsys.readouterr().out
-    assert not differences([part(0), part(1, processor="x86_64 AVX512")])
-    both = differences([part(0), part(1, weights="f", threads="4", source="t")])
-    assert [each.refused for each in both] == [True, True]
-
-
-def test_only_the_same_training_is_compared() -> None:
-    """Neither that of another model, nor unknown weights, nor those of users' own tests."""
-    assert not differences([part(0, model="net"), part(1, model="mlp", weights="f")])
-    assert not differences([part(0), part(1, weights="")])
-    assert not differences([part(0), part(1, weights="f", node_id="test_own.py::test_mine")])
-
-
-def test_the_sources_of_all_parts_are_recorded() -> None:
-    """As versions are."""
-    names = written([part(0, of=3), part(1, source="t", of=3), part(2, of=3)])
-    assert main(["merge", *names, "--allow-different", "--json=out.json"]) == 0
-    assert [each.source for each in read(Path("out.json")).settings.models] == ["s and t"]
 
 
 @pytest.mark.slow
@@ -155,10 +119,3 @@ def test_a_difference_is_found_in_any_order(given: list[dict[str, Any]], order: 
         assert not found
     if differ == {"weights", "threads"} and len(given) == 2:
         assert not any(each.refused for each in found)
-
-
-def test_a_record_keeps_its_notes() -> None:
-    """As every other field."""
-    made = msgspec.structs.replace(part(0).record, notes=("one", "two"))
-    Path("one.json").write_text(encode(made))
-    assert read(Path("one.json")).notes == ("one", "two")

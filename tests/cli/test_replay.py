@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from tiny import write_dataset
@@ -193,23 +192,6 @@ def test_the_same_model_fails_with_the_same_figures(home: Path, replay) -> None:
     assert len(lines) == 6
 
 
-def test_what_the_run_imported_from_is_searched(home: Path, replay) -> None:
-    """Such as pytest's `pythonpath`; they may have moved with the folder of the run."""
-    (home / "src").mkdir()
-    (home / "src" / "models_in_src.py").write_text(textwrap.dedent(MODELS))
-    kept = read(home / "kept.npz")
-    model = KeptModel(name="m", target="models_in_src:build", folders=("/builds/7/project/src",))
-    write(home / "src.npz", replace(kept, model=model))
-    assert replay("src.npz")[0] == 125
-    write(
-        home / "src.npz",
-        replace(read(home / "src.npz"), data=replace(kept.data, base="/builds/7/project")),
-    )
-    code, lines = replay("src.npz")
-    assert code == 1
-    assert lines[2].endswith("as recorded")
-
-
 def test_another_device_is_reported(home: Path, replay) -> None:
     """As are other versions."""
     versions = {"grb_check": "0.0.1"}
@@ -242,18 +224,6 @@ def test_a_better_model_passes(replay) -> None:
     assert lines[-1] == "passes: drop 0.0% <= limit 1.0% (max drop)"
 
 
-def test_arguments_of_the_model(home: Path, replay) -> None:
-    """Given ones take precedence; recorded ones apply to the recorded model only."""
-    args = ("--grb-model-args", "neighbours=0.0")
-    assert replay("kept.npz", *args)[0] == 0
-    kept = read(home / "kept.npz")
-    write(home / "args.npz", replace(kept, model=replace(kept.model, args={"neighbours": 0.0})))
-    assert replay("args.npz")[0] == 0
-    assert replay("args.npz", "--grb-model", "replayed_models:build")[0] == 0
-    assert replay("args.npz", "--grb-model-args", "")[0] == 1
-    assert replay("args.npz", "--grb-model", "replayed_models:deaf")[0] == 0
-
-
 def test_a_training_that_is_not_deterministic_is_reported(replay) -> None:
     """The perturbation was made for other weights."""
     code, lines = replay("random.npz")
@@ -262,23 +232,6 @@ def test_a_training_that_is_not_deterministic_is_reported(replay) -> None:
         "the weights of the model are not the recorded ones in repeat 1, 2: other code"
     )
     assert lines[-2].endswith("; the perturbation was made for the recorded ones")
-
-
-def test_a_model_below_the_floor_does_not_pass(home: Path, replay) -> None:
-    """A model without accuracy has no drop."""
-    kept = read(home / "kept.npz")
-    write(home / "floor.npz", replace(kept, limits=replace(kept.limits, clean=0.999)))
-    code, lines = replay("floor.npz", "--grb-model", "replayed_models:deaf")
-    assert code == 1
-    assert lines[-1].startswith("fails: clean accuracy ")
-
-
-def test_without_a_limit_nothing_fails(home: Path, replay) -> None:
-    """The failed test had an assertion of its own."""
-    write(home / "own.npz", replace(read(home / "kept.npz"), limits=Limits()))
-    code, lines = replay("own.npz")
-    assert code == 0
-    assert lines[-1] == "no limit was recorded, because the test judges by itself"
 
 
 def test_shrinking_shows_and_writes_the_smallest_part(home: Path, replay) -> None:
@@ -328,14 +281,6 @@ def test_what_cannot_be_judged_is_neither_good_nor_bad(
     assert words in "\n".join(lines)
 
 
-@pytest.mark.parametrize("arguments", [[], ["kept.npz", "more.npz"], ["kept.npz", "--gbr-model=x"]])
-def test_wrong_usage_stops_a_bisection(replay, arguments: list[str]) -> None:
-    """argparse would end with 2, which `git bisect run` takes for a bad commit."""
-    with pytest.raises(SystemExit) as raised:
-        replay(*arguments)
-    assert raised.value.code == 128
-
-
 @pytest.mark.slow
 def test_an_interrupt_and_a_closed_pipe_stop_a_bisection(home: Path, replay) -> None:
     """As in shells; 1 would be a bad commit."""
@@ -343,24 +288,6 @@ def test_an_interrupt_and_a_closed_pipe_stop_a_bisection(home: Path, replay) -> 
     command = f"{sys.executable} -m grb_check replay kept.npz 2>&1 | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=home, capture_output=True, text=True)
     assert done.stdout.split() == ["141"]
-
-
-@pytest.mark.parametrize("content", [b"", b"PK", b"{}"])
-def test_what_is_not_evidence_stops_a_bisection(home: Path, replay, content: bytes) -> None:
-    """An empty file, a part of an archive, another format."""
-    (home / "odd.npz").write_bytes(content)
-    code, lines = replay("odd.npz")
-    assert code == 128
-    assert len(lines) == 1
-
-
-def test_other_data_of_the_same_size_are_refused(home: Path, replay) -> None:
-    """By their fingerprint."""
-    labels = write_dataset(home / "other") / "labels.npz"
-    np.savez(labels, data=np.load(labels)["data"][::-1])
-    code, lines = replay("kept.npz", "--grb-dataset", "other")
-    assert code == 125
-    assert "it has the same sizes, but other features, edges or labels" in lines[-1]
 
 
 def test_data_that_moved_with_the_folder_are_found(home: Path, replay, monkeypatch) -> None:

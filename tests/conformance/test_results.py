@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 from grb_check import strategies
-from grb_check.conformance.model import BrokenPropertyError
-from grb_check.conformance.results import as_code, as_found
+from grb_check.conformance.results import as_code
 
 
 def made(code: tuple[str, ...]) -> Data:
@@ -30,12 +29,3 @@ def test_the_code_of_a_graph_makes_it(graph: Data) -> None:
 def test_the_code_of_a_batch_says_which_graph_a_node_is_of(batch: Batch) -> None:
     """Which models of graphs are called with."""
     assert torch.equal(made(as_code(batch)).batch, batch.batch)
-
-
-def test_the_note_is_one_line_and_the_explanation_has_all() -> None:
-    """Tables have room for a line; a traceback has its error at the end."""
-    graph = Data(x=torch.ones(1, 2), edge_index=torch.empty(2, 0, dtype=torch.int64))
-    found = as_found("any-size", BrokenPropertyError("it raises:\n  File a\nKeyError: 3", graph))
-    assert found.note == "it raises: ... KeyError: 3"
-    assert "  File a\nKeyError: 3\n" in found.explanation
-    assert found.explanation.splitlines()[0].startswith("any-size: graphs of every size")

@@ -16,7 +16,7 @@ from tiny import write_dataset
 from benchmarks.synthetic import PRESETS, generate
 from grb_check.datasets import DataNotice, Places, find, load, load_graph_set, loading
 from grb_check.datasets.formats.rebuilt import REBUILT
-from grb_check.datasets.lock import LOCK_FILE, recorded
+from grb_check.datasets.lock import recorded
 from grb_check.datasets.normalisation import with_row_features_of_graphs
 from grb_check.datasets.reading import saint_files
 from grb_check.errors import DataError, UsageError
@@ -44,25 +44,6 @@ def test_a_published_name_obliges(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nodes: expected 2,680, found 160"):
         load(find(str(folder), places))
     assert load(find(f"mine={folder}", places)).num_nodes == 160
-
-
-def test_two_datasets_of_one_name_are_told_apart_by_their_path(tmp_path: Path) -> None:
-    """Checksums of a user's own directories are recorded by path, not by name."""
-    places = Places(home=tmp_path / "home")
-    for number in range(2):
-        folder = write_dataset(tmp_path / str(number) / "data", seed=number)
-        load(find(str(folder), places))
-        load(find(str(folder), places))
-    names = json.loads((places.home / LOCK_FILE).read_text())["datasets"]
-    assert sorted(names) == [str(tmp_path / str(number) / "data") for number in range(2)]
-
-
-def test_nothing_is_written_into_a_users_folder(tmp_path: Path) -> None:
-    """The lock file is in the data directory."""
-    folder = write_dataset(tmp_path / "mine" / "tiny")
-    before = sorted((tmp_path / "mine").rglob("*"))
-    load(find("tiny", Places(folders=(tmp_path / "mine",), home=tmp_path / "home")))
-    assert before == sorted(folder.parent.rglob("*"))
 
 
 def test_a_data_folder_that_cannot_be_written_is_a_notice(tmp_path: Path) -> None:
@@ -114,19 +95,6 @@ def flickr_raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (raw / "class_map.json").write_text(json.dumps(classes))
     (raw / "role.json").write_text('{"tr": [0], "va": [1], "te": [2]}')
     return raw
-
-
-@pytest.mark.slow
-def test_flickr_is_rebuilt_from_the_files_of_a_data_folder(
-    flickr_raw: Path, tmp_path: Path
-) -> None:
-    """Standardised, split and normalised it passes the comparison, and is called rebuilt."""
-    dataset = load(find("grb-flickr", Places(folders=(flickr_raw.parents[1],), home=tmp_path)))
-    assert dataset.rebuilt
-    assert dataset.origin == "rebuilt from PyG's Flickr, GRB's split"
-    assert (dataset.num_nodes, dataset.num_edges) == (89_250, 449_878)
-    assert dataset.raw_feature_range == pytest.approx((-0.9, 298.7), abs=0.05)
-    assert dataset.train.numel() == 53_550
 
 
 @pytest.mark.slow

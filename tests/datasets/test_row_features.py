@@ -33,10 +33,3 @@ def test_rows_of_the_raw_matrix_come_back_scaled(seed: int, share: float, binary
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3, atol=1e-5)
     if binary:
         assert np.array_equal(found.numpy() == 0, expected == 0)
-
-
-def test_the_given_dataset_stays_as_it_is() -> None:
-    """Features of the original are not touched."""
-    before = DATASET.graph.x.clone()
-    with_row_features(DATASET)
-    assert torch.equal(DATASET.graph.x, before)

@@ -42,23 +42,6 @@ def test_attacks_mix_no_devices(dataset: Dataset, model: str, pair: tuple[str, s
         assert torch.equal(ours, theirs)
 
 
-def test_the_imitation_refuses_what_a_gpu_refuses() -> None:
-    """Operands on two devices, numpy, and a generator of the CPU."""
-    with imitation() as device:
-        there = torch.ones(3).to(device)
-        assert there.device == device
-        assert (2 * there + torch.tensor(1.0)).tolist() == [3.0, 3.0, 3.0]
-        assert there[torch.tensor([0])].cpu().tolist() == [1.0]
-        with pytest.raises(RuntimeError, match="same device"):
-            there + torch.ones(3)
-        with pytest.raises(RuntimeError, match="same device"):
-            torch.ones(3)[there.long()]
-        with pytest.raises(TypeError, match="numpy"):
-            there.numpy()
-        with pytest.raises(RuntimeError, match="generator"):
-            torch.rand(3, device=device, generator=torch.Generator())
-
-
 def perturbed(
     dataset: Dataset, model: str, pair: tuple[str, str], device: torch.device
 ) -> Perturbation:

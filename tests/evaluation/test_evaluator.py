@@ -6,14 +6,12 @@ import math
 import random
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import torch
 from tiny import write_dataset
 from torch import Tensor
@@ -208,32 +206,6 @@ def test_a_white_box_attack_is_given_the_model_under_test(
     assert warm.repeats[0].references == cold.repeats[0].references
 
 
-def test_the_majority_is_that_of_the_targets(tiny: Path) -> None:
-    """Not of all nodes."""
-    made = outcome(tiny)
-    labels = np.load(tiny / "labels.npz")["data"]
-    targets = np.load(tiny / "index.npz")["index_test_easy"]
-    counts = np.bincount(labels[targets].ravel())
-    assert made.majority == counts.max() / len(targets)
-
-
-def test_progress_tells_white_box_attacks(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """White-box attacks run again for each model, so progress names them."""
-    labels: list[str] = []
-
-    def progress(label: str) -> AbstractContextManager[None]:
-        labels.append(label)
-        return nullcontext()
-
-    evaluator = Evaluator(store=Store(None), device="cpu", progress=progress)
-    source, case = datasets.find(str(tiny)), Case("tiny", "easy", "injection", "rnd")
-    for attack in (Spy([]), Informed(Memory(), Memory())):
-        monkeypatch.setattr(repeats, "load_attack", lambda *_, attack=attack: attack)
-        evaluator.outcome(as_subject(Net), source, case, 1)
-    wanted = [label.rpartition("repeat ")[2] for label in labels if "attacking" in label]
-    assert wanted == ["1/1, attacking, black-box", "1/1, attacking, white-box"]
-
-
 def test_an_unknown_surrogate_is_an_error_before_any_training(
     tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,12 +273,6 @@ def calls_of(tiny: Path, result: Callable[[torch.nn.Module], object]) -> list[in
 
 
 @pytest.mark.slow
-def test_a_model_is_built_once_for_each_repeat_whatever_the_number_of_cases(tiny: Path) -> None:
-    """Training is the cost of a run; cases share it."""
-    assert calls_of(tiny, lambda module: module) == [0, 1, 2]
-
-
-@pytest.mark.slow
 def test_a_trained_model_is_built_once(tiny: Path) -> None:
     """It is the same for every seed."""
     assert calls_of(tiny, lambda module: grb_check.Trained(module.eval())) == [0]
@@ -357,36 +323,6 @@ def test_a_factory_that_returns_one_module_for_all_seeds_is_an_error(tiny: Path)
         outcome(tiny, lambda: grb_check.Encoder(module, lambda data: None), repeats=2)
 
 
-def test_a_factory_may_return_one_trained_encoder_for_all_seeds(tiny: Path) -> None:
-    """It is not trained again: a probe is fitted to it in every repeat."""
-    module = Net(8, 5).eval()
-    found = outcome(tiny, lambda: grb_check.Encoder(module), repeats=2)
-    first, second = found.repeats
-    assert first.victim.clean == second.victim.clean
-
-
-@pytest.mark.slow
-def test_an_encoder_without_a_factory_is_prepared_once(tiny: Path) -> None:
-    """Pre-training the same object again would change the model of the first repeat."""
-    calls: list[int] = []
-    encoder = grb_check.Encoder(Net(8, 5).eval(), pretrain=lambda view: calls.append(1))
-    outcome(tiny, encoder, repeats=3)
-    assert calls == [1]
-
-
-def test_one_encoder_may_be_wrapped_anew_for_every_test(tiny: Path) -> None:
-    """As a fixture `grb_model` does if it returns `Encoder(module)`."""
-    module = Net(8, 5).eval()
-    evaluator = Evaluator(store=Store(None), device="cpu")
-    source = datasets.find(str(tiny))
-    case = Case("tiny", "easy", "injection", "rnd")
-    one, two = (
-        evaluator.outcome(as_subject(grb_check.Encoder(module)), source, case, 1).repeats[0]
-        for _ in range(2)
-    )
-    assert one.victim == two.victim
-
-
 @pytest.mark.slow
 def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
     """It would change the graph for every other model and every later case."""
@@ -402,34 +338,6 @@ def test_a_model_that_writes_into_its_input_is_an_error(tiny: Path) -> None:
         evaluator.outcome(as_subject(InPlace), source, case, 1)
     after = evaluator.outcome(as_subject(Net), source, case, 1)
     assert after.repeats[0].victim == outcome(tiny).repeats[0].victim
-
-
-@pytest.mark.slow
-def test_nodes_outside_the_split_have_no_true_labels_for_attacks(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An attacker knows the labels of training and validation nodes only."""
-    seen: list[Data] = []
-    monkeypatch.setattr(repeats, "load_attack", lambda *_: Spy(seen))
-    with np.load(tiny / "index.npz") as archive:
-        index = dict(archive)
-    index["index_train"], spare = index["index_train"][:-20], index["index_train"][-20:]
-    np.savez(tiny / "index.npz", **index)
-    labels = np.load(tiny / "labels.npz")["data"]
-    outcome(tiny)
-    labels[spare] = (labels[spare] + 1) % 3
-    other = shutil.copytree(tiny, tiny.with_name("other"))
-    np.savez(other / "labels.npz", data=labels)
-    outcome(other)
-    assert torch.equal(seen[0].y, seen[1].y)
-
-
-def test_a_repaired_dataset_says_so_in_every_outcome(tiny: Path) -> None:
-    """One-way edges are repaired, and the outcome has a warning."""
-    adjacency = sp.triu(sp.load_npz(tiny / "adj.npz")).tocsr()
-    sp.save_npz(tiny / "adj.npz", adjacency)
-    made = outcome(tiny)
-    assert any("adj.npz" in text for text in made.warnings)
 
 
 @pytest.mark.parametrize(
@@ -542,19 +450,3 @@ def test_references_that_are_added_later_are_as_those_of_the_first_time(
     assert [*first.measurement.references] == ["gcn"]
     assert figures(outcome_of(case, subject.name, [later])) == figures(at_once)[1:]
     assert later.perturbation == first.perturbation
-
-
-def test_attacks_at_larger_budgets_do_more_from_the_same_draws(tiny: Path) -> None:
-    """The number of changes is the given share of the edges."""
-    small, large = (
-        outcome(tiny, untrained(), attack=f"modification/rnd+budget={budget}")
-        for budget in (0.02, 0.2)
-    )
-    assert small.repeats[0].seed == large.repeats[0].seed
-    flips = [
-        each.repeats[0].spent["added_edges"] + each.repeats[0].spent["removed_edges"]
-        for each in (small, large)
-    ]
-    edges = sp.load_npz(tiny / "adj.npz").nnz // 2
-    assert flips == [2 * edges // 100, 20 * edges // 100]
-    assert (small.budget, large.budget) == (0.02, 0.2)

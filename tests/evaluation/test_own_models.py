@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.store.store import Store
+from grb_check.evaluation.own_models import TrainedModel
 
 
 def weights(module: nn.Module) -> str:
@@ -35,14 +34,3 @@ def test_weights_in_no_plain_memory_have_no_digest() -> None:
     module = nn.Linear(2, 2)
     module.register_buffer("adjacency", torch.eye(2).to_sparse())
     assert weights(module) == ""
-
-
-def test_references_are_trained_five_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Later repeats use them again."""
-    seeds: list[int] = []
-    monkeypatch.setattr(OwnModels, "_get", lambda self, kind, seed: seeds.append(seed))
-    own = OwnModels(None, "", Store(None), torch.device("cpu"))  # type: ignore[arg-type]
-    for repeat in range(12):
-        own.reference("gcn", repeat)
-    assert len(set(seeds)) == 5
-    assert seeds[:5] == seeds[5:10]

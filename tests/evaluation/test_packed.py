@@ -108,21 +108,6 @@ def test_a_white_box_case_is_the_same_from_a_pack_without_a_surrogate(
     assert facts(white_box(given, victim, KINDS)) == once
 
 
-def test_stored_scores_of_references_are_not_those_under_a_pack(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A reference that a white-box case attacks is also attacked with the transferred variant."""
-    case = replace(CASE, attack="fgsm+white-box")
-    attack = load_attack("injection", case.attack, {"iterations": 1})
-    given = trial(attack, case, tmp_path / "store")
-    white_box(given, ready())
-    other = {key: Perturbation() for key in wanted_by(given, 1)}
-    before = {*(tmp_path / "store").glob("??/*.npz")}
-    pack = write_pack(tmp_path / "a.npz", other.items())
-    white_box(from_pack(given, pack, monkeypatch), ready())
-    assert {*(tmp_path / "store").glob("??/*.npz")} - before
-
-
 def test_a_perturbation_of_a_pack_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,15 +154,3 @@ def test_an_attack_without_a_version_cannot_be_in_a_pack(tmp_path: Path) -> None
     pack = packed(tmp_path / "a.npz", trial(Spy()))
     with pytest.raises(UsageError, match="spy has no version, so that no pack has its perturb"):
         check_pack(pack, [(CASE, [trial(Changing("black-box"))])], 1)
-
-
-def test_what_is_wanted_does_not_depend_on_torch_threads_or_the_device(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Unlike keys of the store, which must."""
-    given = trial(Spy())
-    before = list(wanted_by(given, 2))
-    monkeypatch.setattr(torch, "__version__", "99.0")
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 99)
-    elsewhere = OwnModels(DATASET, DATASET.fingerprint(), Store(None), torch.device("meta"))
-    assert list(wanted_by(replace(given, own=elsewhere), 2)) == before

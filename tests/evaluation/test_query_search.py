@@ -139,40 +139,6 @@ def test_what_is_not_allowed_is_not_asked() -> None:
     assert asked == [start]
 
 
-def test_links_between_injected_nodes_stay_where_both_ends_do() -> None:
-    """A node that replaces one of another perturbation brings its own links."""
-    graph = graph_of(3, [(0, 1)])
-    start = Perturbation(
-        injected_x=torch.zeros(2, 2), injected_edges=torch.tensor([[0, 0, 1], [0, 4, 1]])
-    )
-    other = Perturbation(
-        injected_x=torch.ones(2, 2), injected_edges=torch.tensor([[0, 0, 1], [2, 4, 2]])
-    )
-    met: dict[str, list[list[int]]] = {}
-
-    def score(each: Perturbation) -> tuple[float, ...]:
-        key = "".join(str(int(value)) for value in each.injected_x[:, 0])
-        met[key] = sorted(each.injected_edges.t().tolist())
-        return (0.0,)
-
-    parts = ExchangedParts(
-        [start],
-        [other],
-        graph,
-        "injection",
-        score=score,
-        allowed=lambda _: True,
-        generator=seeded(),
-    )
-    search(parts)
-    assert met == {
-        "00": [[0, 0], [0, 4], [1, 1]],
-        "01": [[0, 0], [1, 2]],
-        "10": [[0, 2], [1, 1]],
-        "11": [[0, 2], [0, 4], [1, 2]],
-    }
-
-
 def _edges(perturbation: Perturbation) -> Tensor:
     """float [G]: edges of each graph; here, the fewer edges, the stronger the perturbation."""
     attacked = apply(GRAPHS.graph, perturbation)
@@ -208,29 +174,3 @@ def test_every_graph_keeps_its_budget_and_gets_no_weaker(seed: int, isolate: boo
     if not isolate:
         ends = apply(GRAPHS.graph, second).edge_index[0]
         assert torch.unique(ends).numel() == torch.unique(GRAPHS.graph.edge_index[0]).numel()
-
-
-def test_each_graph_takes_the_start_that_is_strongest_for_it() -> None:
-    """Halves of two perturbations are joined, whichever comes first."""
-    pairs = GRAPHS.graph.edge_index
-    pairs = pairs[:, pairs[0] < pairs[1]]
-    of_graphs = GRAPHS.graph.batch[pairs[0]]
-    chosen = torch.tensor([int((of_graphs == graph).nonzero()[0]) for graph in range(6)])
-    halves = [Perturbation(removed_edges=pairs[:, chosen[part]]) for part in ([0, 1, 2], [3, 4, 5])]
-    for starts in (halves, halves[::-1]):
-        flips = GraphFlips(
-            starts,
-            GRAPHS.graph,
-            torch.ones(GRAPHS.num_graphs, dtype=torch.int64),
-            margins=lambda each: -_edges(each),
-            isolate=True,
-            generator=seeded(),
-        )
-        found = search(flips, queries=0)
-        assert torch.equal(found.removed_edges, pairs[:, chosen.sort().values])
-
-
-def test_the_same_seed_finds_the_same() -> None:
-    """Nothing but the generator is random."""
-    first, again = _search(7), _search(7)
-    assert all(map(torch.equal, first.tensors(), again.tensors()))

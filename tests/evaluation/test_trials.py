@@ -12,15 +12,12 @@ from small_graphs import set_of_graphs
 from torch import nn
 from torch_geometric.data import Data
 from trial_spies import (
-    ALL_KINDS,
     CASE,
     CPU,
     DATASET,
     TARGETS,
     THREAT,
-    Changing,
     Spy,
-    entries,
     ready,
     train_once,
     trial,
@@ -35,7 +32,6 @@ from grb_check.datasets.graph_dataset import graph_dataset
 from grb_check.errors import BudgetError
 from grb_check.evaluation import own_models
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.surrogates import Ensemble
 from grb_check.evaluation.trials import Measured, Trial, black_box, on_model
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
@@ -108,15 +104,6 @@ def test_two_spellings_of_one_attack_are_one_attack(tmp_path: Path, order: tuple
         assert torch.equal(one, other)
 
 
-def test_variants_of_an_attack_start_from_the_same_links() -> None:
-    """Their random draws are the same."""
-    plain, harmonious = (
-        black_box(named(f"pgd+iterations=2{more}"), ready()).perturbation for more in ("", "+hao")
-    )
-    assert torch.equal(plain.injected_edges, harmonious.injected_edges)
-    assert not torch.equal(plain.injected_x, harmonious.injected_x)
-
-
 @pytest.mark.parametrize("measure", [black_box, white_box])
 def test_an_attack_over_its_budget_is_refused(
     measure: Callable[[Trial, TrainedModel], Measured],
@@ -126,62 +113,12 @@ def test_an_attack_over_its_budget_is_refused(
         measure(trial(Spy(count=3)), ready())
 
 
-@pytest.mark.slow
-def test_an_ensemble_is_trained_once_and_kept(tmp_path: Path, trained: list[str]) -> None:
-    """One model of each kind; a warm run trains none and runs no attack."""
-    cold, warm = Spy(surrogates=ALL_KINDS), Spy(surrogates=ALL_KINDS)
-    first = black_box(trial(cold, tmp_path), ready())
-    assert trained == ["gcn", "gcn_ln", "gin", "gcn"]  # the last is the reference
-    assert len(entries(tmp_path)) == 6  # with the perturbation and the reference's scores
-    second = black_box(trial(warm, tmp_path), ready())
-    assert len(trained) == 4
-    assert warm.seen == []
-    assert (first.measurement.from_store, second.measurement.from_store) == (False, True)
-    assert second.measurement.victim == first.measurement.victim
-    assert second.measurement.references == first.measurement.references
-    black_box(trial(warm, tmp_path), ready(), ("gcn", "gin"))
-    assert trained[4:] == ["gin"]
-    assert len(entries(tmp_path)) == 8  # another model, and its scores
-
-
 def test_stored_members_serve_another_attack(tmp_path: Path, trained: list[str]) -> None:
     """The GCN is the same model alone and in an ensemble."""
     black_box(trial(Spy(), tmp_path), ready())
     assert trained == ["gcn", "gcn"]
     black_box(trial(Spy(surrogates=("gcn", "gin"), count=1), tmp_path), ready())
     assert trained == ["gcn", "gcn", "gin"]
-
-
-def test_an_attack_sees_the_ensemble_and_its_guesses() -> None:
-    """The members are in the order of the setting."""
-    attack = Spy(surrogates=("gin", "gcn"))
-    given = trial(attack)
-    black_box(given, ready())
-    (seen,) = attack.seen
-    assert isinstance(seen.model, Ensemble)
-    expected = tuple(given.own.surrogate(kind).victim for kind in ("gin", "gcn"))
-    assert seen.model.members == expected
-    test = DATASET.test["full"]
-    with torch.no_grad():
-        guessed = seen.model(DATASET.graph.x, DATASET.graph.edge_index).argmax(dim=1)
-    assert torch.equal(seen.graph.y[test], guessed[test])
-
-
-def refuse(*given: object) -> None:
-    pytest.fail("the store was asked for a perturbation")
-
-
-def test_a_perturbation_without_a_key_is_always_recomputed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Surrogate, references and their scores are stored, the perturbation is not."""
-    monkeypatch.setattr(Store, "load_perturbation", refuse)
-    monkeypatch.setattr(Store, "save_perturbation", refuse)
-    for _ in range(2):
-        attack = Changing("black-box")
-        assert not black_box(trial(attack, tmp_path), ready()).measurement.from_store
-        assert attack.calls == 1
-    assert len(entries(tmp_path)) == 3
 
 
 def test_a_black_box_attack_that_leaves_budget_has_a_finding(tmp_path: Path) -> None:

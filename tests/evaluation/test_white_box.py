@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +15,6 @@ from trial_spies import (
     CASE,
     DATASET,
     THREAT,
-    Changing,
     Linear,
     Seen,
     Spy,
@@ -69,17 +66,6 @@ def test_a_white_box_attack_sees_the_victim_and_the_true_labels() -> None:
     assert not measured.measurement.from_store
 
 
-@pytest.mark.slow
-def test_a_white_box_attack_guesses_the_labels_outside_the_split() -> None:
-    """No attack sees true labels of nodes that are in no part of the split."""
-    outside = DATASET.train[:20]
-    dataset = replace(DATASET, train=DATASET.train[20:])
-    attack, victim = Spy("white-box"), ready()
-    white_box(trial(attack, dataset=dataset), victim)
-    assert torch.equal(attack.seen[0].graph.y[outside], victim.predicted[outside])
-    assert not torch.equal(victim.predicted[outside], DATASET.graph.y[outside])
-
-
 def _name(seen: Seen) -> str:
     assert isinstance(seen.model, Victim)
     return seen.model.name
@@ -97,56 +83,6 @@ def test_no_perturbation_of_a_victim_is_stored(tmp_path: Path) -> None:
     assert (len(cold.seen), len(warm.seen)) == (2, 1)
     assert entries(tmp_path) == kept
     assert second.measurement.references == first.measurement.references
-
-
-@pytest.mark.slow
-def test_the_scores_of_another_white_box_attack_are_others(tmp_path: Path) -> None:
-    """Settings, repeat, threat and difficulty are in the key."""
-    white_box(trial(Spy("white-box"), tmp_path), ready())
-    for change in (
-        {"attack": Spy("white-box", count=1)},
-        {"seed": 1},
-        {"threat": replace(THREAT, feature_range=(-5.0, 5.0))},
-        {"case": replace(CASE, difficulty="hard")},
-    ):
-        given = replace(trial(Spy("white-box"), tmp_path), **change)  # type: ignore[arg-type]
-        white_box(given, ready())
-        assert len(given.attack.seen) == 2, change  # type: ignore[attr-defined]
-
-
-def test_a_white_box_attack_repeats_itself_on_a_victim_that_draws_at_random() -> None:
-    """The noise of a victim depends on the seed, not on earlier calls."""
-
-    @dataclass(frozen=True)
-    class Sampling(Spy):
-        """Takes its features from the victim's noisy logits."""
-
-        def perturb(
-            self, graph: Data, threat: Threat, model: object, generator: torch.Generator
-        ) -> Perturbation:
-            assert callable(model)
-            made = super().perturb(graph, threat, model, generator)
-            value = model(graph.x, graph.edge_index)[0, 0].clamp(-4, 4)
-            return replace(made, injected_x=torch.full_like(made.injected_x, float(value)))
-
-    attack, victim = trial(Sampling("white-box")), ready(noise=1.0)
-    states = torch.get_rng_state(), random.getstate()
-    one = white_box(attack, victim)
-    assert torch.equal(states[0], torch.get_rng_state())
-    assert states[1] == random.getstate()
-    torch.rand(3)
-    two = white_box(attack, victim)
-    assert torch.equal(one.perturbation.injected_x, two.perturbation.injected_x)
-
-
-def test_nothing_of_an_attack_without_a_key_is_stored(tmp_path: Path) -> None:
-    """Surrogate, random injection and references are stored. The attack has no transferred
-    variant, since it has no setting `knowledge`."""
-    for _ in range(2):
-        attack = Changing("white-box")
-        assert white_box(trial(attack, tmp_path), ready()).measurement.method == "adaptive"
-        assert attack.calls == 2
-    assert len(entries(tmp_path)) == 3
 
 
 def opaque(forward: Callable[[Linear, Tensor, Tensor], Tensor]) -> TrainedModel:
@@ -284,14 +220,6 @@ def victim_clean(victim: TrainedModel) -> float:
     return float((victim.predicted[targets] == DATASET.graph.y[targets]).float().mean())
 
 
-def test_references_get_the_same_treatment(tmp_path: Path) -> None:
-    """The stronger of two perturbations counts for them as well."""
-    both = Pushing(adaptive=0.0, transferred=4.0)
-    moved = black_box(trial(replace(both, knowledge="black-box")), ready()).measurement
-    found = white_box(trial(both, tmp_path), ready()).measurement
-    assert found.references == moved.references
-
-
 def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: Path) -> None:
     """It comes from the store if that case has run, also for a user's attack."""
     black_box(trial(Pushing("black-box", transferred=4.0), tmp_path), trained_victim())
@@ -300,61 +228,6 @@ def test_the_transferred_variant_is_the_black_box_case_of_the_attack(tmp_path: P
         found = white_box(trial(attack, tmp_path), trained_victim())
         assert (found.measurement.method, found.measurement.from_store) == ("transferred", True)
     assert len(entries(tmp_path) - kept) == 2  # random injection, and the reference's scores
-
-
-def flat(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
-    """As `detached`, with a gradient of exactly zero."""
-    return detached(model, x, edge_index) + 0 * x.sum()
-
-
-@pytest.mark.slow
-def test_a_search_is_made_besides_an_attack_whose_gradients_are_zero() -> None:
-    """The adaptive perturbation is one of the starts, so the result is no weaker."""
-    victim = opaque(flat)
-    strong = white_box(trial(Pushing(adaptive=4.0, transferred=0.0)), victim)
-    alone = apply(DATASET.graph, Pushing(adaptive=4.0).perturb(*pushed()))
-    targets = THREAT.targets
-    left = predict(victim.victim, alone, 0)[targets] == DATASET.graph.y[targets]
-    assert right(strong) <= float(left.float().mean())
-    assert "no-gradient" in {each.name for each in strong.measurement.diagnostics}
-    assert strong.measurement.method in ("adaptive", "score-based")
-
-
-def pushed() -> Any:
-    return DATASET.graph, THREAT, None, torch.Generator()
-
-
-@pytest.mark.slow
-def test_references_are_attacked_in_the_ways_of_the_victim(tmp_path: Path) -> None:
-    """Adaptive, searched, or both; each combination has its own scores in the store."""
-
-    @dataclass(frozen=True)
-    class Choosy(Pushing):
-        """Raises for blind victims, but not for references."""
-
-        @cached_property
-        def asked(self) -> list[str]:
-            return []
-
-        def perturb(
-            self, graph: Data, threat: Threat, model: Any, generator: torch.Generator
-        ) -> Perturbation:
-            if self.knowledge == "white-box":
-                self.asked.append(model.name)
-                if getattr(model.module, "blind", False):
-                    raise GradientError("no gradient of this model; remove detach")
-            return super().perturb(graph, threat, model, generator)
-
-    def asked(forward: Callable[[Linear, Tensor, Tensor], Tensor], blind: bool) -> list[str]:
-        attack, victim = Choosy(adaptive=4.0), opaque(forward)
-        victim.victim.module.blind = blind  # type: ignore[assignment]
-        white_box(trial(attack, tmp_path), victim)
-        return attack.asked
-
-    assert asked(detached, True) == ["opaque"]
-    assert asked(flat, False) == ["opaque", REFERENCE]
-    assert asked(lambda model, x, _: model.layer(x), False) == ["opaque", REFERENCE]
-    assert asked(flat, False) == ["opaque"]
 
 
 @dataclass(frozen=True)
@@ -400,26 +273,6 @@ def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
         removed = torch.bincount(found.perturbation.removed_edges.flatten(), minlength=count)
         degrees = torch.bincount(DATASET.graph.edge_index[0], minlength=count)
         assert (removed[degrees > 0] < degrees[degrees > 0]).all()
-
-
-def test_a_warm_case_costs_one_attack_and_a_few_calls_of_the_victim(tmp_path: Path) -> None:
-    """Everything else comes from the store; the gradient is checked once for each victim."""
-    calls = []
-
-    def counted(model: Linear, x: Tensor, edge_index: Tensor) -> Tensor:
-        calls.append(1)
-        return model.layer(x)
-
-    white_box(trial(Spy("white-box"), tmp_path), opaque(counted))
-    attack, victim = Spy("white-box"), opaque(counted)
-    costs = []
-    for _ in range(2):
-        calls.clear()
-        white_box(trial(attack, tmp_path), victim)
-        costs.append(len(calls))
-    assert len(attack.seen) == 2
-    # attack, transfer and random injection; twice again; the clean graph; the gradient, once
-    assert costs == [7, 6]
 
 
 def test_an_attack_that_refuses_to_be_black_box_has_no_transferred_variant() -> None:

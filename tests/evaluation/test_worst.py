@@ -39,15 +39,6 @@ def test_the_worst_is_the_minimum_and_each_targets_worst_is_no_better(
     assert worst.per_target <= worst.victim.attacked
 
 
-def test_the_reference_has_a_worst_of_its_own() -> None:
-    """The strongest attack on it may be another one."""
-    all_right, none = np.ones(TARGETS, bool), np.zeros(TARGETS, bool)
-    worst = worst_of([("a", repeat(all_right, 0.2)), ("b+budget=0.1", repeat(none, 0.4))], TARGETS)
-    assert (worst.member, worst.victim.attacked) == ("b", 0.0)
-    assert worst.references == {"gcn": scores(0.8, 0.2)}
-    assert worst.notes == ("worst of 2 (a, b): b",)
-
-
 def test_what_is_known_of_the_model_is_kept_and_of_weaker_attacks_is_not() -> None:
     """If one attack found no gradient, all of them are in doubt."""
     weak = replace(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,25 +34,6 @@ def remote(tmp_path: Path) -> Iterator[Cluster]:
         yield made
 
 
-def test_a_local_cluster_runs_calls_in_processes_of_its_own(local: Workers) -> None:
-    """And says how many there are."""
-    assert local.submit(calls.double, 21).result(SECONDS) == 42
-    assert local.submit(calls.own_process).result(SECONDS) != os.getpid()
-    assert isinstance(local.submit(calls.refuse, "as a task may").exception(SECONDS), ValueError)
-    assert local.name.startswith("dask at tcp://127.0.0.1:")
-    assert local.name.endswith(", 2 workers")
-    assert local.width == 3
-
-
-def test_a_worker_has_the_threads_of_this_process(
-    local: Workers,
-) -> None:
-    """Dask would set one, and figures would differ by rounding."""
-    assert local.submit(calls.variable, "OMP_NUM_THREADS").result(SECONDS) == os.environ.get(
-        "OMP_NUM_THREADS"
-    )
-
-
 def test_a_task_that_kills_its_worker_is_lost_at_once(local: Workers) -> None:
     """Dask alone would kill four workers with it; the next one finds another worker."""
     error = local.submit(calls.die).exception(SECONDS)
@@ -66,83 +44,6 @@ def test_a_task_that_kills_its_worker_is_lost_at_once(local: Workers) -> None:
     assert local.submit(calls.double, 1).result(SECONDS) == 2
 
 
-def test_a_local_cluster_writes_nothing_into_the_working_directory(local: Workers) -> None:
-    """Its files are in a temporary directory."""
-    assert local.submit(calls.double, 1).result(SECONDS) == 2
-    assert os.listdir() == []
-
-
-@pytest.mark.slow
-def test_nothing_is_logged_and_no_process_stays(
-    capfd: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Closed while a task runs and others wait, after a worker was lost."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    level = logging.getLogger("distributed").level
-    others = calls.processes_below(os.getpid())
-    workers = open_workers("dask", jobs=2)
-    started = calls.processes_below(os.getpid()) - others
-    assert len(started) >= 2
-    assert workers.submit(calls.die).exception(SECONDS) is not None
-    for _ in range(4):
-        workers.submit(calls.sleep, 3600)
-    started |= calls.processes_below(os.getpid()) - others
-    workers.close()
-    assert calls.ended(started, SECONDS)
-    assert capfd.readouterr() == ("", "")
-    assert os.listdir(tmp_path) == []
-    assert caplog.records == []
-    assert logging.getLogger("distributed").level == level
-
-
-# What a shell starts in the background ignores SIGINT, and so do its children.
-INTERRUPTED = """
-import signal
-import time
-import worker_functions as calls
-from grb_check.execution.executors import open_workers
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    workers = open_workers("dask", jobs=2)
-    try:
-        for _ in range(4):
-            workers.submit(calls.sleep, 3600)
-        print("begun", flush=True)
-        while True:  # a signal just before a call of sleep does not wake it
-            time.sleep(0.1)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        workers.close()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal to a group of processes")
-def test_ctrl_c_ends_a_local_cluster_without_a_word(tmp_path: Path) -> None:
-    """A terminal sends it to the workers, too."""
-    script = tmp_path / "script.py"
-    script.write_text(INTERRUPTED)
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    started = calls.processes_below(process.pid)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.communicate(timeout=SECONDS) == ("", "")
-    assert process.returncode == 0
-    assert calls.ended(started, SECONDS)
-
-
 def test_dask_that_is_not_installed_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -151,13 +52,6 @@ def test_dask_that_is_not_installed_is_named_with_its_extra(
     for text in ("dask", "dask:tcp://127.0.0.1:8786"):
         with pytest.raises(UsageError, match=r"pip install 'grb-check\[dask\]'"):
             open_workers(text)
-
-
-def test_an_address_where_nothing_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to do."""
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 0.5)
-    with pytest.raises(UsageError, match=r"tcp://127\.0\.0\.1:9.*start one with `dask scheduler`"):
-        open_workers("dask:tcp://127.0.0.1:9")
 
 
 def test_a_scheduler_without_workers_is_an_error(
@@ -204,22 +98,6 @@ def test_workers_without_grb_check_are_an_error(remote: Cluster, tmp_path: Path)
     remote.add_worker(path=[tmp_path])
     with pytest.raises(UsageError, match=r"cannot run grb_check \(.*No module named.*\); install"):
         open_workers(f"dask:{remote.address}")
-
-
-@pytest.mark.slow
-def test_tasks_ask_for_a_gpu_where_workers_offer_one(remote: Cluster) -> None:
-    """The worker without one has nothing to do."""
-    remote.add_worker("--resources=GPU=1", variables={"WHO": "with"})
-    remote.add_worker(variables={"WHO": "without"})
-    remote.wait_for_workers(2)
-    workers = open_workers(f"dask:{remote.address}")
-    try:
-        who = [workers.submit(calls.variable, "WHO") for _ in range(6)]
-        assert {each.result(SECONDS) for each in who} == {"with"}
-        assert workers.name.endswith(", 2 workers, 1 GPU")
-        assert workers.width == 2
-    finally:
-        workers.close()
 
 
 @pytest.mark.slow

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError
 
 import pytest
 import worker_functions as calls
 
-from grb_check.errors import LostError, UsageError
+from grb_check.errors import UsageError
 from grb_check.execution.executors import Workers, breaks_all, open_workers, worker_lost
 
 SECONDS = 600  # until which a test fails instead of waiting for ever
@@ -92,33 +91,3 @@ def test_a_own_processes_is_for_this_machine_only() -> None:
     """An executor has its own."""
     with pytest.raises(UsageError, match="for 3 processes of this machine"):
         open_workers("worker_functions:threads", jobs=3)
-
-
-def test_an_executor_that_cannot_be_restarted_loses_its_calls(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """At once, and as often as it is given some."""
-    workers = open_workers("worker_functions:threads")
-    monkeypatch.delattr(calls, "threads")
-    with pytest.raises(UsageError):
-        workers.restart()
-    for _ in range(2):
-        with pytest.raises(LostError, match="no attribute 'threads'"):
-            workers.submit(calls.double, 1)
-    workers.close()
-
-
-@pytest.mark.parametrize(
-    ("error", "lost", "all_lost"),
-    [
-        (LostError("l"), True, False),
-        (BrokenExecutor("b"), True, True),
-        (CancelledError(), True, True),
-        (OSError("o"), False, False),
-        (KeyboardInterrupt(), False, False),
-    ],
-)
-def test_kinds_of_errors(error: BaseException, lost: bool, all_lost: bool) -> None:
-    """Those of other packages are made by the executors themselves, in other tests."""
-    assert worker_lost(error) is lost
-    assert breaks_all(error) is all_lost

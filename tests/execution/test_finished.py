@@ -64,16 +64,6 @@ def measure(store: Store, evaluator: Imitation, *, resume: bool = True, **given:
     )
 
 
-def test_a_finished_measurement_is_used_if_the_run_is_resumed(tmp_path: Path) -> None:
-    """Without its perturbation, and not if it is not."""
-    store, evaluator = Store(tmp_path), Imitation()
-    assert measure(store, evaluator) == RESULT
-    assert measure(store, evaluator) == replace(RESULT, perturbation=b"")
-    assert evaluator.measured == 1
-    assert measure(store, evaluator, resume=False) == RESULT
-    assert evaluator.measured == 2
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -97,18 +87,6 @@ def test_everything_that_it_depends_on_counts(tmp_path: Path, change: dict[str, 
     ):
         measure(store, other)
         assert other.measured == 1
-
-
-def test_what_cannot_be_told_from_its_change_is_not_kept(tmp_path: Path) -> None:
-    """An attack without a version, and a model without an import path."""
-    store = Store(tmp_path)
-    for evaluator, target in (
-        (Imitation(replace(RESULT.facts, attack="")), "grb_check.models:gcn"),
-        (Imitation(), ""),
-    ):
-        measure(store, evaluator, target=target)
-        measure(store, evaluator, target=target)
-        assert evaluator.measured == 2
 
 
 def test_a_text_that_is_no_measurement_is_discarded(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from grb_check.execution import gpus
-from grb_check.execution.gpus import VISIBLE, parse_listed, visible_gpus
+from grb_check.execution.gpus import parse_listed, visible_gpus
 
 PLAIN = """\
 GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f)
@@ -19,24 +19,6 @@ GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f)
   MIG 1g.5gb      Device  1: (UUID: MIG-a28ad590-3fda-56dd-84fc-0a0b96edc58d)
 GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-a4a8d7b0-8a2e-4f57-9a3c-2f6f1f2f7f10)
 """
-
-
-@pytest.mark.parametrize(
-    ("own", "expected"),
-    [
-        ("0,1", ["0", "1"]),
-        (" 3, 5 ", ["3", "5"]),
-        ("", []),
-        ("-1", []),
-        ("2,-1,3", ["2"]),
-        ("NoDevFiles", []),
-        ("GPU-5c89852c,GPU-a4a8d7b0", ["GPU-5c89852c", "GPU-a4a8d7b0"]),
-        ("MIG-GPU-5c89852c/1/0,MIG-c7384736", ["MIG-GPU-5c89852c/1/0", "MIG-c7384736"]),
-    ],
-)
-def test_the_callers_own_list_is_divided(own: str, expected: list[str]) -> None:
-    """Numbers or UUIDs, up to the first invalid entry; an empty list means no GPU."""
-    assert visible_gpus({VISIBLE: own}, lambda: ["never asked"]) == expected
 
 
 def test_without_a_list_all_gpus_are_divided() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grb_check.cases.case import Case
-from grb_check.execution.planning import NO_DURATIONS, Durations, end, plan, victim_name
+from grb_check.execution.planning import Durations, end, plan, victim_name
 
 ATTACKS = ("rnd", "pgd", "dice", "worst", "worst+white-box")
 CASES = [
@@ -41,31 +41,6 @@ def test_every_case_and_repeat_is_in_one_part(
     for part in parts:
         assert len({victim_name(case) for case in part.cases}) == 1
     assert parts == sorted(parts, key=lambda part: -round(part.seconds, 3))
-
-
-@given(runs, durations)
-def test_one_worker_trains_each_victim_once(repeats: dict[Case, int], known: Durations) -> None:
-    """Nobody waits for a last task, so nothing is divided."""
-    parts = plan(repeats, known, 1)
-    victims = Counter((victim_name(part.cases[0]), part.seed) for part in parts)
-    assert set(victims.values()) == {1}
-
-
-def test_parts_are_in_the_order_of_the_cases_if_nothing_is_known() -> None:
-    """So that reports come in an order that people know."""
-    repeats = dict.fromkeys(CASES[:10], 3)
-    parts = plan(repeats, NO_DURATIONS, 2)
-    assert [part.seed for part in parts] == [0, 1, 2]
-    assert all(part.cases == tuple(CASES[:10]) for part in parts)
-
-
-def test_a_long_victim_is_divided_among_many_workers() -> None:
-    """If its training is short against its cases; else it would cost more than it saves."""
-    cases = [case for case in CASES[:20] if "worst" not in case.attack]
-    repeats = dict.fromkeys(cases, 1)
-    long = {case.id: 100.0 for case in cases}
-    assert len(plan(repeats, Durations(cases=long, training={"a@one": 1.0}), 4)) >= 4
-    assert len(plan(repeats, Durations(cases=long, training={"a@one": 5000.0}), 4)) == 1
 
 
 @pytest.mark.parametrize("workers", [2, 8, 64])

@@ -125,22 +125,3 @@ def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None
     with pytest.raises(LostError, match=r"^lost twice: again$"):
         futures[1].result(WAIT)
     assert workers.restarts == 2  # once for each time, not for each call
-
-
-def test_what_a_call_raises_is_no_loss(calls: list[Retrying]) -> None:
-    """It is not tried again."""
-    calls.append(Retrying(Imitation(1, lambda number, tries: ValueError(f"try {tries}"))))
-    with pytest.raises(ValueError, match="try 1"):
-        calls[0].submit(nothing, 0).result(WAIT)
-
-
-def test_closing_cancels_what_has_not_begun(calls: list[Retrying]) -> None:
-    """And nobody waits for ever."""
-    begun, ready = threading.Event(), threading.Event()
-    workers = Imitation(1, lambda number, tries: begun.set() or ready.wait(WAIT))
-    retrying = Retrying(workers)
-    futures = [retrying.submit(nothing, number) for number in range(3)]
-    assert begun.wait(WAIT)
-    retrying.close()
-    ready.set()
-    assert all(each.cancelled() for each in futures)

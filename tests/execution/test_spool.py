@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,20 +23,3 @@ def test_the_last_value_of_each_case_and_repeat_is_kept(
     for (case, seed), value in {(case, seed): value for case, seed, value in values}.items():
         assert spool.get(case, seed) == {"value": value}
     spool.close()
-
-
-def test_values_stay_in_memory_if_there_is_no_place_for_files(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """And no file stays behind where there is one."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with_files = Spool()
-    with_files.put(CASES[0], 0, {"value": 1})
-    assert [*tmp_path.iterdir()]
-    with_files.close()
-    assert not [*tmp_path.iterdir()]
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    without = Spool()
-    without.put(CASES[0], 0, {"value": 1})
-    assert without.get(CASES[0], 0) == {"value": 1}
-    without.close()

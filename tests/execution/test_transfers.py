@@ -13,7 +13,7 @@ from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Finding, Method
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.errors import ModelError
-from grb_check.execution.transfers import Transfers, Trying, with_findings
+from grb_check.execution.transfers import Transfers, Trying
 
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
 
@@ -88,22 +88,6 @@ def test_each_model_meets_the_perturbations_of_others_in_the_same_repeat() -> No
     ]
     assert tried(*rows, contents=contents) == both
     assert sorted(tried(*rows[::-1], contents=contents)) == both
-
-
-def test_without_a_perturbation_of_another_model_nothing_is_tried() -> None:
-    """Those of an interrupted run are not known, and black-box cases have nothing to doubt."""
-    assert tried(ADAPTIVE, BLACK_BOX, contents={ADAPTIVE.case.id: b"a"}) == []
-    assert tried(BLACK_BOX, TWIN, contents={BLACK_BOX.case.id: b"x", TWIN.case.id: b"y"}) == []
-
-
-def test_findings_belong_to_the_repeat_of_a_built_in_case() -> None:
-    """A test of the user may have the same case with another model."""
-    late = finding("transfer-stronger", 0.3)
-    found = with_findings(ADAPTIVE, {(ADAPTIVE.case, 1): late})
-    assert found.outcome is not None
-    assert [each.late for each in found.outcome.repeats] == [(), (late,)]
-    own = replace(ADAPTIVE, node_id="tests/test_own.py::test_it")
-    assert with_findings(own, {(ADAPTIVE.case, 1): late}) == own
 
 
 def test_a_model_that_fails_is_named_and_the_others_are_tried() -> None:

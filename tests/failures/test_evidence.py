@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,12 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from outcome_factory import CASE, outcome
 from strategies import attacked
-from windows_names import refused
 
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
 from grb_check.errors import UsageError
-from grb_check.failures.counter_examples import small_path
 from grb_check.failures.evidence import (
     Evidence,
     KeptData,
@@ -38,10 +35,7 @@ from grb_check.failures.evidence import (
 )
 from grb_check.failures.record_failure import (
     Failure,
-    file_name,
-    import_folders,
     replay_command,
-    worth_keeping,
 )
 from grb_check.files.npz_file import seal, unseal
 from grb_check.gate.baselines.comparison import Comparison
@@ -107,41 +101,11 @@ def test_evidence_comes_back_as_it_was(tmp_path: Path, made: list) -> None:
     assert sorted(each.name for each in path.parent.iterdir()) == [".gitignore", "kept.npz"]
 
 
-def test_a_file_that_is_not_evidence_is_refused_by_name(tmp_path: Path) -> None:
-    """A missing file, another kind of file, another format."""
-    path = tmp_path / "kept.npz"
-    with pytest.raises(UsageError, match=r"kept.npz': No such file"):
-        read(path)
-    path.write_text(json.dumps({}))
-    with pytest.raises(UsageError, match="is truncated or not a file of grb_check"):
-        read(path)
-    path.write_bytes(seal({"format": 1, "kind": "arrays"}, {"a": np.zeros(1)}))
-    with pytest.raises(UsageError, match="holds 'arrays' of format 1, expected 'evidence'"):
-        read(path)
-    path.write_bytes(seal({"format": 1, "kind": "evidence", "case": {}}, {}))
-    with pytest.raises(UsageError, match=r"cannot be read \(KeyError: .*run the failed case again"):
-        read(path)
-
-
 def test_arguments_of_a_model_keep_their_types(tmp_path: Path) -> None:
     """Also types that JSON lacks: a factory may distinguish a tuple from a list."""
     args = {"sizes": (64, 32), "names": {"a"}, "by_layer": {0: None}}
     write(tmp_path / "kept.npz", evidence(Perturbation(), model=KeptModel(name="m", args=args)))
     assert read(tmp_path / "kept.npz").model.args == args
-
-
-def test_a_folder_that_was_there_stays_in_version_control(tmp_path: Path) -> None:
-    """Only a folder that was made for evidence is ignored, not `--grb-evidence=.`."""
-    write(tmp_path / "kept.npz", evidence(Perturbation()))
-    assert [path.name for path in tmp_path.iterdir()] == ["kept.npz"]
-
-
-def test_a_perturbation_with_a_gradient_can_be_kept() -> None:
-    """An attack may return a tensor that it has optimised."""
-    features = torch.ones(1, 2, requires_grad=True)
-    assert encode(evidence(Perturbation(injected_x=features))) == encode(
-        evidence(Perturbation(injected_x=features.detach()))
-    )
 
 
 def _says(shape: tuple[int, ...], kind: str = "<i8") -> bytes:
@@ -230,17 +194,6 @@ def test_evidence_without_repeats_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "kept.npz")
 
 
-def test_imports_are_from_folders_of_the_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Folders of an environment inside the repository are left out."""
-    prefix = tmp_path / ".venv"
-    inside = [str(tmp_path / "src"), str(prefix / "lib" / "site-packages"), str(tmp_path)]
-    monkeypatch.setattr(sys, "path", ["", *inside, "/elsewhere", inside[0]])
-    monkeypatch.setattr(sys, "prefix", str(prefix))
-    assert import_folders(tmp_path) == (inside[0], inside[2])
-
-
 @pytest.mark.parametrize(
     ("limits", "clean", "attacked", "wrong"),
     [
@@ -257,12 +210,6 @@ def test_limits_are_broken_from_the_far_side(
 ) -> None:
     """A figure equal to its limit keeps it; the floor comes first, as in the gate."""
     assert limits.broken(clean, attacked) == wrong
-
-
-def test_the_mean_of_drops_counts_where_there_is_one() -> None:
-    """It differs from the drop of the means."""
-    assert not Limits(drop=0.5).broken(0.8, 0.39, drop=0.5)
-    assert Limits(drop=0.5).broken(0.8, 0.4, drop=0.51) == "drop 51.0% > limit 50.0%"
 
 
 def test_limits_as_a_drop() -> None:
@@ -286,16 +233,6 @@ def test_limits_are_those_of_the_verdict() -> None:
     assert attacked_limit("pass") is None
 
 
-def test_only_what_a_perturbation_broke_is_worth_keeping() -> None:
-    """Neither a low clean accuracy nor a failed diagnostic is due to a perturbation."""
-    weak = outcome([(0.3, 0.3)], [(0.8, 0.7)])
-    broken = judge(outcome([(0.8, 0.1)], [(0.8, 0.7)]), Gate(max_drop=0.2))
-    assert worth_keeping(broken)
-    assert worth_keeping(None)
-    assert not worth_keeping(judge(weak, Gate()))
-    assert not worth_keeping(replace(broken, failed_diagnostics=("no-effect",)))
-
-
 def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> Failure:
     source = datasets.find("synthetic-cora")
     subject = Subject("key", name, lambda: None)
@@ -307,26 +244,6 @@ def failure(node_id: str = "grb::a", name: str = "build", case=CASE) -> Failure:
         perturbations=(Perturbation(),),
         verdict=None,
     )
-
-
-def test_file_names_are_safe_stable_and_of_one_test() -> None:
-    """Any case id gives a safe name; another test or model gives another file."""
-    names = [
-        file_name(failure(case="a/b:c d")),
-        file_name(failure(node_id="grb::b", case="a/b:c d")),
-        file_name(failure(name="other", case="a/b:c d")),
-    ]
-    assert len(set(names)) == 3
-    assert names[0] == file_name(failure(case="a/b:c d"))
-    assert names[0].startswith("a_b_c_d@synthetic-cora_easy_injection_pgd-")
-    assert small_path(Path("x") / "a.npz") == Path("x") / "a-smallest.npz"
-
-
-@given(st.text(min_size=1) | st.sampled_from(["con.v2", "NUL.", "a" * 300]))
-def test_every_system_takes_the_name_of_a_file(model: str) -> None:
-    """Windows refuses most."""
-    assert not refused(file_name(failure(case=model)))
-    assert not refused(small_path(Path(file_name(failure(case=model)))).name)
 
 
 def test_the_command_can_be_pasted() -> None:

@@ -34,15 +34,6 @@ def test_what_is_needed_is_all_that_is_left(size: int, data: st.DataObject) -> N
     assert found.minimal
 
 
-@given(sizes, st.data())
-def test_of_equal_units_the_first_are_kept(size: int, data: st.DataObject) -> None:
-    """If any k units break, the first k are the result, found by bisection alone."""
-    enough = data.draw(st.integers(0, size))
-    found = shrunk(range(size), lambda part: len(part) >= enough)
-    assert found.units == tuple(range(enough))
-    assert found.minimal
-
-
 @given(st.integers(0, 9), st.data())
 def test_any_predicate_is_still_broken_and_no_single_unit_can_go(
     size: int, data: st.DataObject
@@ -83,23 +74,3 @@ def test_a_search_that_is_stopped_says_so_and_has_something_that_breaks(
     assert needed <= set(found.units)
     if found.minimal:
         assert set(found.units) == needed
-
-
-def test_time_ends_a_search_too() -> None:
-    """No test begins after the end."""
-    clock = iter(range(100))
-    found = shrink(
-        range(64),
-        lambda part: 63 in part,
-        most_tests=1000,
-        most_seconds=5.0,
-        clock=lambda: float(next(clock)),
-    )
-    assert found.tests == 4
-    assert not found.minimal
-    assert 63 in found.units
-
-
-def test_what_breaks_on_its_own_is_left_with_nothing() -> None:
-    """The empty part is the smallest, and one test finds it."""
-    assert shrunk(range(50), lambda part: True) == Shrunk((), minimal=True, tests=1)

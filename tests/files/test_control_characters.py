@@ -5,13 +5,10 @@ from __future__ import annotations
 import unicodedata
 from typing import Any
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from mutants import new_digest
 
-from grb_check.files.control_characters import SHOWN, fit, fit_all, fit_line
-from grb_check.files.typed_json import FileKind, decode, encode
+from grb_check.files.control_characters import fit, fit_all, fit_line
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=20) | st.sampled_from(
     [
@@ -30,17 +27,6 @@ VALUES = st.recursive(
     ANY_TEXT | st.integers() | st.none(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
 )
-
-
-class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file with texts in each place."""
-
-    name: str
-    message: str
-    named: dict[str, str]
-
-
-KIND = FileKind(name="test file", type=Content, format=1, wanted="write it again")
 
 
 def shown_raw(text: str, allowed: str = "") -> bool:
@@ -66,19 +52,6 @@ def test_no_line_is_a_workflow_command(parts: list[str]) -> None:
         assert "##[" not in line
 
 
-def test_colons_elsewhere_stay() -> None:
-    """In node ids, types and addresses."""
-    text = "tests/a.py::test\na ::1\n:: x"
-    assert fit(text) == f"tests/a.py::test\na ::1\n{SHOWN}: x"
-
-
-def test_ordinary_text_stays() -> None:
-    """Other scripts, tabs and lines included."""
-    text = "naïve 模型 \U0001f600\tx\nsecond"
-    assert fit(text) == text
-    assert fit("one\r\ntwo") == "one\ntwo"
-
-
 @given(VALUES)
 def test_whatever_the_nesting(value: Any) -> None:
     """Names of fields included."""
@@ -94,15 +67,3 @@ def test_whatever_the_nesting(value: Any) -> None:
         return
     found = [each for each in texts(made) if isinstance(each, str)]
     assert not any(shown_raw(each.replace("\t", ""), allowed="\n") for each in found)
-
-
-@given(name=ANY_TEXT, message=ANY_TEXT, key=ANY_TEXT)
-def test_files_are_read_without_them(name: str, message: str, key: str) -> None:
-    """Their digest is that of what is in the file; messages keep their lines."""
-    plain = [each.encode("utf-8", "replace").decode() for each in (name, message, key)]
-    content = Content(plain[0], plain[1], {plain[2]: plain[0]})
-    read = decode(KIND, encode(KIND, content, "1").encode(), "file")
-    assert read.name == fit_line(plain[0])
-    assert read.message == fit(plain[1])
-    assert read.named == {fit_line(plain[2]): fit_line(plain[0])}
-    assert new_digest(msgspec.to_builtins(content), Content)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import pytest
 
 from grb_check.files import whole
-from grb_check.files.whole import shown, write_whole
+from grb_check.files.whole import write_whole
 
 
 def test_the_new_content_replaces_the_old_one(tmp_path: Path) -> None:
@@ -43,29 +42,3 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path, mode: int
     path.chmod(mode)
     write_whole(path, b"new")
     assert path.stat().st_mode & 0o777 == mode
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
-def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
-    """As in a container that runs as root on a user's folder."""
-    path = tmp_path / "a.bin"
-    path.touch()
-    os.chown(path, 4321, 1234)
-    write_whole(path, b"new")
-    assert (path.stat().st_uid, path.stat().st_gid) == (4321, 1234)
-
-
-def test_a_name_may_have_the_greatest_length(tmp_path: Path) -> None:
-    """The temporary file beside it has a short name."""
-    path = tmp_path / ("a" * 255)
-    write_whole(path, b"new")
-    assert path.read_bytes() == b"new"
-
-
-def test_paths_below_the_working_directory_are_shown_relative_to_it(tmp_path: Path) -> None:
-    """Others are shown as they are."""
-    here = tmp_path / "project"
-    assert shown(here / "a" / "b.json", here) == os.path.join("a", "b.json")
-    assert shown(tmp_path / "b.json", here) == str(tmp_path / "b.json")
-    assert shown(Path.cwd() / "b.json") == "b.json"
-    assert shown(PureWindowsPath("D:/b.json"), PureWindowsPath("C:/project")) == "D:\\b.json"

@@ -15,7 +15,7 @@ from small_graphs import community_dataset
 from strategies import graphs, undirected
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.utils import coalesce, degree, to_undirected
+from torch_geometric.utils import degree
 
 from grb_check.gradients import edge_weights
 from grb_check.gradients.edge_weights import first_valid_weighting, pair_graph
@@ -329,66 +329,6 @@ def test_a_model_that_does_not_allow_it_has_no_map(make: Make) -> None:
     assert victim.with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, targets) is None
 
 
-def test_a_map_for_no_pairs() -> None:
-    """It returns the logits of the clean graph."""
-    victim = _victim(lambda: pyg.models.GAT(8, 8, 2, 3))
-    targets = torch.tensor([2, 1])
-    none = torch.empty((2, 0), dtype=torch.int64)
-    logits_of = victim.with_pairs(GRAPH.x, GRAPH.edge_index, none, targets)
-    assert logits_of is not None
-    weights = torch.empty(0, requires_grad=True)
-    torch.testing.assert_close(
-        logits_of(weights), victim(GRAPH.x, GRAPH.edge_index)[targets], rtol=1e-5, atol=1e-5
-    )
-
-
-def _large() -> tuple[Tensor, Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    ends = torch.randint(3000, (2, 9000), generator=generator)
-    edges = coalesce(to_undirected(ends[:, ends[0] != ends[1]]))
-    x = torch.randn(3000, 8, generator=generator)
-    pairs = torch.stack([torch.arange(0, 1400), torch.arange(1500, 2900)])
-    return x, edges, pairs
-
-
-class Spied(nn.Module):
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.inner = inner
-        self.sizes: list[int] = []
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        self.sizes.append(x.shape[0])
-        return self.inner(x, edge_index)
-
-
-class OfOneSize(nn.Module):
-    """It has an embedding for every node, so it cannot be called on a part of the graph."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.own = nn.Parameter(torch.randn(3000, 8))
-        self.layer = pyg.GINConv(nn.Linear(8, 3))
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.layer(x + self.own, edge_index)
-
-
-@pytest.mark.parametrize("part", [True, False])
-def test_the_trial_is_on_a_part_of_a_large_graph(part: bool) -> None:
-    """On the whole graph if the module has a fixed size."""
-    x, edges, pairs = _large()
-    module = Spied(pyg.GINConv(nn.Linear(8, 3)) if part else OfOneSize())
-    victim = _victim(lambda: module)
-    targets = torch.tensor([2, 1500])
-    logits_of = victim.with_pairs(x, edges, pairs, targets)
-    assert logits_of is not None
-    assert (max(module.sizes) <= edge_weights.TRIAL_NODES) == part
-    chosen = torch.rand(pairs.shape[1]) < 0.5
-    real = victim(x, pair_graph(edges, pairs, 3000).real_edges(chosen))[targets]
-    torch.testing.assert_close(logits_of(chosen.float()), real, rtol=1e-4, atol=1e-5)
-
-
 def test_dense_matrices_are_made_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradient of a product with a COO matrix takes an N x N array."""
     targets = torch.arange(3)
@@ -399,23 +339,6 @@ def test_dense_matrices_are_made_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -
             logits_of = _victim(make).with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, targets)
             found.append(logits_of is not None)
     assert found == [True, True, False, True]
-
-
-def test_a_trial_leaves_the_global_random_state() -> None:
-    """A model with a random forward is tried with the same random numbers."""
-
-    class Noisy(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = pyg.GINConv(nn.Linear(8, 3))
-
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return self.layer(x + torch.randn(x.shape), edge_index)
-
-    victim = _victim(Noisy)
-    before = torch.get_rng_state()
-    assert victim.with_pairs(GRAPH.x, GRAPH.edge_index, PAIRS, torch.arange(3)) is not None
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @given(graphs(), st.data())

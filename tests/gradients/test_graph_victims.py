@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 import torch
-from small_graphs import community_dataset, set_of_graphs
+from small_graphs import set_of_graphs
 from torch import Tensor, nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GCNConv, global_add_pool, global_mean_pool
@@ -18,10 +17,9 @@ from grb_check.errors import ModelError
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim
 from grb_check.user_code.randomness import isolated_randomness
-from grb_check.victims.wrappers import Encoder, SelfTrained, Trained, wrap
+from grb_check.victims.wrappers import Encoder
 
 DATASET = graph_dataset(set_of_graphs())
-NODES = replace(community_dataset(), transductive=True)
 CPU = torch.device("cpu")
 
 
@@ -85,13 +83,6 @@ def _zeros(x: Tensor) -> Tensor:
     return torch.zeros(x.shape[0], dtype=torch.int64)
 
 
-class Encoding(Pooled):
-    """Its embeddings happen to have as many columns as there are classes."""
-
-    def __init__(self) -> None:
-        super().__init__(outputs=2)
-
-
 def _victim(built: object) -> Victim:
     return build_victim(built, DATASET, name="m", seed=0, device=CPU)
 
@@ -111,63 +102,6 @@ def test_a_classifier_is_trained_and_answers_for_the_test_graphs(
     inside = DATASET.graph.edge_index[:, rows[DATASET.graph.edge_index[0]]]
     alone = victim.on_graphs(torch.zeros(int(rows.sum()), dtype=torch.int64))
     torch.testing.assert_close(alone(DATASET.graph.x[rows], inside), logits[:1])
-
-
-def test_wrap_can_name_the_batch() -> None:
-    """`wrap` names the argument for the graph of each node."""
-
-    class Oddly(Pooled):
-        def forward(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-            return super().forward(a, b, c)
-
-    victim = _victim(Trained(wrap(Oddly(), forward="x, edge_index, batch")))
-    assert victim(DATASET.graph.x, DATASET.graph.edge_index).shape == (DATASET.num_graphs, 2)
-
-
-def test_an_encoder_is_probed_even_where_its_width_is_the_number_of_classes() -> None:
-    """The wrapper decides; the encoder's parameters do not change."""
-    module = Encoding()
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    victim = _victim(Encoder(module))
-    assert type(victim.module).__name__ == "Probed"
-    logits = victim(DATASET.graph.x, DATASET.graph.edge_index)
-    assert logits.shape == (DATASET.num_graphs, 2)
-    for name, value in module.state_dict().items():
-        assert torch.equal(value, before[name])
-
-
-def test_own_training_gets_batches_of_graphs() -> None:
-    """`to_data_list` returns them one by one, each with its class."""
-    seen: list[Data] = []
-
-    def fit(data: Data, validation: Data) -> None:
-        seen.extend([data, validation])
-
-    before = DATASET.fingerprint()
-    _victim(SelfTrained(Pooled(), fit))
-    assert [type(each).__name__ for each in seen] == ["DataBatch", "DataBatch"]
-    assert [each.num_graphs for each in seen] == [27, 3]
-    assert all(one.y.shape == (1,) for each in seen for one in each.to_data_list())
-    seen[0].x = seen[0].x * 0
-    assert DATASET.fingerprint() == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("made", [OfTransposed, OfMatrix])
-def test_entries_of_matrices_have_gradients(made: Callable[[], nn.Module]) -> None:
-    """Weights of 1 on the edges give the logits of the graphs."""
-    victim = _victim(made())
-    graph = DATASET.graph
-    forth = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
-    targets = torch.arange(DATASET.num_graphs)
-    weighted = victim.with_pairs(graph.x, graph.edge_index, forth, targets)
-    assert weighted is not None
-    weights = torch.ones(forth.shape[1], requires_grad=True)
-    logits = weighted(weights)
-    torch.testing.assert_close(logits, victim(graph.x, graph.edge_index))
-    logits[:, 0].sum().backward()  # type: ignore[no-untyped-call]
-    assert weights.grad is not None
-    assert weights.grad.any()
 
 
 @pytest.mark.parametrize("way", ["with_pairs", "pair_gradients"])
@@ -225,22 +159,3 @@ def test_embeddings_without_the_wrapper_are_refused_with_its_name() -> None:
 
     with pytest.raises(ModelError, match=r"return grb_check\.Encoder\(module\)"):
         _victim(Wide())
-
-
-def test_a_training_that_trips_over_hidden_labels_is_told_of_the_mask() -> None:
-    """The labels of all other nodes are -1, for which torch's error is obscure."""
-    module = nn.Linear(NODES.num_features, NODES.num_classes)
-
-    class Linear(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = module
-
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return self.inner(x)
-
-    def fit(data: Data) -> None:
-        nn.functional.cross_entropy(module(data.x), data.y)
-
-    with pytest.raises(ModelError, match=r"raised \(labels outside of train_mask are -1\):"):
-        build_victim(SelfTrained(Linear(), fit), NODES, name="m", seed=0, device=CPU)

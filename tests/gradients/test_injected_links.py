@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import LinearModel, graphs
+from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
@@ -136,15 +136,3 @@ def test_weights_between_are_weights_of_edges(relaxed: Relaxed, seed: int) -> No
     whole = model(torch.cat([graph.x, injected]), edges, values)[targets]
     logits_of = linked_logits(model, graph.x, graph.edge_index, candidates, targets)
     torch.testing.assert_close(logits_of(injected, between), whole, rtol=1e-5, atol=1e-5)
-
-
-@settings(deadline=None, max_examples=20)
-@given(relaxed=weighted_links(), seed=st.integers(0, 9))
-def test_the_model_of_the_tests_has_the_same_map(relaxed: Relaxed, seed: int) -> None:
-    """It is used in the tests of the attacks."""
-    graph, weights, candidates, targets = relaxed
-    model = LinearModel(graph.x.shape[1], 3, seed)
-    injected = torch.randn((weights.shape[0], graph.x.shape[1]))
-    whole = model(torch.cat([graph.x, injected]), _with_links(graph, weights, candidates))
-    logits_of = model.with_links(graph.x, graph.edge_index, weights.shape[0], candidates, targets)
-    torch.testing.assert_close(logits_of(injected, weights), whole[targets], rtol=1e-5, atol=1e-5)

@@ -328,29 +328,6 @@ def test_features_that_a_module_changes_in_place_are_those_of_the_call(
     check_against_whole(_InPlace(layer, "plain"), community(), 0)
 
 
-class _Remembering(Around):
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        self.size = len(x)
-        self.seen = x.sum(0)
-        return super().forward(x, edge_index)
-
-
-def test_a_module_remembers_no_call_on_some_rows() -> None:
-    """Neither in an attribute nor in a buffer."""
-    torch.manual_seed(0)
-    num_nodes, count, edge_index, targets = community()
-    module = _Remembering(GCNConv, "plain")
-    module.register_buffer("seen", torch.zeros(WIDTH))
-    adapter = adapter_of(module)
-    x = torch.randn(num_nodes, WIDTH, dtype=torch.float64)
-    logits_of = injected_row_logits(adapter, x, edge_index, count, targets)
-    assert logits_of is not None
-    seen = module.seen
-    logits_of(x[:count])
-    assert module.size == num_nodes + count
-    assert module.seen is seen
-
-
 def test_node_ids_have_no_use_outside_layers_where_rows_are_fewer() -> None:
     """On a GPU an index out of range is an error of all that follows, so it must not be tried."""
     x, edge_index = torch.zeros(2, 3), torch.tensor([[0, 400]])

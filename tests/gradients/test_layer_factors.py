@@ -18,11 +18,9 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree, to_dense_adj
 
 from grb_check.attacks.pair_gradients import PairGradients
-from grb_check.errors import ModelError
 from grb_check.gradients import layer_factors
 from grb_check.gradients.edge_weights import pair_graph
 from grb_check.gradients.layer_factors import LayerFactors
-from grb_check.gradients.message_masks import layers_of
 from grb_check.gradients.victim import Victim
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.probed import Probed
@@ -197,18 +195,6 @@ def test_gradients_at_weights(name: str) -> None:
     torch.testing.assert_close(gradients.at(PAIRS)[FIRM], wanted, rtol=1e-3, atol=1e-6)
 
 
-def test_the_first_neighbour_of_an_isolated_node() -> None:
-    """A mean has the derivative of the neighbour's contribution, a symmetric norm a finite one."""
-    mean = victim_of(lambda: pyg.SAGEConv(40, 3))
-    gradients = found(mean)
-    assert gradients is not None
-    torch.testing.assert_close(gradients.at(PAIRS), expected(mean, PRESENT), rtol=1e-3, atol=1e-6)
-    without_loops = found(victim_of(lambda: pyg.TAGConv(40, 3)))
-    assert without_loops is not None
-    assert torch.isfinite(without_loops.at(PAIRS)).all()
-    assert (without_loops.at(PAIRS)[~FIRM] != 0).all()
-
-
 @settings(deadline=None, max_examples=25)
 @given(graph=graphs(), seed=st.integers(0, 100))
 def test_a_graph_of_any_kind(graph: Data, seed: int) -> None:
@@ -274,55 +260,12 @@ def test_other_models_have_none(make: Make) -> None:
     assert torch.equal(before, victim(WIDE, GRAPH.edge_index))
 
 
-class Counted(Stack):
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        self.calls = getattr(self, "calls", 0) + 1
-        return super().forward(x, edge_index)
-
-
-def test_the_trial_is_made_once() -> None:
-    """Later calls take one forward pass, with weights after the trial of the weighting."""
-    victim = victim_of(lambda: Counted(pyg.SAGEConv(40, 8), pyg.GCNConv(8, 3)))
-    weight = torch.ones(GRAPH.edge_index.shape[1])
-    found(victim), found(victim, weight)
-    calls = victim.module.calls
-    found(victim), found(victim, weight)
-    assert victim.module.calls == calls + 2
-
-
 def test_a_layer_that_changes_later_has_none() -> None:
     """Inputs and outputs are compared in every call."""
     victim = victim_of(lambda: Stack(pyg.SAGEConv(40, 8), pyg.SAGEConv(8, 3)))
     assert found(victim) is not None
     victim.module.layers[1].aggr_module = pyg.aggr.MaxAggregation()
     assert found(victim) is None
-
-
-def test_factors_that_are_too_many() -> None:
-    """A wide layer without a narrow map after it keeps its width, up to a limit."""
-    victim = victim_of(lambda: Stack(pyg.LGConv(), pyg.GCNConv(40, 3), activation=torch.sin))
-    gradients = found(victim)
-    assert gradients is not None
-    assert gradients.inputs.shape[1] == 40 + 3
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layer_factors, "MOST_ENTRIES", 2 * NUM_NODES * 43 - 1)
-        assert found(victim) is None
-
-
-def test_hooks_are_gone_after_an_error() -> None:
-    """After an exception in an objective or a module."""
-    victim = victim_of(lambda: Stack(pyg.GCNConv(40, 3)))
-
-    def failing(logits: Tensor) -> Tensor:
-        raise ValueError("objective")
-
-    with pytest.raises(ValueError, match="objective"):
-        victim.pair_gradients(WIDE, GRAPH.edge_index, TARGETS, failing)
-    assert found(victim) is not None
-    with pytest.raises(ModelError):
-        victim.pair_gradients(WIDE[:, :7], GRAPH.edge_index, TARGETS, objective)
-    assert not is_patched(victim.module)
-    assert not any(layer._propagate_forward_hooks for layer in layers_of(victim.module))
 
 
 def test_a_larger_graph_is_tried_in_part() -> None:
@@ -348,22 +291,3 @@ def test_a_larger_graph_is_tried_in_part() -> None:
         found = LayerFactors().gradients(adapter_of(module), graph.x, graph.edge_index, objective)
         assert found is not None
         assert max(sizes[:-1]) == largest
-
-
-def test_a_graph_on_which_several_normalisations_fit() -> None:
-    """All degrees are 2; the ends of the trial's part decide between normalisations."""
-    size = 400
-    forth = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
-    edge_index = torch.cat([forth, forth.flip(0)], dim=1)
-    generator = torch.Generator().manual_seed(0)
-    x, targets = torch.randn(size, 8, generator=generator), torch.arange(50)
-    pairs = torch.stack([torch.arange(40), torch.arange(40) + torch.arange(1, 41)])
-    for make in (lambda: pyg.SAGEConv(8, 3), lambda: pyg.TAGConv(8, 3)):
-        victim = victim_of(make)
-        gradients = victim.pair_gradients(x, edge_index, targets, objective)
-        logits_of = victim.with_pairs(x, edge_index, pairs, targets)
-        assert gradients is not None
-        assert logits_of is not None
-        weights = (torch.arange(40) == 0).float().requires_grad_()  # the first alone is an edge
-        (wanted,) = torch.autograd.grad(objective(logits_of(weights)), weights)
-        torch.testing.assert_close(gradients.at(pairs), wanted, rtol=1e-3, atol=1e-6)

@@ -9,7 +9,7 @@ from strategies import graphs
 from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.gradients.normalisation import GCN_NORM, Normalisation
+from grb_check.gradients.normalisation import Normalisation
 
 EXPONENTS = st.sampled_from([(-0.5, -0.5), (-1.0, -1.0), (0.0, 0.0)])
 LOOPS = st.sampled_from([0.0, 1.0, 2.5])
@@ -44,30 +44,3 @@ def test_all_forms_are_the_dense_formula(
     expected = dense(norm, graph, weights)
     torch.testing.assert_close(norm.weighted(edges, size, weights)(x), expected @ x)
     torch.testing.assert_close(norm.matrix(edges, size, weights).to_dense(), expected)
-
-
-@settings(deadline=None, max_examples=30)
-@given(graph=graphs(), left=st.sampled_from([0.0, -1.0]), factor=st.sampled_from([1.0, -2.0]))
-def test_both_sides_may_differ(graph: Data, left: float, factor: float) -> None:
-    """Rows or columns only, and a factor."""
-    norm = Normalisation(left, -1.0 - left, 1.0, factor)
-    ones = torch.ones(graph.edge_index.shape[1])
-    found = norm.matrix(graph.edge_index, graph.num_nodes).to_dense()
-    torch.testing.assert_close(found, dense(norm, graph, ones))
-
-
-def test_an_isolated_node_has_no_gradient_that_is_not_finite() -> None:
-    """Its degree without a loop is 0, where the root has no derivative."""
-    weights = torch.zeros(2, requires_grad=True)
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    for norm in (Normalisation(-0.5, -0.5, 0.0), Normalisation(-1.0, 0.0, 0.0), GCN_NORM):
-        product = norm.weighted(edge_index, 3, weights)(torch.ones(3, 1))
-        (gradient,) = torch.autograd.grad(product.sum(), weights)
-        assert torch.isfinite(gradient).all()
-
-
-def test_scale_is_the_diagonal_of_one_side() -> None:
-    """Degrees are counted without the loop."""
-    degrees = torch.tensor([0.0, 3.0])
-    torch.testing.assert_close(GCN_NORM.scale(degrees), torch.tensor([1.0, 0.5]))
-    assert torch.equal(GCN_NORM.unscaled.scale(degrees), torch.ones(2))

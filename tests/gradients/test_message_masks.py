@@ -13,7 +13,6 @@ from strategies import graphs
 from torch import Tensor, nn
 from torch_geometric.utils import coalesce, softmax, to_undirected
 
-from grb_check.errors import GradientError
 from grb_check.gradients.edge_weights import PairGraph, pair_graph
 from grb_check.gradients.message_masks import Edges, message_masks
 
@@ -65,26 +64,6 @@ class OwnAttention(pyg.MessagePassing):
 class OwnAggregate(OwnSum):
     def aggregate(self, inputs: Tensor, index: Tensor, dim_size: int) -> Tensor:
         return inputs.new_zeros(dim_size, inputs.shape[1]).index_add(0, index, inputs)
-
-
-class TakesWeights(pyg.MessagePassing):
-    """It takes weights besides edges, and computes degrees from them."""
-
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> Tensor:
-        degree = x.new_ones(x.shape[0]).index_add(0, edge_index[1], edge_weight)
-        return self.propagate(edge_index, x=x, weight=edge_weight) / degree[:, None]
-
-    def message(self, x_j: Tensor, weight: Tensor) -> Tensor:
-        return weight[:, None] * x_j
-
-
-class HandsOnes(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = TakesWeights()
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return self.layer(x, edge_index, x.new_full((edge_index.shape[1],), 0.5))
 
 
 class Rearranges(nn.Module):
@@ -200,63 +179,6 @@ def test_gradient_is_that_of_a_finite_difference(make: Make) -> None:
     )
 
 
-@every_layer
-def test_a_module_is_left_as_it_was(make: Make) -> None:
-    """No hook is left, and a call gives the same bits, also after an exception."""
-    module = double(make)
-    x, graph = small_graph()
-    before = module(x, graph.edge_index)
-    states = [{**vars(part)} for part in module.modules()]
-    edges = Edges(graph.edge_index, 9)
-    weights = graph.weights(graph.present.double())
-    with message_masks(module, edges, weights):
-        module(x, graph.edge_index)
-    with pytest.raises(ZeroDivisionError), message_masks(module, edges, weights):
-        raise ZeroDivisionError(module(x, graph.edge_index))
-    assert torch.equal(module(x, graph.edge_index), before)
-    for part, state in zip(module.modules(), states, strict=True):
-        assert vars(part).keys() == state.keys()
-        assert all(vars(part)[name] is value for name, value in state.items())
-        assert not any(value for name, value in vars(part).items() if "_hooks" in name)
-
-
-def test_weights_that_a_layer_is_handed_are_multiplied() -> None:
-    """A module's own weights of 0.5 are kept for present edges."""
-    module = double(HandsOnes)
-    x, graph = small_graph()
-    chosen = torch.rand(graph.present.shape) < 0.5
-    actual = masked(module, x, graph, chosen.double())
-    torch.testing.assert_close(actual, module(x, graph.real_edges(chosen)))
-
-
-@pytest.mark.parametrize("kind", ["GAT without loops", "SAGE mean", "own attention", "SAGE max"])
-def test_the_first_neighbour_of_a_node_has_a_finite_gradient(kind: str) -> None:
-    """Normalised weights are discontinuous there; the gradient is that of the message."""
-    module = double(LAYERS[kind])
-    x, graph = small_graph()
-    weights = graph.present.double().requires_grad_()
-    logits = masked(module, x, graph, weights)
-    (gradient,) = torch.autograd.grad(logits[8].sum(), weights)
-    to_the_isolated = (graph.edge_index[:, -weights.numel() :] == 8).any(dim=0)
-    assert gradient[to_the_isolated].all()
-    assert gradient.abs().max() < 10
-
-
-@pytest.mark.parametrize("aggr", ["max", "min"])
-def test_a_neighbour_that_would_be_the_maximum_has_a_gradient_before_it_is_there(aggr: str) -> None:
-    """Equal to what it would add."""
-    x = torch.tensor([[0.0], [1.0], [5.0], [-5.0]], dtype=torch.float64)
-    edges = torch.tensor([[0, 1], [1, 0]])
-    graph = pair_graph(edges, torch.tensor([[0, 0], [2, 3]]), 4)
-    weights = torch.zeros(2, dtype=torch.float64, requires_grad=True)
-    module = pyg.SimpleConv(aggr)
-    output = masked(module, x, graph, weights)
-    (gradient,) = torch.autograd.grad(output[0].sum(), weights)
-    torch.testing.assert_close(
-        gradient, torch.tensor([4.0, 0.0] if aggr == "max" else [0.0, -6.0], dtype=torch.float64)
-    )
-
-
 @settings(deadline=None, max_examples=40)
 @given(
     graph=graphs(),
@@ -279,44 +201,3 @@ def test_any_graph_with_any_edges(graph, kind: str, data: st.DataObject) -> None
     torch.testing.assert_close(actual, module(x, weighted.real_edges(real)))
     if actual.requires_grad:
         assert torch.isfinite(torch.autograd.grad(actual.sum(), weights)[0]).all()
-
-
-class OtherEdges(Inside):
-    """Passes messages over two hops."""
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return super().forward(x, torch.tensor([[0, 1], [1, 7]]))
-
-
-class OtherNodes(Inside):
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        return super().forward(torch.cat([x, x]), edge_index + x.shape[0])
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: Inside(pyg.GCNConv(4, 3, cached=True)), "GCNConv has cached=True"),
-        (lambda: Inside(pyg.SAGEConv(4, 3, aggr="std")), "SAGEConv aggregates by StdAggregation"),
-        (lambda: OtherEdges(pyg.GINConv(mlp())), "along edges that are not in the graph"),
-        (lambda: OtherNodes(pyg.GINConv(mlp())), "between nodes that are not in the graph"),
-    ],
-    ids=["cached", "std", "other edges", "other nodes"],
-)
-def test_what_is_not_understood_is_an_error(make: Make, said: str) -> None:
-    """No layer gets the weights of other edges."""
-    module = double(make)
-    x = torch.randn(9, 4, dtype=torch.float64)
-    graph = pair_graph(torch.tensor([[0, 2], [2, 0]]), torch.tensor([[0], [1]]), 9)
-    with pytest.raises(GradientError, match=said):
-        masked(module, x, graph, torch.ones(1, dtype=torch.float64))
-
-
-@given(st.permutations(range(6)), st.integers(0, 3))
-def test_edges_are_found_in_any_order(order: list[int], loops: int) -> None:
-    """Self-loops among them have weight 1."""
-    edge_index = torch.tensor([[0, 1, 2, 3, 0, 3], [1, 0, 3, 2, 3, 0]])
-    given_weights = torch.arange(2.0, 8.0)
-    shuffled = torch.cat([torch.arange(loops).expand(2, -1), edge_index[:, order]], dim=1)
-    actual = Edges(edge_index, 4).weights(given_weights, shuffled)
-    assert actual.tolist() == [1.0] * loops + given_weights[order].tolist()

@@ -15,20 +15,18 @@ from small_graphs import community_dataset
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from grb_check.errors import GradientError, ModelError, UsageError
+from grb_check.errors import ModelError, UsageError
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
 from grb_check.models.reference.gin import GIN
 from grb_check.training.building import build_victim
 from grb_check.victims.checks import (
     AssumedEncoderWarning,
-    ChangingForwardWarning,
     ModelWarning,
     ProbabilitiesWarning,
     RandomForwardWarning,
     StateUncheckedWarning,
     StructureIgnoredWarning,
-    TrainingModeWarning,
 )
 from grb_check.victims.conventions import Adapter, detect_convention
 from grb_check.victims.subject import as_subject
@@ -228,27 +226,6 @@ def test_all_conventions_compute_the_same_from_the_same_weights() -> None:
         torch.testing.assert_close(victim(x, arrow), expected)
 
 
-def test_layers_on_a_sparse_matrix_have_the_gradient_that_they_have_on_edges() -> None:
-    """PyG's layers scatter by its indices; with int32, torch gives a wrong gradient."""
-
-    class OnMatrix(nn.Module):
-        def __init__(self, layer: nn.Module) -> None:
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x: Tensor, adj_t: Tensor) -> Tensor:
-            return self.layer(x, adj_t)
-
-    torch.manual_seed(0)
-    layer = pyg.TransformerConv(8, 3)
-    gradients = []
-    for module in (layer, OnMatrix(layer)):
-        x = GRAPH.x.clone().requires_grad_()
-        logits = Victim(_adapter(module), 3)(x, GRAPH.edge_index)
-        gradients.append(torch.autograd.grad(logits.square().sum(), x)[0])
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
-
-
 def _adapter(module: nn.Module) -> Adapter:
     return Adapter(module, "m", detect_convention(module, "forward", "m"))
 
@@ -272,15 +249,6 @@ def test_pyg_models_are_trained(make: Callable[[], nn.Module]) -> None:
     victim = build(make())
     assert accuracy(victim) > 0.7
     assert victim.takes_edge_weight == isinstance(victim.module, pyg.models.GCN)
-
-
-def test_edge_weights_get_a_gradient() -> None:
-    """A model that takes weights can be differentiated in them."""
-    victim = build(OptionalWeight())
-    weight = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)
-    logits = victim(GRAPH.x, GRAPH.edge_index, weight)
-    torch.testing.assert_close(logits, victim(GRAPH.x, GRAPH.edge_index))
-    assert torch.autograd.grad(logits[:, 0].sum(), weight)[0].abs().sum() > 0
 
 
 def test_edge_weights_are_refused_where_they_would_be_ignored() -> None:
@@ -345,25 +313,6 @@ def test_links_can_be_relaxed_where_edges_can_be_weighted(make: Callable[[], nn.
     assert gradient.all()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: GCN(8, 3, (16,)), lambda: GIN(8, 3, (16,))], ids=["GCN", "GIN"]
-)
-def test_models_of_known_layers_relax_links_as_a_full_call(make: Callable[[], nn.Module]) -> None:
-    """Alternating models use `injected_links`; not all candidates are targets."""
-    victim = Victim(_adapter(make().eval()), 3)
-    candidates, targets = torch.tensor([7, 0, 31]), torch.tensor([30, 7])
-    injected, weights, edges = _linked(4, candidates)
-    logits_of = victim.with_links(GRAPH.x, GRAPH.edge_index, 4, candidates, targets)
-    assert logits_of is not None
-    whole = victim(torch.cat([GRAPH.x, injected]), edges)[targets]
-    torch.testing.assert_close(logits_of(injected, weights), whole, rtol=1e-4, atol=1e-4)
-
-
-class DeafToWeight(Base):
-    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        return self.by_edges(x, edge_index)
-
-
 class OfNumpy(Base):
     """Its edges are counted where no operation is seen."""
 
@@ -377,19 +326,6 @@ def test_links_cannot_be_relaxed_where_edges_cannot_be_weighted() -> None:
     victim = Victim(_adapter(OfNumpy().eval()), 3)
     targets = torch.tensor([7, 0, 31])
     assert victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets) is None
-
-
-def test_links_are_relaxed_up_to_a_number_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In models that are not alternating every pair becomes two edges."""
-    targets = torch.tensor([7, 0, 31])
-    relaxed = []
-    for most in (12, 11):
-        monkeypatch.setattr("grb_check.gradients.victim.MOST_PAIRS", most)
-        for module in (OptionalWeight(), GCN(8, 3, (16,))):
-            victim = Victim(_adapter(module.eval()), 3)
-            logits_of = victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets)
-            relaxed.append(logits_of is not None)
-    assert relaxed == [True, True, False, True]
 
 
 def test_links_are_relaxed_up_to_a_number_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,47 +408,6 @@ def test_injected_features_are_mapped_to_logits_of_the_targets(
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [GCN, GIN])
-def test_a_hook_on_a_model_of_known_layers_is_part_of_it(make: type[GCN | GIN]) -> None:
-    """The hook depends on all nodes, and is applied for features and links."""
-    torch.manual_seed(0)
-    module = make(8, 3, (16,)).eval()
-    module.register_forward_hook(lambda module, args, out: 2 * out - out.mean(0))
-    victim = Victim(_adapter(module), 3)
-    targets = torch.tensor([7, 0, 31])
-    injected, weights, edges = _linked(4, targets)
-    whole = victim(torch.cat([GRAPH.x, injected]), edges)[targets]
-    torch.testing.assert_close(whole, module(torch.cat([GRAPH.x, injected]), edges)[targets])
-    features = victim.with_injected(GRAPH.x, edges, 4, targets)
-    torch.testing.assert_close(features(injected), whole, rtol=1e-5, atol=1e-5)
-    links = victim.with_links(GRAPH.x, GRAPH.edge_index, 4, targets, targets)
-    assert links is not None
-    torch.testing.assert_close(links(injected, weights), whole, rtol=1e-4, atol=1e-4)
-
-
-def test_a_model_of_known_reach_is_called_on_its_part_of_the_graph(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The nodes within two hops of two targets, including injected ones, if rows are not chosen."""
-    rows: list[int] = []
-    forward = pyg.models.GCN.forward
-
-    def spied(self: nn.Module, x: Tensor, *args: object, **kwargs: object) -> Tensor:
-        rows.append(x.shape[0])
-        return forward(self, x, *args, **kwargs)
-
-    victim = Victim(_adapter(pyg.models.GCN(8, 16, 1, 3).eval()), 3, on_rows=False)
-    injected, _, edges = _linked(4, torch.tensor([7, 0, 31]))
-    targets = torch.tensor([31, 7])
-    monkeypatch.setattr(pyg.models.GCN, "forward", spied)
-    victim.with_injected(GRAPH.x, edges, 4, targets)(injected)
-    within = torch.isin(torch.arange(DATASET.num_nodes + 4), targets)
-    for _ in range(2):
-        within[edges[1][within[edges[0]]]] = True
-    assert rows == [int(within.sum())]
-    assert rows[0] < DATASET.num_nodes / 2
-
-
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_victim_and_leaves_the_global_state() -> None:
     """Training uses the seed only, and does not disturb the user's random numbers."""
@@ -535,11 +430,6 @@ class OwnFit(EdgeIndex):
             self.own.weight.fill_(float(np.random.rand()))
 
 
-class OwnFitWithValidation(EdgeIndex):
-    def fit(self, data: Data, validation: Data) -> None:
-        self.seen, self.validation = data, validation
-
-
 def test_own_fit_gets_the_training_view_and_our_seed() -> None:
     """It gets training nodes only, and its random numbers are repeatable."""
     first, again, other = (build(OwnFit(), seed=s).module for s in (1, 1, 2))
@@ -547,25 +437,6 @@ def test_own_fit_gets_the_training_view_and_our_seed() -> None:
     assert first.seen.x.shape[0] == DATASET.train.numel()
     assert torch.equal(first.own.weight, again.own.weight)  # type: ignore[union-attr]
     assert not torch.equal(first.own.weight, other.own.weight)  # type: ignore[union-attr]
-
-
-def test_own_fit_gets_the_validation_view_where_it_declares_it() -> None:
-    """The validation view holds training and validation nodes."""
-    module = build(OwnFitWithValidation()).module
-    assert isinstance(module, OwnFitWithValidation)
-    assert module.validation.x.shape[0] == DATASET.train.numel() + DATASET.val.numel()
-
-
-def test_own_fit_that_raises_is_shown_once() -> None:
-    """The message contains the user's line."""
-
-    class Broken(EdgeIndex):
-        def fit(self, data: Data) -> None:
-            raise KeyError("lost")
-
-    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victim") as caught:
-        build(Broken())
-    assert str(caught.value).count("KeyError: 'lost'") == 1
 
 
 def test_self_trained_is_trained_by_its_fit_and_is_the_victim() -> None:
@@ -597,36 +468,12 @@ def test_self_trained_is_trained_by_its_fit_and_is_the_victim() -> None:
     assert all(output.shape == (DATASET.num_nodes, 3) for output in outputs)
 
 
-def test_self_trained_wins_over_a_fit_of_the_module_and_takes_a_wrapped_one() -> None:
-    """The `fit` of the wrapper is called."""
-    seen: list[str] = []
-
-    class Own(TorchAdjT):
-        def fit(self, data: Data) -> None:
-            seen.append("the module's")
-
-    wrapped = wrap(Own(), forward="x, adj_t")
-    victim = build(SelfTrained(wrapped, lambda data: seen.append("the given")))
-    assert seen == ["the given"]
-    assert str(victim.adapter.convention) == "(x, adj_t)"
-
-
 def test_self_trained_without_a_function_is_refused() -> None:
     """The message says what `fit` must be."""
     with pytest.raises(
         ModelError, match=r"fit of grb_check.SelfTrained is a int; it must be a function"
     ):
         build(SelfTrained(EdgeIndex(), 3))  # type: ignore[arg-type]
-
-
-def test_self_trained_that_raises_is_an_error_of_its_own_training() -> None:
-    """As for a module with `fit`."""
-
-    def fit(data: Data) -> None:
-        raise KeyError("lost")
-
-    with pytest.raises(ModelError, match=r"its own training raised:\n.*test_victim"):
-        build(SelfTrained(EdgeIndex(), fit))
 
 
 def test_self_trained_needs_a_factory() -> None:
@@ -641,15 +488,6 @@ def test_trained_is_used_as_it_is_and_left_alone() -> None:
     victim = build(Trained(module))
     assert torch.equal(victim(GRAPH.x, GRAPH.edge_index), module(GRAPH.x, GRAPH.edge_index))
     assert all(p.requires_grad for p in module.parameters())
-
-
-def test_trained_in_training_mode_is_named() -> None:
-    """It is set to evaluation mode, with a warning."""
-    module = EdgeIndex()
-    with pytest.warns(TrainingModeWarning, match="mypkg:build was passed in training mode"):
-        victim = build(Trained(module))
-    assert not victim.module.training
-    assert module.training
 
 
 class Embedder(Base):
@@ -705,57 +543,11 @@ def test_a_module_with_encode_alone_is_an_encoder_with_a_warning() -> None:
     assert accuracy(victim) > 0.7
 
 
-def test_a_module_that_makes_its_layers_in_fit_is_checked_after_it() -> None:
-    """It cannot be called before its training."""
-
-    class Late(nn.Module):
-        def fit(self, data: Data) -> None:
-            self.layer = nn.Linear(data.x.shape[1], DATASET.num_classes)
-
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return self.layer(x + torch.zeros_like(x).index_add(0, edge_index[0], x[edge_index[1]]))
-
-    assert build(Late()).module is not None
-
-
-def test_pretrain_is_called_once_with_the_training_view() -> None:
-    """`Encoder(module, pretrain)` calls it before the probe is fitted."""
-    seen: list[int] = []
-    build(Encoder(Embedder(), pretrain=lambda view: seen.append(view.x.shape[0])))
-    assert seen == [DATASET.train.numel()]
-
-
-def test_wrap_sets_the_convention() -> None:
-    """It overrides the names of parameters."""
-
-    class Misleading(Base):
-        def forward(self, edge_index: Tensor, x: Tensor) -> Tensor:
-            return self.combine(edge_index, x @ edge_index / 4)
-
-    victim = build(wrap(Misleading(), forward="x, adj_t"))
-    assert str(victim.adapter.convention) == "(x, adj_t)"
-    assert accuracy(victim) > 0.7
-    assert isinstance(build(Trained(wrap(Misleading().eval(), forward="x, adj"))), Victim)
-
-
 @pytest.mark.parametrize("text", ["", "x", "x, edges", "x, x, edge_index", "x; adj"])
 def test_wrap_refuses_what_it_cannot_pass(text: str) -> None:
     """The message lists the allowed names."""
     with pytest.raises(UsageError, match="give a list such as 'x, adj_t'"):
         wrap(EdgeIndex(), forward=text)
-
-
-@pytest.mark.parametrize(
-    "built",
-    [None, 3, EdgeIndex, lambda x: x, Trained(3), Encoder(None)],
-    ids=["None", "number", "class", "function", "Trained number", "Encoder None"],
-)
-def test_anything_else_lists_what_may_be_returned(built: object) -> None:
-    """The message names the type and every allowed type."""
-    with pytest.raises(ModelError) as caught:
-        build(built)
-    for allowed in ("torch.nn.Module", "Trained(module)", "Encoder(module)", "wrap(module"):
-        assert allowed in str(caught.value)
 
 
 class Unfillable(Base):
@@ -882,31 +674,6 @@ def test_a_model_that_raises_shows_the_users_frames_once() -> None:
     assert "grb_check/" not in text
 
 
-def test_what_goes_wrong_on_the_attacked_graph_is_an_error_too() -> None:
-    """Later calls are checked like the first."""
-
-    class FailsOnIsolated(EdgeIndex):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return super().forward(x, edge_index) / float(edge_index.numel() > 0)
-
-    victim = build(FailsOnIsolated())
-    with pytest.raises(ModelError):
-        victim(GRAPH.x, GRAPH.edge_index[:, :0])
-
-
-def test_a_missing_gradient_is_named_when_it_is_needed() -> None:
-    """A finished model without gradients can be evaluated, but not differentiated."""
-    victim = build(Trained(Detached().eval()))
-    assert victim(GRAPH.x, GRAPH.edge_index).shape == (DATASET.num_nodes, 3)
-    with pytest.raises(GradientError, match="its logits have no gradient in its features"):
-        victim(GRAPH.x.clone().requires_grad_(), GRAPH.edge_index)
-    deaf = Victim(_adapter(DeafToWeight()), 3)
-    deaf.module.requires_grad_(False)
-    weights = torch.ones(GRAPH.edge_index.shape[1], requires_grad=True)
-    with pytest.raises(GradientError, match="its logits have no gradient in its edge weights"):
-        deaf(GRAPH.x, GRAPH.edge_index, weights)
-
-
 def test_a_random_forward_is_named() -> None:
     """Monte-Carlo dropout in evaluation mode is a warning, not an error about kept state."""
 
@@ -916,20 +683,6 @@ def test_a_random_forward_is_named() -> None:
 
     with pytest.warns(RandomForwardWarning, match="mypkg:build is random in evaluation mode"):
         build(Noisy())
-
-
-def test_a_counter_that_changes_the_output_is_not_called_random() -> None:
-    """Two calls on the same graph differ, though no random number was drawn."""
-
-    class Counts(EdgeIndex):
-        calls = 0
-
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            self.calls += 1
-            return super().forward(x, edge_index) + self.calls
-
-    with pytest.warns(ChangingForwardWarning, match="changes from call to call.*a counter"):
-        build(Trained(Counts().eval()))
 
 
 def test_probabilities_are_turned_into_logits() -> None:
@@ -951,89 +704,6 @@ def test_probabilities_are_turned_into_logits() -> None:
     assert torch.allclose(*logits, atol=1e-5)
     gradients = [torch.autograd.grad(each[:, 0].sum(), x)[0] for each in logits]
     assert torch.allclose(*gradients, atol=1e-5)
-
-
-def test_a_probability_of_zero_is_finite() -> None:
-    """The softmax of large logits."""
-
-    class OneHot(EdgeIndex):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return (1e6 * super().forward(x, edge_index)).softmax(dim=1)
-
-    with pytest.warns(ProbabilitiesWarning):
-        victim = build(Trained(OneHot().eval()))
-    logits = victim(GRAPH.x, GRAPH.edge_index)
-    assert (logits.min(), logits.max()) < (-80, 1)
-    assert logits.isfinite().all()
-
-
-def test_log_probabilities_and_logits_stay_as_they_are() -> None:
-    """Nothing warns."""
-
-    class LogProbabilities(EdgeIndex):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return super().forward(x, edge_index).log_softmax(dim=1)
-
-    module = LogProbabilities().eval()
-    logits = build(Trained(module))(GRAPH.x, GRAPH.edge_index)
-    assert torch.equal(logits, module(GRAPH.x, GRAPH.edge_index))
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_scripted_module_is_trained() -> None:
-    """TorchScript lacks some methods of modules."""
-    assert build(torch.jit.script(EdgeIndex())).module is not None
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: EdgeIndex().to("meta"),
-        lambda: Trained(EdgeIndex().to("meta").eval()),
-        lambda: SelfTrained(module := EdgeIndex(), lambda data: module.to("meta")),
-    ],
-    ids=["at first", "trained", "after its own training"],
-)
-def test_a_model_on_the_meta_device_is_an_error(make: Callable[[], object]) -> None:
-    """It has no values, which torch would report from inside a copy."""
-    with pytest.raises(ModelError, match=r"mypkg:build: own\.weight is on the meta device"):
-        build(make())
-
-
-def test_an_exit_in_forward_is_an_error_of_the_model() -> None:
-    """It would end pytest."""
-
-    class Exits(EdgeIndex):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            raise SystemExit(1)
-
-    with pytest.raises(ModelError, match=r"(?s)forward raised when called as.*SystemExit: 1"):
-        build(Exits())
-
-
-def test_an_interrupt_in_forward_stays_one() -> None:
-    """The person at the keyboard ends the run."""
-
-    class Interrupts(EdgeIndex):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build(Interrupts())
-
-
-def test_a_forward_that_switches_gradients_off_is_trained() -> None:
-    """What it changes is restored after each call."""
-
-    class SwitchesOff(EdgeIndex):
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            output = super().forward(x, edge_index)
-            torch.set_grad_enabled(False)
-            return output
-
-    victim = build(SwitchesOff())
-    assert torch.is_grad_enabled()
-    assert accuracy(victim) == accuracy(build(EdgeIndex()))
 
 
 def test_a_finished_model_that_ignores_edges_is_named() -> None:

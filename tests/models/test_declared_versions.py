@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 
 from grb_check.attacks.registry import describe
-from grb_check.models.zoo import CONTRASTIVE, ZOO
 from grb_check.training import nodes
 from grb_check.training.adversarial import JUDGING_STEPS, AdversarialSettings, attack_of
 from grb_check.training.nodes import TrainingSettings
@@ -57,10 +56,3 @@ def test_adversarially_trained_models_are_of_this_version_of_the_attack() -> Non
     assert (describe(attack) or "").startswith("injection/fgsm v3 ("), (
         "raise the `version` of every model that is trained under attack in zoo.py"
     )
-
-
-def test_names_on_disk_are_of_one_model_each() -> None:
-    """Reference and contrastive models share one set of names."""
-    names = [each.described for each in (*ZOO.values(), *CONTRASTIVE)]
-    assert len(set(names)) == len(names)
-    assert all(each.version >= 1 for each in (*ZOO.values(), *CONTRASTIVE))

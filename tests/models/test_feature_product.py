@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,23 +40,3 @@ def test_products_and_gradients_are_those_of_the_dense_matrix(
         torch.autograd.grad(found, weight, direction),
         torch.autograd.grad(expected, weight, direction),
     )
-
-
-@pytest.mark.parametrize("background", [0.0, -0.07])
-def test_the_value_of_most_entries_is_the_background(background: float) -> None:
-    features = FeatureProduct(bag_of_words(background))
-    assert features.background == pytest.approx(background)
-    assert (features.rest == 0).float().mean() > 0.9
-
-
-def test_features_without_a_frequent_value_have_the_background_zero() -> None:
-    x = bag_of_words(-0.07, filled=0.5)
-    features = FeatureProduct(x)
-    assert features.background == 0
-    assert torch.equal(features.rest, x)
-
-
-def test_a_masked_node_has_the_background_everywhere() -> None:
-    weight = torch.randn(30, 7, generator=torch.Generator().manual_seed(0)).double()
-    expected = torch.full((30,), -0.07).double() @ weight
-    torch.testing.assert_close(FeatureProduct(bag_of_words(-0.07)).masked(weight), expected)

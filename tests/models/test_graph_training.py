@@ -12,9 +12,9 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_add_pool
 
 from grb_check.errors import DataError, ModelError
-from grb_check.models.graph_training import classifier_fit, descend_on, descend_once
+from grb_check.models.graph_training import classifier_fit, descend_once
 from grb_check.models.published import GraphSettings
-from grb_check.training.graph_batches import Graphs, graphs_of, mini_batches, parts_of
+from grb_check.training.graph_batches import graphs_of
 
 SETTINGS = GraphSettings(lr=0.05, epochs=3, layers=1, width=4, batch_size=4)
 
@@ -49,28 +49,6 @@ def test_picked_graphs_are_those_of_a_batch_of_them(data: Batch, seed: int) -> N
     assert found.count == expected.num_graphs
 
 
-@settings(deadline=None, max_examples=15)
-@given(data=graph_batches(), size=st.integers(1, 7), seed=st.integers(0, 9))
-def test_mini_batches_hold_every_graph_once(data: Batch, size: int, seed: int) -> None:
-    """With at most the given size, shuffled by the global generator."""
-    graphs = graphs_of(data)
-    marked = Graphs(**{**graphs.__dict__, "y": torch.arange(graphs.count)})
-    torch.manual_seed(seed)
-    parts = list(mini_batches(marked, size))
-    assert sorted(torch.cat([part.y for part in parts]).tolist()) == list(range(graphs.count))
-    assert all(1 <= part.count <= size for part in parts)
-    torch.manual_seed(seed)
-    assert all(
-        torch.equal(one.y, other.y)
-        for one, other in zip(parts, mini_batches(marked, size), strict=True)
-    )
-
-
-def test_no_mini_batch_is_left_with_a_single_graph() -> None:
-    """65 graphs are split into 33 and 32, not 64 and 1, for which batch normalisation fails."""
-    assert [part.numel() for part in parts_of(torch.arange(65), 64)] == [33, 32]
-
-
 def test_the_most_accurate_epoch_stays() -> None:
     """Chosen on validation graphs; here they have swapped classes."""
     torch.manual_seed(0)
@@ -99,30 +77,6 @@ def test_training_is_the_seeds() -> None:
     assert not torch.equal(states[0], states[2])
 
 
-def test_a_loss_is_descended_on() -> None:
-    """The mean loss of epochs falls; each graph counts once in it."""
-    torch.manual_seed(0)
-    module = nn.Linear(3, 1)
-
-    def loss_of(part: Graphs) -> Tensor:
-        loss: Tensor = module(global_add_pool(part.x, part.batch)).square().mean()
-        return loss
-
-    means = descend_on(module, rings_and_triangles(9), SETTINGS, loss_of)
-    assert len(means) == SETTINGS.epochs
-    assert means[-1] < means[0]
-
-
-def test_a_step_moves_what_the_optimizer_has() -> None:
-    """Other parameters get no gradient."""
-    mine, others = nn.Linear(2, 1), nn.Linear(2, 1)
-    before = mine.weight.detach().clone()
-    x = torch.ones(3, 2)
-    descend_once(torch.optim.Adam(mine.parameters()), (mine(x) * others(x)).sum())
-    assert not torch.equal(before, mine.weight)
-    assert others.weight.grad is None
-
-
 def test_a_loss_that_is_not_finite_is_an_error() -> None:
     """Before any parameter changes."""
     module = nn.Linear(1, 1)
@@ -142,10 +96,3 @@ def test_one_graph_is_too_few() -> None:
     """There would be nothing to compare it with."""
     with pytest.raises(DataError, match="1 graph"):
         graphs_of(Batch.from_data_list([rings_and_triangles(1)[0]]))
-
-
-def test_one_validation_graph_is_enough() -> None:
-    """Sets of fewer than 20 training graphs have no more."""
-    data = rings_and_triangles(6)
-    run = classifier_fit(Linear(), SETTINGS)(data, Batch.from_data_list([data[0]]))
-    assert run.epochs == SETTINGS.epochs

@@ -31,24 +31,6 @@ def from_store(project: pytest.Pytester, name: str) -> dict[str, bool]:
     return {case["id"]: case["outcome"]["repeats"][0]["from_store"] for case in cases}
 
 
-def test_a_variant_is_a_case_of_its_own(project: pytest.Pytester) -> None:
-    """It has one id for all spellings, a node id that selects it, and entries in the store."""
-    variant = "fgsm+step_size=0.5+iterations=3"
-    args = [*BASE, "--grb-attack=fgsm+iterations=2", "--grb-attack=fgsm+iterations=3+step_size=.5"]
-    limit = "--grb-threshold=*/fgsm+iterations=3+step_size=5e-1=0"
-    result = project.runpytest(*args, limit, "--grb-json=a.json")
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*easy*injection/fgsm+iterations=2*pass*", f"*/{variant}*fail*"])
-    node_id = f"grb::tiny::test_attack[easy/injection/{variant}]"
-    result = project.runpytest(*BASE, "--grb-attack=rnd", node_id, "--grb-json=b.json", "-v")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"grb::tiny::test_attack?easy/injection/{variant}? PASSED *"])
-    other = "tiny/easy/injection/fgsm+iterations=2"
-    stored = from_store(project, "a.json")
-    assert stored == {other: False, f"tiny/easy/injection/{variant}": False}
-    assert from_store(project, "b.json") == {f"tiny/easy/injection/{variant}": True}
-
-
 def test_the_attack_of_the_documentation_runs_and_is_not_stored(project: pytest.Pytester) -> None:
     """It has no more lines than promised. A dataclass with a version is stored."""
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
@@ -83,24 +65,6 @@ def test_users_attacks_are_named_by_path_or_by_entry_point_and_run_in_workers(
     )
 
 
-@pytest.mark.slow
-def test_an_entry_point_that_nobody_names_is_not_imported(installed: pytest.Pytester) -> None:
-    """It is not part of a suite either, and a broken one affects no other attack."""
-    installed.makeconftest(
-        """
-        import sys
-        def pytest_sessionfinish():
-            print("imported:", sorted({"attacks", "torch"} & set(sys.modules)))
-        """
-    )
-    result = installed.runpytest_subprocess("-s", "--collect-only", "-q", *BASE)
-    assert "imported: []" in result.stdout.str()
-    assert "average" not in result.stdout.str()
-    result = installed.runpytest(*BASE, "--grb-attack=broken")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: attack 'broken' of package pack: importing nowhere:*"])
-
-
 def test_a_users_attack_at_fault_is_an_error_of_its_case(project: pytest.Pytester) -> None:
     """Other cases continue, and no frame of ours is shown."""
     kinds = [f"attacks:Faulty+kind={kind}" for kind in ("raise", "return", "budget")]
@@ -121,58 +85,3 @@ def test_a_users_attack_at_fault_is_an_error_of_its_case(project: pytest.Pyteste
 
 def _each(names: list[str]) -> list[str]:
     return [f"--grb-attack={name}" for name in names]
-
-
-def test_the_marker_takes_variants_and_users_attacks(installed: pytest.Pytester) -> None:
-    """By path and by entry point, one test for each."""
-    installed.makepyfile(
-        test_own="""
-        import pytest
-        tiny = {"dataset": "./tiny", "difficulty": "easy", "repeats": 1}
-
-        @pytest.mark.grb(attack=["average", "fgsm+iterations=2", "attacks:Stored+size=3"], **tiny)
-        def test_all(grb_outcome):
-            assert len(grb_outcome.repeats) == 1
-
-        @pytest.mark.grb(attack="attacks:Stored", **tiny)
-        def test_one(grb_case, grb_outcome):
-            assert grb_case.id == "tiny/easy/injection/stored"
-        """,
-        test_wrong="""
-        import pytest
-
-        @pytest.mark.grb(attack="fgsm+iteratons=2")
-        def test_wrong(grb_outcome): ...
-        """,
-    )
-    installed.makepyprojecttoml('[tool.pytest]\ngrb_model = "attacks:untrained"\n')
-    files = ["test_own.py", "test_wrong.py"]
-    result = installed.runpytest(*files, "-v", "--continue-on-collection-errors")
-    result.assert_outcomes(passed=4, errors=1)
-    result.stdout.fnmatch_lines(
-        [
-            "*test_all?tiny/easy/injection/average? PASSED *",
-            "*test_all?tiny/easy/injection/fgsm+iterations=2? PASSED *",
-            "*test_all?tiny/easy/injection/stored+size=3? PASSED *",
-            "*@pytest.mark.grb: unknown modifier of attack injection/fgsm 'iteratons=2'*",
-        ]
-    )
-    assert "During handling of the above exception" not in result.stdout.str()
-
-
-def test_the_ini_file_names_attacks_as_the_command_line_does(project: pytest.Pytester) -> None:
-    """The root folder is importable in this case."""
-    project.makepyprojecttoml(
-        """
-        [tool.pytest]
-        grb_model = "attacks:untrained"
-        grb_datasets = ["./tiny"]
-        grb_difficulties = ["easy"]
-        grb_repeats = 1
-        grb_attacks = ["attacks:Average", "rnd+removal_share=0.25"]
-        grb_thresholds = ["*/injection/average = 1"]
-        """
-    )
-    result = project.runpytest("--collect-only", "-q")
-    assert "test_attack[easy/injection/average]" in result.stdout.str()
-    assert "test_attack[easy/modification/rnd+removal_share=0.25]" in result.stdout.str()

@@ -55,24 +55,3 @@ def build(num_features, num_classes):
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.no_fnmatch_line("grb time: *")
     result.stdout.fnmatch_lines(["*audit: nan was not attacked by anyone who knows it*"])
-
-
-@pytest.mark.slow
-def test_a_resumed_audit_concludes_the_same(project: pytest.Pytester) -> None:
-    """From the measurements of the first run."""
-    store = f"--grb-store={project.path / 'store'}"
-    lines = [
-        [line for line in project.runpytest(*ARGS, store, *more).outlines if "audit: " in line]
-        for more in ((), ("--grb-resume",))
-    ]
-    assert lines[0] == lines[1]
-    assert len(lines[0]) == 1
-
-
-@pytest.mark.slow
-def test_other_suites_conclude_nothing(project: pytest.Pytester) -> None:
-    """They have too few attackers who know the model."""
-    result = project.runpytest(*ARGS, "--grb-suite=smoke")
-    result.assert_outcomes(passed=6)
-    result.stdout.no_fnmatch_line("audit: *")
-    result.stdout.no_fnmatch_line("grb time: *")

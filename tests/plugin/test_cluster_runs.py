@@ -100,11 +100,3 @@ def test_workers_that_are_lost_at_the_start_are_no_usage_error(project: pytest.P
     result = project.runpytest(*ARGS, "--grb-model=models:build", "--grb-executor=broken:Broken")
     assert result.ret == 3
     assert "no worker is left; nothing was measured" in f"{result.stdout}{result.stderr}"
-
-
-@pytest.mark.parametrize("text", ["dusk", "dask:here"])
-def test_an_executor_of_another_form_is_a_usage_error(project: pytest.Pytester, text: str) -> None:
-    """Before anything is started."""
-    result = project.runpytest(*ARGS, "--grb-model=models:build", f"--grb-executor={text}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: --grb-executor=*{text}*dask:tcp://HOST:PORT*"])

@@ -87,16 +87,6 @@ def test_a_known_failure_is_expected(folder: pytest.Pytester) -> None:
     folder.runpytest(*attacked).assert_outcomes(passed=2)
 
 
-def test_what_the_ini_file_says_of_attacks_does_not_matter(folder: pytest.Pytester) -> None:
-    """It is for other runs: nothing is attacked, and no baseline written."""
-    folder.makeini(
-        "[pytest]\ngrb_attacks = pgd\ngrb_jobs = 2\ngrb_min_rank = nowhere/full = 1\n"
-        "grb_baseline = none.json\ngrb_thresholds = */easy/* = 0.1"
-    )
-    suite(folder, *QUICK, model="own:sound").assert_outcomes(passed=2)
-    assert not (folder.path / "none.json").exists()
-
-
 def test_a_model_that_cannot_be_trained_is_told_once_for_all(folder: pytest.Pytester) -> None:
     """It is built once, and its error is no failure that is expected of a property."""
     folder.makeini("[pytest]\ngrb_known_properties =\n    permutation-*: uses ids")
@@ -126,29 +116,6 @@ def test_wrong_options_are_refused_before_training(
     result = suite(folder, *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert words in f"{result.stderr}"
-
-
-@pytest.mark.slow
-def test_without_hypothesis_the_run_says_what_to_install(
-    folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before anything is trained."""
-    absent = folder.mkpydir("absent")
-    (absent / "hypothesis.py").write_text("raise ModuleNotFoundError(__name__)")
-    path = (absent, folder.path, os.environ.get("PYTHONPATH", ""))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, path)))
-    options = ("--grb-only", "--grb-model=own:sound", "--grb-dataset=./tiny")
-    result = folder.runpytest_subprocess(
-        *options, "--grb-suite=conformance", "-p", "no:hypothesispytest"
-    )
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "pip install 'grb-check[properties]'" in f"{result.stderr}{result.stdout}"
-
-
-@pytest.mark.slow
-def test_workers_of_xdist_divide_the_properties(folder: pytest.Pytester) -> None:
-    """And report as one process does."""
-    suite(folder, *QUICK, "-n2").assert_outcomes(passed=1, failed=1)
 
 
 WITHOUT = """

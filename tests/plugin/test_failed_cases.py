@@ -144,15 +144,6 @@ def test_evidence_is_kept_elsewhere_or_not_at_all(project: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(["drop * > limit *", "replay: nothing was recorded: *file*"])
 
 
-def test_nothing_is_kept_of_a_model_below_the_floor_or_of_one_that_passes(
-    project: pytest.Pytester,
-) -> None:
-    """No perturbation broke a limit."""
-    project.runpytest(*FAILING, "--grb-min-clean=1.0").assert_outcomes(failed=1)
-    project.runpytest(*FAILING, "--grb-max-drop=1.0").assert_outcomes(passed=1)
-    assert not kept(project)
-
-
 def test_the_smallest_counter_example_is_shown(
     project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,56 +225,3 @@ def test_a_users_own_assertion_keeps_evidence_too(
     assert code == 0
     assert said.splitlines()[-1] == "no limit was recorded, because the test judges by itself"
     assert replayed(gate["evidence"]["replay"], capsys)[0] == 1
-
-
-def test_the_worst_of_several_keeps_the_strongest_perturbation(
-    project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Also if the cases of its members ran before, so that it runs no attack."""
-    attacks = "fixed:Crossing,fixed:Crossed,modification/rnd,modification/worst"
-    result = project.runpytest(*DEMAND, f"--grb-attack={attacks}", "--grb-json=run.json")
-    assert result.ret == 1
-    worst = next(each for each in cases(project) if each["id"].endswith("modification/worst"))
-    found = read(project.path / worst["evidence"]["artifact"])
-    members = [each["member"] for each in worst["outcome"]["repeats"]]
-    assert [each.member for each in found.repeats] == members
-    assert all(members)
-    code, said = replayed(worst["evidence"]["replay"], capsys)
-    assert code == 1
-    assert said.count("as recorded") == 2
-
-
-def test_evidence_of_a_random_attack_is_the_measured_perturbation(
-    project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The attack is not run again, even for `worst` after the case of its member."""
-    attacks = "fixed:Fickle,modification/worst"
-    result = project.runpytest(*DEMAND, f"--grb-attack={attacks}", "--grb-json=run.json")
-    result.assert_outcomes(failed=2)
-    worst = next(each for each in cases(project) if each["id"].endswith("modification/worst"))
-    code, said = replayed(worst["evidence"]["replay"], capsys)
-    assert code == 1
-    assert said.count("as recorded") == 2
-
-
-def test_a_model_from_a_fixture_is_named_at_the_replay(
-    project: pytest.Pytester, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command has a placeholder for it."""
-    project.makeconftest(
-        """
-        import pytest
-        from fixed import build
-
-        @pytest.fixture
-        def grb_model():
-            return build
-        """
-    )
-    project.runpytest(*FAILING, "--grb-json=run.json").assert_outcomes(failed=1)
-    command = cases(project)[0]["evidence"]["replay"]
-    assert command.endswith(" --grb-model pkg.module:attr")
-    named = command.replace("pkg.module:attr", "fixed:build")
-    code, said = replayed(named, capsys)
-    assert code == 1
-    assert said.count("as recorded") == 2

@@ -83,21 +83,6 @@ def test_registered_names_are_used_as_built_in_ones(project: pytest.Pytester) ->
     assert ids(project, "c.json") == [case]
 
 
-def test_registered_names_are_listed(project: pytest.Pytester) -> None:
-    """With what they stand for, and the plugin."""
-    project.makeconftest(NAMES)
-    plugin = project.path / "conftest.py"
-    for what, line in (
-        ("models", f"poor * attacks:brittle *{plugin}"),
-        ("attacks", f"average * attacks:Average *{plugin}"),
-        ("datasets", f"square * models:graph *{plugin}"),
-        ("suites", f"nightly * 1 * 1 * 1 *square *{plugin}"),
-    ):
-        result = project.runpytest(f"--grb-list={what}")
-        assert result.ret == 0
-        result.stdout.fnmatch_lines([line])
-
-
 @pytest.mark.slow
 def test_registering_imports_nothing(project: pytest.Pytester) -> None:
     """Except for the attacks of a run, whose scenario is needed, and for a function that makes the
@@ -194,32 +179,6 @@ def test_outcomes_come_one_by_one_and_the_record_at_the_end(project: pytest.Pyte
     assert record == "record 3 0 False"
 
 
-@pytest.mark.slow
-def test_workers_call_no_hook_but_their_figures_arrive(project: pytest.Pytester) -> None:
-    """The record hook is called once, in the process that reports; names are known to workers.
-
-    So is the value of an option that is a directory and a word of its own.
-    """
-    project.makeconftest(LOG + NAMES)
-    project.mkdir("kept")
-    limits = (*LOOSE, "--grb-repeats=1", "--grb-dataset=square", "--grb-difficulty=easy")
-    args = ("--grb-model=poor", "--grb-attack=average,injection/rnd", *limits)
-    project.runpytest(*args, "--grb-store", "kept", "-n", "2").assert_outcomes(passed=2)
-    assert list((project.path / "kept").iterdir())
-    *cases, record = log(project)
-    assert sorted(each.split()[0].rpartition("/")[2] for each in cases) == ["average", "rnd"]
-    assert record == "record 2 0 False"
-
-
-def test_a_run_that_is_stopped_has_a_record(project: pytest.Pytester) -> None:
-    """With the cases that did not run."""
-    project.makeconftest(LOG)
-    project.makepyfile(test_own="def test_stop(): raise KeyboardInterrupt")
-    result = project.runpytest_inprocess(*BRITTLE, no_reraise_ctrlc=True)
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert log(project) == ["record 0 2 False"]
-
-
 FAILURES = {
     "raise ValueError('of theirs')": "ValueError: of theirs",
     "import sys; sys.exit(3)": "SystemExit: 3",
@@ -250,28 +209,6 @@ def test_a_hook_that_fails_costs_neither_others_nor_the_run(
         ]
     )
     result.stderr.no_fnmatch_line("*Traceback*")
-
-
-def test_a_hook_may_end_the_run(project: pytest.Pytester) -> None:
-    """As `pytest.exit` does anywhere; what was measured is still written."""
-    project.makeconftest(
-        "import pytest\ndef pytest_grb_outcome(outcome): pytest.exit('enough', returncode=7)\n"
-    )
-    result = project.runpytest(*BRITTLE, *LOOSE, "--grb-json=a.json")
-    assert result.ret == 7
-    result.stdout.fnmatch_lines(["*Exit: enough*"])
-    assert len(ids(project, "a.json")) == 1
-
-
-@pytest.mark.parametrize("call", ["pytest.exit('enough')", "exec('raise KeyboardInterrupt')"])
-def test_an_upload_that_is_stopped_costs_no_summary(project: pytest.Pytester, call: str) -> None:
-    """Everything has been measured by then."""
-    project.makeconftest(f"import pytest\ndef pytest_grb_record(record): {call}\n")
-    result = project.runpytest(*BRITTLE, *LOOSE)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        ["*easy *injection/rnd*pass*", "grb: plugin *: pytest_grb_record raised 1 time: *"]
-    )
 
 
 @pytest.mark.slow

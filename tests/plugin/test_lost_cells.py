@@ -104,15 +104,6 @@ def test_all_cases_are_lost_without_a_worker_or_a_report(
     assert named(result) == missing(project) == list(IDS)
 
 
-@pytest.mark.slow
-def test_a_run_that_was_stopped_on_purpose_has_lost_nothing(
-    project: pytest.Pytester, run: Any
-) -> None:
-    """Its worker died; the exit code is pytest's, and the record lists the missing cases."""
-    assert run("exit", "-x", "-n1", "--grb-json=out.json").ret == pytest.ExitCode.TESTS_FAILED
-    assert IDS[0] in missing(project)
-
-
 def test_failures_alone_are_1_and_a_passing_run_is_0(project: pytest.Pytester, run: Any) -> None:
     """No case is lost."""
     for how, code in (("injection fails", 1), ("", 0)):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import textwrap
 
 import pytest
-from plugin_names import QUICK, TINY
-
-from grb_check.settings.option_table import OPTIONS
+from plugin_names import QUICK
 
 
 def test_a_users_test_asserts_on_its_own_outcome(project: pytest.Pytester) -> None:
@@ -76,27 +73,6 @@ def test_an_overridden_model_reaches_the_built_in_cases(project: pytest.Pytester
         """
     )
     result = project.runpytest(*QUICK)
-    result.stdout.fnmatch_lines(["Mlp on tiny*"])
-
-
-def test_an_override_of_the_root_reaches_the_cases_whatever_the_packages(
-    project: pytest.Pytester,
-) -> None:
-    """The conftest.py of a test folder applies to the tests in it only."""
-    override = """
-        import pytest, models
-
-        @pytest.fixture
-        def grb_model():
-            return models.{}
-        """
-    project.makeconftest(override.format("Mlp"))
-    project.makepyfile(__init__="")
-    folder = project.mkdir("tests")
-    (folder / "conftest.py").write_text(textwrap.dedent(override.format("Net")))
-    (folder / "test_own.py").write_text("def test_own(): pass")
-    result = project.runpytest(*QUICK)
-    result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["Mlp on tiny*"])
 
 
@@ -205,34 +181,6 @@ def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
     more.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
     whole = project.runpytest(".", "--collect-only", "-q")
     whole.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
-
-
-def test_strict_markers_know_the_mark(project: pytest.Pytester) -> None:
-    """Users run with strict = true."""
-    project.runpytest(*QUICK, "--strict-markers").assert_outcomes(passed=2)
-
-
-@pytest.mark.slow
-def test_environment_variables_name_data_and_store(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Many projects on a machine can share them."""
-    (project.path / "data").mkdir()
-    (project.path / "tiny").rename(project.path / "data" / "tiny")
-    monkeypatch.setenv("GRB_CHECK_DATA", str(project.path / "data"))
-    monkeypatch.setenv("GRB_CHECK_STORE", str(project.path / "shared-store"))
-    args = [arg for arg in QUICK if "dataset" not in arg]
-    project.runpytest(*args, "--grb-dataset=tiny").assert_outcomes(passed=2)
-    assert (project.path / "shared-store").is_dir()
-
-
-def test_help_lists_every_option_with_its_twin(project: pytest.Pytester) -> None:
-    """The help is the reference."""
-    text = " ".join(project.runpytest("--help").stdout.str().split())
-    assert text.count("(ini: grb_") == sum(bool(each.flag) for each in OPTIONS)
-    assert "--grb-only" in text
-    assert "--grb-list" in text
-    assert TINY[0].split("=")[0] in text
 
 
 @pytest.mark.slow

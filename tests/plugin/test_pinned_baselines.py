@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from baseline_factory import saved
-from differences import differences
 
 from grb_check.__main__ import main
 from grb_check.gate.baselines.files import write_baseline
@@ -93,23 +92,6 @@ def test_a_loss_that_updates_accepted_is_red_through_the_pin(lost: pytest.Pytest
 
 
 @pytest.mark.slow
-def test_an_update_says_what_it_accepts(lost: pytest.Pytester) -> None:
-    """In the record, in the file, and in reports on the record."""
-    (loss,) = baseline_of(lost, "update.json")["losses"]
-    assert loss["replaced"]["points"] == loss["since_pin"]["points"] > 2
-    stored = json.loads((lost.path / "kept.json").read_text())["losses"]["build@tiny"]
-    assert (stored["cases"], stored["pin"]) == (2, "v1")
-    assert stored["since_pin"] == pytest.approx(loss["since_pin"]["points"], abs=0.006)
-    record = str(lost.path / "update.json")
-    both = [f"--{kind}={lost.path / f'report.{kind}'}" for kind in ("html", "markdown")]
-    main(["report", record, *both])
-    for kind in ("html", "markdown"):
-        assert loss["since_pin"]["text"].split(":")[0] in (
-            (lost.path / f"report.{kind}").read_text().replace("&#39;", "'")
-        )
-
-
-@pytest.mark.slow
 def test_the_pin_is_moved_on_request_only(lost: pytest.Pytester) -> None:
     """Then the losses before it no longer count, and nothing is stored twice."""
     result = lost.runpytest(*RUN, BAD, UPDATE, "--grb-pin=v2")
@@ -119,38 +101,6 @@ def test_the_pin_is_moved_on_request_only(lost: pytest.Pytester) -> None:
     result = lost.runpytest(*RUN, BAD)
     result.assert_outcomes(passed=3)
     result.stdout.no_fnmatch_line("*pin v2*")
-
-
-@pytest.mark.slow
-def test_an_unchanged_model_leaves_the_file_byte_for_byte(lost: pytest.Pytester) -> None:
-    """The report says so; times of the run are not in the file."""
-    before = (lost.path / "kept.json").read_bytes()
-    result = lost.runpytest(*RUN, BAD, UPDATE)
-    result.stdout.fnmatch_lines(["note: kept.json unchanged: 2 entries of this run already there"])
-    assert (lost.path / "kept.json").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_shards_workers_and_another_order_give_the_same_verdict(lost: pytest.Pytester) -> None:
-    """To the last bit."""
-    lost.makepyfile(backwards="def pytest_collection_modifyitems(items): items.reverse()")
-    lost.syspathinsert()
-    lost.runpytest(*RUN, GOOD, "--grb-json=whole.json")
-    lost.runpytest(*RUN, GOOD, "--grb-json=backwards.json", "-p", "backwards")
-    lost.runpytest(*RUN, GOOD, "--grb-json=workers.json", "-n", "2")
-    for index in (1, 2):
-        result = lost.runpytest(*RUN, GOOD, f"--grb-shard={index}/2", f"--grb-json={index}.json")
-        assert result.ret == 0
-        assert baseline_of(lost, f"{index}.json")["pin"]["together"] == []
-    names = [str(lost.path / f"{index}.json") for index in (2, 1)]
-    kept = f"--baseline={lost.path / 'kept.json'}"
-    main(["merge", *names, kept, "--json", str(lost.path / "merged.json")])
-    whole = baseline_of(lost, "whole.json")
-    assert len(whole["pin"]["together"]) == 1
-    for name in ("backwards", "workers", "merged"):
-        found = baseline_of(lost, f"{name}.json")
-        assert differences(found["pin"], whole["pin"]) == []
-        assert differences(found["together"], whole["together"]) == []
 
 
 @pytest.mark.slow
@@ -193,10 +143,3 @@ def test_wrong_input_ends_before_any_work(
     result = project.runpytest(*RUN[:-1], GOOD, *args)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([told])
-
-
-def test_a_pin_alone_is_not_ignored(project: pytest.Pytester) -> None:
-    """Though no model is given."""
-    result = project.runpytest("--grb-pin")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--grb-pin needs the file to write*"])

@@ -109,84 +109,6 @@ def test_a_limit_on_the_rank_is_a_test_of_its_own(
     assert failure.get("message", "").startswith("rank 2 > limit 1")
 
 
-def test_the_last_limit_that_matches_counts(ranked: pytest.Pytester) -> None:
-    """A limit that is met is a test that passes; the ini file has the same lines."""
-    limits = ("--grb-min-rank=tiny/*=1", "--grb-min-rank=build@tiny/easy = 2")
-    result = ranked.runpytest(*ZOO, *limits, "--grb-json=out.json")
-    result.assert_outcomes(passed=3)
-    (verdict,) = json.loads((ranked.path / "out.json").read_text())["ranks"]["verdicts"]
-    assert (verdict["group"], verdict["limit"], verdict["rank"]) == ("tiny/easy", 2, 2)
-    lines = "*/easy = 1", "grb-cora/full = 5"
-    ranked.makeini("[pytest]\ngrb_min_rank =\n  {}\n  {}".format(*lines))
-    ranked.runpytest(*ZOO).assert_outcomes(passed=2, failed=1)
-
-
-def test_a_limit_that_failed_is_run_again_with_all_its_cases(ranked: pytest.Pytester) -> None:
-    """--lf has no item of that id, and forgets it only when the limit is met."""
-    limit = "--grb-min-rank=tiny/easy={}".format
-    ranked.runpytest(*ZOO, limit(1)).assert_outcomes(passed=2, failed=1)
-    ranked.runpytest(*ZOO, limit(1), "--lf").assert_outcomes(passed=2, failed=1)
-    ranked.runpytest(*ZOO, limit(2), "--lf").assert_outcomes(passed=3)
-
-
-def test_a_rank_over_some_of_the_cases_is_not_judged(ranked: pytest.Pytester) -> None:
-    """It would differ from the rank over all: neither pass nor fail, with the reason."""
-    result = ranked.runpytest(*ZOO, "--grb-min-rank=tiny/easy=1", "-k", "injection")
-    result.assert_outcomes(passed=1, deselected=1)
-    result.stdout.fnmatch_lines(
-        ["*over 1 of 3 attacks)", "grb: rank on tiny/easy not judged: 1 case was deselected"]
-    )
-
-
-def test_a_run_that_stops_does_not_judge_the_rank(ranked: pytest.Pytester) -> None:
-    """With -x it fails for another reason."""
-    result = ranked.runpytest(
-        *(*BASE, "--grb-rank-against=zoo", "--grb-min-rank=tiny/easy=3", "--grb-min-clean=1", "-x")
-    )
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["grb: rank on tiny/easy not judged: the run stopped *"])
-    result.stdout.no_fnmatch_line("*INTERNALERROR*")
-
-
-def test_several_models_of_one_fixture_are_not_ranked(ranked: pytest.Pytester) -> None:
-    """If a user's fixture turns one model into several, none of them is ranked."""
-    ranked.makeconftest(
-        """
-        import pytest, attacks, models, torch, grb_check
-
-        @pytest.fixture(params=[1, 2])
-        def grb_model(request):
-            torch.manual_seed(request.param)
-            return grb_check.Trained(models.Net(8, 3).eval())
-        """
-    )
-    result = ranked.runpytest(*ZOO, "--grb-min-rank=tiny/easy=3")
-    result.assert_outcomes(passed=4, failed=1)
-    result.stdout.fnmatch_lines(
-        ["no rank: several tests of tiny/easy/injection/rnd have different figures; limit 3 by *"]
-    )
-
-
-def test_a_model_without_figures_has_no_rank_and_fails_its_limit(
-    ranked: pytest.Pytester,
-) -> None:
-    """It never passes silently; a model below the clean floor is not ranked either."""
-    models = ("--grb-model=models:Raises", "--grb-model=models:Constant")
-    result = ranked.runpytest(
-        *QUICK, *models, "--grb-rank-against=zoo", "--grb-min-rank=tiny/easy=3", "--grb-max-drop=1"
-    )
-    result.assert_outcomes(passed=3, failed=4, errors=2)
-    result.stdout.fnmatch_lines(
-        [
-            "no rank: 2 of 2 cases have no figures (Raises@tiny/easy/*); limit 3 by 'tiny/easy'*",
-            "no rank: its clean accuracy of * is below the floor of *; limit 3 by 'tiny/easy'*",
-            "rank of build on tiny/easy: 2nd of 3 (zoo), *",
-            "no rank of Raises on tiny/easy: 2 of 2 cases have no figures *",
-            "no rank of Constant on tiny/easy: its clean accuracy *",
-        ]
-    )
-
-
 def test_the_models_of_a_run_are_ranked_among_each_other(ranked: pytest.Pytester) -> None:
     """Without a leaderboard, the limit is on that rank. Equal models share it."""
     result = ranked.runpytest(
@@ -208,31 +130,6 @@ def test_the_models_of_a_run_are_ranked_among_each_other(ranked: pytest.Pytester
     record = json.loads((ranked.path / "out.json").read_text())
     assert [each["rank"] for each in record["ranks"]["models"]] == [1, 1]
     assert record["ranks"]["comparisons"][0]["models"][1]["rank"] == 1
-
-
-def test_the_strongest_attack_and_deltas_are_in_every_report(ranked: pytest.Pytester) -> None:
-    """One repeat does not say which model is the more robust."""
-    result = ranked.runpytest(
-        *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
-        *("--junitxml=out.xml", "--grb-json=out.json", "--grb-attack=modification/dice"),
-    )
-    result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(
-        [
-            "build on tiny *",
-            "  lowest accuracy *black-box *(GCN) *adaptive *",
-            "  easy/modification *% * -*",
-            "delta of build to the reference GCN over 1 dataset: * points",
-            "delta of twin to the reference GCN over 1 dataset: * points",
-        ]
-    )
-    wide = properties(suite(ranked))
-    low = "grb.lowest_black_box.{}@tiny/easy/modification"
-    assert wide[low.format("build")] == wide[low.format("twin")]
-    assert wide["grb.delta.twin"] == wide["grb.delta.build"]
-    record = json.loads((ranked.path / "out.json").read_text())
-    assert [each["model"] for each in record["lowest"]] == ["build", "twin"]
-    assert [each["model"] for each in record["delta"]] == ["build", "twin"]
 
 
 def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pytester) -> None:
@@ -268,33 +165,6 @@ def test_wrong_ranks_are_usage_errors(
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
-def test_a_limit_needs_something_to_rank_against(ranked: pytest.Pytester) -> None:
-    """A single model is not ranked, and ranks need a model."""
-    result = ranked.runpytest(*QUICK, "--grb-min-rank=tiny/easy=1")
-    result.stderr.fnmatch_lines(["*--grb-min-rank needs something to rank against; add *"])
-    result = ranked.runpytest(*TINY, "--grb-rank-against=zoo")
-    result.stderr.fnmatch_lines(["ERROR: --grb-dataset needs a model; *"])
-    result = ranked.runpytest("--grb-rank-against=zoo")
-    result.stderr.fnmatch_lines(["ERROR: --grb-rank-against needs a model; *"])
-
-
-def test_a_dataset_without_a_leaderboard_is_a_note_beside_one_that_has_one(
-    ranked: pytest.Pytester,
-) -> None:
-    """Its cases run; a limit on it is an error."""
-    args = (*ZOO, "--grb-dataset=other=./tiny")
-    result = ranked.runpytest(*args)
-    result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(
-        ["rank on tiny/easy: 2nd of 3 (zoo), *", "note: no rank on other: *no leaderboard of it"]
-    )
-    result.stdout.no_fnmatch_line("*rank on other/easy*")
-    result = ranked.runpytest(*args, "--grb-min-rank=other/easy=1")
-    result.stderr.fnmatch_lines(
-        ["*'other/easy' is about other/easy, and *no leaderboard of other; name one*"]
-    )
-
-
 @pytest.mark.parametrize(
     ("what", "lines"),
     [
@@ -314,17 +184,3 @@ def test_lists_are_printed_and_nothing_runs(
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(lines)
     result.stdout.no_fnmatch_line("*test session starts*")
-
-
-def test_lists_are_printed_without_a_terminal_reporter(ranked: pytest.Pytester) -> None:
-    """pytest creates its writer from an option of that plugin."""
-    result = ranked.runpytest_subprocess("--grb-list=models", "-p", "no:terminal")
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["gat_ln *GAT+LN *"])
-
-
-def test_an_unknown_list_is_a_usage_error(ranked: pytest.Pytester) -> None:
-    """The message suggests the nearest one."""
-    result = ranked.runpytest("--grb-list=modles")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *'modles' (did you mean 'models'?); allowed: models, *"])

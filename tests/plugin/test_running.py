@@ -81,14 +81,6 @@ def test_a_printed_node_id_can_be_pasted_back(project: pytest.Pytester) -> None:
     project.runpytest(*QUICK, IDS[1], "test_own.py").assert_outcomes(passed=2)
 
 
-def test_a_node_id_reaches_cases_that_the_other_options_leave_out(
-    project: pytest.Pytester,
-) -> None:
-    """An id of an earlier report runs, whatever the present selection."""
-    result = project.runpytest(*QUICK, "grb::tiny::test_attack[hard/modification/dice]")
-    result.assert_outcomes(passed=1)
-
-
 def test_last_failed_and_stepwise_work_on_cases(project: pytest.Pytester) -> None:
     """A failed case is run again by --lf; -x and --sw stop at it."""
     strict = (*BRITTLE, "--grb-threshold=*/injection/rnd=0", "--grb-max-drop=1")
@@ -128,22 +120,6 @@ def test_a_model_at_fault_is_an_error_and_other_cases_go_on(project: pytest.Pyte
     assert "in forward" in text
     assert "During handling of the above exception" not in text
     result.stdout.fnmatch_lines(["*easy*injection/rnd*-*-*-*error"])
-
-
-@pytest.mark.slow
-def test_several_models_are_named_in_ids_and_ranked(project: pytest.Pytester) -> None:
-    """Every id has the label; the most robust model is listed first."""
-    result = project.runpytest(
-        *QUICK, "--grb-model=wide=models:Net", "--grb-model=models:Mlp", "-v"
-    )
-    result.stdout.fnmatch_lines(
-        [
-            "grb::build::tiny::test_attack?easy/injection/rnd? *",
-            "grb::wide::tiny::test_attack?easy/injection/rnd? *",
-            "grb::Mlp::tiny::test_attack?easy/injection/rnd? *",
-            "models by mean drop, most robust first: 1. *",
-        ]
-    )
 
 
 def test_model_arguments_reach_the_factory(project: pytest.Pytester) -> None:
@@ -215,21 +191,6 @@ def test_outcomes_are_the_same_twice_and_from_a_warm_store(project: pytest.Pytes
     assert len(alone) == 1
 
 
-def test_json_holds_everything_of_every_outcome(project: pytest.Pytester) -> None:
-    """Settings with their origins, versions, outcomes with bits, verdicts, ranks."""
-    project.runpytest(*QUICK, "--grb-json=deep/out.json")
-    record = json.loads((project.path / "deep" / "out.json").read_text())
-    assert (record["kind"], record["format"]) == ("run record", 9)
-    assert record["settings"]["origins"]["grb_model"] == "command line"
-    assert set(record["environment"]) >= {"python", "torch", "pytest"}
-    assert record["missing"] == []
-    first = record["cases"][0]
-    assert first["result"] == "pass"
-    assert first["verdict"]["result"] == "not judged"
-    assert first["outcome"]["repeats"][0]["spent"]["injected_nodes"] > 0
-    assert record["ranks"]["attacks"]["tiny/easy"]
-
-
 @pytest.mark.usefixtures("own_store")
 @pytest.mark.slow
 def test_a_second_run_takes_the_perturbations_from_the_store(project: pytest.Pytester) -> None:
@@ -260,82 +221,6 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
     )
 
 
-def test_stopping_at_the_first_failure_loses_no_case(project: pytest.Pytester) -> None:
-    """Cases that -x leaves out are not lost."""
-    result = project.runpytest(*BRITTLE, "--grb-max-drop=0", "-x")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.no_fnmatch_line("*not judged*")
-
-
-def test_a_folder_of_tests_called_grb_is_a_folder(project: pytest.Pytester) -> None:
-    """Only `grb::...` is the id of a case."""
-    project.mkdir("grb")
-    (project.path / "grb" / "test_own.py").write_text("def test_own(): assert False")
-    project.runpytest("grb").assert_outcomes(failed=1)
-    project.runpytest(*QUICK, "grb").assert_outcomes(failed=1, passed=2)
-
-
-def test_hooks_of_the_root_conftest_see_the_cases(project: pytest.Pytester) -> None:
-    """As they see any test below it."""
-    project.makeconftest("def pytest_runtest_setup(item): print('seen', item.nodeid)")
-    result = project.runpytest(*QUICK, "-s")
-    result.stdout.fnmatch_lines(["*seen grb::tiny::*"])
-
-
-def test_reports_with_another_outcome_pass_through(project: pytest.Pytester) -> None:
-    """Plugins that repeat tests create them."""
-    project.makeconftest(
-        """
-        import pytest
-        @pytest.hookimpl(wrapper=True)
-        def pytest_runtest_makereport(item, call):
-            report = yield
-            if report.when == "call":
-                report.outcome = "rerun"
-            return report
-        """
-    )
-    assert project.runpytest(*QUICK).ret != pytest.ExitCode.INTERNAL_ERROR
-
-
-@pytest.mark.slow
-def test_a_model_below_the_floor_has_no_rank(project: pytest.Pytester) -> None:
-    """A constant predictor is not the most robust."""
-    result = project.runpytest(*QUICK, "--grb-model=models:Net", "--grb-model=models:Constant")
-    result.stdout.fnmatch_lines(["*injection/rnd*fail (clean)"])
-    (line,) = [each for each in result.outlines if each.startswith("models by mean drop")]
-    assert "Constant" not in line
-    assert "Net" in line
-
-
-SLOW_FIT = """
-import pathlib, time, torch
-class Slow(torch.nn.Module):
-    def __init__(self, num_features, num_classes):
-        super().__init__()
-        self.linear = torch.nn.Linear(num_features, num_classes)
-    def forward(self, x, edge_index):
-        return self.linear(x)
-    def fit(self, data):
-        while not pathlib.Path("go").exists():
-            time.sleep(0.05)
-"""
-
-
-@pytest.mark.slow
-def test_a_long_case_shows_what_it_does_on_a_terminal(project: pytest.Pytester) -> None:
-    """Nothing of it is written if the output is not a terminal."""
-    project.makepyfile(slow=SLOW_FIT)
-    args = [*QUICK[:2], "--grb-model=slow:Slow", "--grb-case=tiny/easy/injection/rnd"]
-    child = project.spawn_pytest(" ".join([*args, "--grb-only"]))
-    child.expect(r"repeat 1/1, training Slow \(\d+ s\)", timeout=None)
-    (project.path / "go").touch()
-    child.expect("graph robustness", timeout=None)
-    child.wait()
-    plain = project.runpytest(*args)
-    assert "training Slow" not in plain.stdout.str()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("split", "targets"), [("grb", 9), ("given", 10)])
 def test_a_function_of_the_user_is_a_dataset(
@@ -362,23 +247,3 @@ def test_a_function_of_the_user_is_a_dataset(
     assert [each["targets"] for each in outcomes] == [targets] * 2
     assert outcomes[0]["dataset"] == outcomes[1]["dataset"]
     assert outcomes[0]["case"]["dataset"] == "models.graph"
-
-
-@pytest.mark.slow
-def test_a_dataset_that_differs_between_processes_fails_the_run(project: pytest.Pytester) -> None:
-    """Its cases cannot be compared in one table."""
-    project.makepyfile(
-        other="""
-        import os, models
-        def graph():
-            data = models.graph()
-            data.x[0, 0] = os.getpid()
-            return data
-        """
-    )
-    args = ["--grb-model=models:build", "--grb-dataset=other:graph", "--grb-repeats=1"]
-    args += ["--grb-attack=modification/rnd", "--grb-difficulty=easy,hard", "--grb-max-drop=1"]
-    result = project.runpytest(*args, "-n", "2", "--grb-min-clean=0")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["grb: dataset other.graph was a different graph in some cases*"])
-    assert project.runpytest(*args, "--grb-min-clean=0").ret == 0

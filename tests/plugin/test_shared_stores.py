@@ -62,19 +62,6 @@ def test_a_run_reads_what_another_machine_has_stored(project: pytest.Pytester, s
 
 
 @pytest.mark.slow
-def test_a_run_that_only_reads_leaves_the_store_as_it_is(
-    project: pytest.Pytester, s3: Server
-) -> None:
-    """It still has what it computed itself when it is repeated."""
-    shown, *found = run_on(project, "first", url=f"{URL}?mode=read")
-    assert f"store: {URL}, read only (command line)" in shown
-    assert found == [False, {"passed": 1}]
-    assert run_on(project, "first", url=f"{URL}?mode=read")[1:] == (True, {"passed": 1})
-    assert s3.objects == {}
-    assert {method for method, _ in s3.asked} == {"GET"}
-
-
-@pytest.mark.slow
 def test_a_run_passes_without_the_server_and_says_so_once(
     project: pytest.Pytester, s3: Server
 ) -> None:
@@ -83,19 +70,3 @@ def test_a_run_passes_without_the_server_and_says_so_once(
     shown, *found = run_on(project, "first")
     assert found == [False, {"passed": 1, "warnings": 1}]
     assert shown.count("the run continues without it") == 1
-
-
-@pytest.mark.parametrize(
-    ("url", "message"),
-    [
-        ("s4://bucket/runs", "*--grb-store: 's4' is not a protocol of fsspec*s3://BUCKET/PREFIX*"),
-        ("s3://", "*--grb-store 's3://' names no bucket; write s3://BUCKET/PREFIX*"),
-    ],
-)
-def test_a_wrong_url_ends_the_run_before_any_work(
-    project: pytest.Pytester, url: str, message: str
-) -> None:
-    """As other wrong values do."""
-    result = project.runpytest(*BASE, f"--grb-store={url}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])

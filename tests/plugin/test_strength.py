@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from plugin_names import TINY
-
-from grb_check.cases.suites import SUITES
 
 # The figures do not matter here, so that nothing needs to be trained for them.
 MODEL = ("--grb-model=attacks:untrained", "--grb-min-clean=0", "--grb-max-drop=1")
@@ -120,50 +117,3 @@ def test_findings_are_reported_and_are_failures_in_strict_mode(project: pytest.P
     project.makepyprojecttoml("[tool.pytest]\ngrb_strict_diagnostics = true\n")
     project.runpytest(*args).assert_outcomes(failed=1)
     project.runpytest(*args[:-1], "--grb-attack=injection/rnd").assert_outcomes(passed=1)
-
-
-def test_the_help_has_budgets_and_diagnostics(pytester: pytest.Pytester) -> None:
-    """And their equivalents in the ini file."""
-    text = " ".join(pytester.runpytest("--help").stdout.str().split())
-    for said in ("--grb-budget=SHARE", "grb_budgets", "0.01,0.05,0.1 or 5%", "budget=SHARE"):
-        assert said in text
-    assert "--grb-strict-diagnostics" in text
-    assert "(ini: grb_strict_diagnostics)" in text
-
-
-@pytest.mark.slow
-def test_a_users_own_test_takes_budgets_and_the_worst(project: pytest.Pytester) -> None:
-    """`worst` covers the attacks that the run has selected."""
-    project.makepyfile(
-        test_own="""
-        import pytest
-
-        @pytest.mark.grb(
-            dataset="./tiny", difficulty="easy", attack="modification/worst+budget=0.1", repeats=1
-        )
-        def test_worst(grb_outcome):
-            assert grb_outcome.budget == 0.1
-            assert grb_outcome.repeats[0].member == "dice"
-            assert grb_outcome.per_target == grb_outcome.attacked
-        """
-    )
-    attacks = 'grb_attacks = ["dice", "modification/worst"]'
-    project.makepyprojecttoml(f'[tool.pytest]\ngrb_model = "attacks:untrained"\n{attacks}\n')
-    project.runpytest("test_own.py", "--grb-store=off").assert_outcomes(passed=1)
-
-
-def test_the_worst_of_the_suite_has_the_same_members_when_its_id_is_pasted(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever other attacks the command line or the suite selects."""
-    pairs = [("modification", name) for name in ("rnd", "dice", "worst")]
-    small = replace(SUITES["standard"], attacks=tuple(pairs))
-    monkeypatch.setitem(SUITES, "standard", small)
-    node_id = "grb::tiny::test_attack[easy/modification/worst]"
-    suite = project.runpytest(*BASE, "--grb-suite=standard")
-    suite.assert_outcomes(passed=3)
-    for attacks in ([], ["--grb-attack=modification/rnd"]):
-        pasted = project.runpytest(*BASE, *attacks, node_id)
-        pasted.assert_outcomes(passed=1)
-        for result in (suite, pasted):
-            result.stdout.fnmatch_lines(["note: worst of 2 (rnd, dice): *"])

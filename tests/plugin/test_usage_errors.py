@@ -116,20 +116,6 @@ def test_options_that_select_cases_need_a_model(project: pytest.Pytester) -> Non
         result.stderr.fnmatch_lines(["ERROR: *needs a model; add --grb-model*"])
 
 
-def test_an_empty_model_is_a_usage_error(project: pytest.Pytester) -> None:
-    """As in a CI job with an unset variable."""
-    result = project.runpytest("--grb-model=")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --grb-model was given without a value*"])
-
-
-def test_a_usage_error_ends_a_run_with_workers_too(project: pytest.Pytester) -> None:
-    """The controller checks options before it starts a worker."""
-    result = project.runpytest(*QUICK, "--grb-model=models:broken", "-n", "1")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *", "*the factory's own fault*"])
-
-
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
@@ -150,15 +136,6 @@ def test_a_dataset_at_fault_is_a_usage_error(
     result = project.runpytest(*QUICK)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
-
-
-def test_a_truncated_file_is_a_usage_error(project: pytest.Pytester) -> None:
-    """As after an interrupted download."""
-    path = project.path / "tiny" / "adj.npz"
-    path.write_bytes(path.read_bytes()[:200])
-    result = project.runpytest(*QUICK)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *adj.npz*"])
 
 
 INI_FILES = {
@@ -198,14 +175,3 @@ def test_a_wrong_ini_value_is_a_usage_error_in_every_ini_file(
         assert result.errlines[0] == f"ERROR: {result.errlines[0].removeprefix('ERROR: ')}"
         result.stderr.fnmatch_lines([f"ERROR: {message}"])
         path.unlink()
-
-
-@pytest.mark.parametrize("file", INI_FILES)
-def test_a_percentage_is_a_fraction_in_every_ini_file(pytester: pytest.Pytester, file: str) -> None:
-    """No parser of ini files replaces the percent sign."""
-    pytester.mkdir("old")
-    (pytester.path / file).write_text(INI_FILES[file].format(name="grb_max_drop", value="50%"))
-    args = ("-c", file, "--grb-model=grb_check.models:gcn", "--grb-only", "--collect-only")
-    result = pytester.runpytest(*args, "--grb-threshold=*/full/*=20%")
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["grb limit: drop 50.0% (ini)*"])

@@ -6,8 +6,6 @@ The hostile model comes first; the good one beside it has the figures that it ha
 from __future__ import annotations
 
 import json
-import re
-import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 
 import pytest
@@ -191,13 +189,6 @@ def test_an_exit_is_an_error_of_its_case_alone(
     result.stdout.no_fnmatch_line("*site-packages/torch*")
 
 
-@pytest.mark.slow
-def test_an_interrupt_ends_the_run(hostile: pytest.Pytester) -> None:
-    """Nobody can tell it from the keyboard's."""
-    result = hostile.runpytest_subprocess(*FAST, *_models("Interrupts"))
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-
-
 @pytest.mark.parametrize(
     ("first", "line"),
     [
@@ -220,54 +211,3 @@ def test_what_the_check_before_the_first_test_finds_is_a_usage_error(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([line])
     result.stdout.no_fnmatch_line("*test_attack*")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
-def test_what_a_good_model_prints_is_not_shown(
-    hostile: pytest.Pytester, workers: list[str]
-) -> None:
-    """Neither at the import nor in the factory; a child process's neither."""
-    result = hostile.runpytest_subprocess(*FAST, *_models("prints"), *workers)
-    result.assert_outcomes(passed=2)
-    assert "printed by" not in result.stdout.str() + result.stderr.str()
-
-
-@pytest.mark.slow
-def test_what_a_model_prints_is_shown_if_its_factory_fails(hostile: pytest.Pytester) -> None:
-    """Before the error, with what a child process printed."""
-    result = hostile.runpytest_subprocess(*FAST, *_models("prints_and_raises"))
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    expected = ["printed by an import", "printed by a factory", "printed by a child"]
-    assert sorted(expected) == sorted(re.findall("printed by .*", result.stdout.str()))
-    result.stderr.fnmatch_lines(["ERROR: model hostile:prints_and_raises raised when called:"])
-
-
-@pytest.mark.slow
-def test_what_a_model_prints_is_shown_with_s(hostile: pytest.Pytester) -> None:
-    """Nothing is captured then."""
-    result = hostile.runpytest_subprocess(*FAST, *_models("prints"), "-s")
-    result.assert_outcomes(passed=2)
-    assert {"import", "factory", "child"} <= set(
-        re.findall(r"printed by an? (\w+)", result.stdout.str())
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "worker"])
-def test_a_case_is_placed_where_its_factory_is_defined(
-    hostile: pytest.Pytester, workers: list[str]
-) -> None:
-    """In reports and editors; node ids, the classes of a JUnit file and --lf do not change."""
-    hostile.makefile(".toml", pytest='[pytest]\njunit_family = "xunit1"\n')
-    limits = ("--grb-max-drop=1", "--grb-min-clean=1", "--junitxml=junit.xml", "-vv")
-    result = hostile.runpytest(*RUN, *_models("prints"), *limits, *workers)
-    result.assert_outcomes(failed=2)
-    line = HOSTILE[1:].split("\n").index("def prints(num_features, num_classes):")
-    tests = ET.parse(hostile.path / "junit.xml").iter("testcase")
-    found = {test.get("classname"): (test.get("file"), test.get("line")) for test in tests}
-    assert found["grb.a.tiny"] == ("hostile.py", str(line))
-    assert found["grb.b.tiny"][0] == "models.py"
-    again = hostile.runpytest(*RUN, *_models("prints"), *limits, "--lf")
-    again.assert_outcomes(failed=2)
-    again.stdout.fnmatch_lines(["FAILED * grb::a::tiny::test_attack?easy/injection/rnd?*"])

@@ -140,21 +140,3 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
         assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 4}, more
     project.runpytest(*args, *wanted, "--grb-only")
     assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3}
-
-
-@pytest.mark.slow
-def test_a_case_within_the_limit_of_the_gcn_needs_no_other_reference(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The others are trained and attacked where the case might fail."""
-
-    def references(*limit: str) -> list[str]:
-        project.runpytest(*BASE, *RND, *limit, "--grb-json=run.json")
-        (case,) = json.loads((project.path / "run.json").read_text())["cases"]
-        return [name for each in case["outcome"]["repeats"] for name in each["references"]]
-
-    assert references() == ["gcn"]
-    monkeypatch.setattr("grb_check.gate.default_limit.DROP_MARGIN", -1.0)  # all are beyond it
-    assert references() == ["gcn", "gat", "sage"]
-    assert references("--grb-max-drop=1") == ["gcn"]
-    assert references("--grb-threshold=*/rnd = 100%") == ["gcn"]

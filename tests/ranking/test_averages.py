@@ -37,18 +37,3 @@ def test_a_case_without_figures_leaves_no_average() -> None:
     """It may be the strongest attack."""
     broken = entry(replace(CASE, attack="tdgia"), None)
     assert averages(rows_of(run_record(record([*entries(), broken])).cases)) == []
-
-
-def test_a_skipped_case_and_a_test_of_the_user_are_left_out() -> None:
-    """A skipped case was not requested; a user's test may measure something else."""
-    skipped = entry(replace(CASE, attack="tdgia"), None, result="skip")
-    own = entry(CASE, measured(CASE, 0.9), node_id="tests/test_own.py::test_mine")
-    (found,) = averages(rows_of(run_record(record([*entries(), skipped, own])).cases))
-    assert found.attacks == 3
-
-
-def test_budgets_are_separate_and_worst_is_not_an_attack() -> None:
-    """Attacks with different budgets cannot be compared; `worst` is made of the others."""
-    cases = [replace(CASE, attack=name) for name in ("pgd+budget=0.02", "pgd+budget=0.05", "worst")]
-    found = averages(rows_of(run_record(record(entries(cases))).cases))
-    assert [(each.budget, each.attacks) for each in found] == [(0.02, 1), (0.05, 1)]

@@ -8,16 +8,12 @@ from pathlib import Path
 import pytest
 from boards import board_of, write_board
 
-from grb_check.cases.case import Case
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
-from grb_check.errors import DataError, UsageError
-from grb_check.models.zoo import ZOO
+from grb_check.errors import UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
 from grb_check.ranking.comparison_models import (
-    ComparisonModels,
-    check_attacks,
     check_data,
     find_boards,
     read_comparison_models,
@@ -45,33 +41,6 @@ def found(
 ) -> tuple[dict[str, tuple[Board, ...]], tuple[str, ...]]:
     models = read_comparison_models(words.split(","), lambda text: places.home / text)
     return find_boards(models, sources(*names), places)
-
-
-def test_words_are_kinds_of_leaderboards_paths_or_defences(tmp_path: Path) -> None:
-    """Two kinds of leaderboards, paths, and otherwise defences."""
-    words = ["published", "GAT+LN", "x.json", "./y", "gcn", "gcn"]
-    models = read_comparison_models(words, lambda text: tmp_path / text)
-    assert models.published
-    assert not models.zoo
-    assert models.files == (tmp_path / "x.json", tmp_path / "y")
-    assert models.defences == ("GAT+LN", "gcn")
-    assert str(read_comparison_models(["zoo", "published"], Path)) == "published, zoo"
-    assert not read_comparison_models([], Path)
-    assert not ComparisonModels()
-
-
-def test_the_leaderboards_of_each_dataset_are_found(places: Places) -> None:
-    """Published ones by the dataset's name, measured ones in the data home, and files."""
-    write_board(MEASURED, places.home / "mine.json")
-    boards, notes = found(places, "published,zoo,mine.json", "grb-cora", "tiny", "other")
-    assert [each.name for each in boards["grb-cora"]] == ["published"]
-    assert [each.name for each in boards["tiny"]] == ["zoo", "mine"]
-    assert boards["other"] == ()
-    assert notes == (
-        "not measured on the leaderboard zoo of tiny: GCN, GCN+LN, GCN+AT, GAT, GAT+LN "
-        f"and {len(ZOO) - 5} more",
-        "no rank on other: --grb-rank-against names no leaderboard of it",
-    )
 
 
 @pytest.mark.parametrize("word", ["gat_ln", "GAT+LN", "gat+ln", "grb_check.models:gat_ln"])
@@ -108,24 +77,6 @@ def test_what_does_not_exist_is_refused(places: Places, words: str, message: str
         found(places, words, "tiny")
 
 
-def test_an_error_on_a_missing_leaderboard_gives_the_command_that_makes_one(
-    tmp_path: Path,
-) -> None:
-    """If no dataset of the run has one; an unknown word is reported first."""
-    nothing = Places(home=tmp_path)
-    with pytest.raises(UsageError, match=r"python -m grb_check leaderboard --dataset \./tiny "):
-        found(nothing, "zoo", "tiny", "other")
-    with pytest.raises(UsageError, match=r"leaderboard --dataset \./tiny and give zoo"):
-        found(nothing, "published", "tiny")
-    with pytest.raises(UsageError, match="leaderboard --dataset"):
-        found(nothing, "gat", "tiny")
-    with pytest.raises(UsageError, match="unknown leaderboard or defence"):
-        found(nothing, "gta", "tiny")
-    (tmp_path / "wrong.json").write_text("[]")
-    with pytest.raises(DataError, match="not a leaderboard"):
-        found(nothing, "wrong.json", "tiny")
-
-
 def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Places) -> None:
     """The split is known at the start, the data when it is loaded."""
     with pytest.raises(UsageError, match=r"on the split 'grb', and this run on 'given'; .*=grb"):
@@ -136,21 +87,6 @@ def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Plac
         check_data(boards["tiny"], "tiny", "0" * 64)
     printed, _ = found(places, "published", "grb-cora")
     check_data(printed["grb-cora"], "grb-cora", "0" * 64)
-
-
-def test_a_leaderboard_needs_one_of_the_selected_cases(places: Places) -> None:
-    """One with an attack and difficulty that it has."""
-    boards, _ = found(places, "zoo", "tiny")
-    known = Case("tiny", "full", "injection", "rnd")
-    strangers = [
-        Case("tiny", "easy", "injection", "rnd"),
-        Case("tiny", "full", "injection", "rnd+budget=0.1"),
-        Case("other", "full", "injection", "rnd"),
-    ]
-    check_attacks(boards, [*strangers, known])
-    check_attacks(boards, strangers[2:])
-    with pytest.raises(UsageError, match=r"none of the selected cases of tiny is on .* has inject"):
-        check_attacks(boards, strangers)
 
 
 @pytest.mark.parametrize("words", ["zoo", "published", "gat"])

@@ -53,20 +53,6 @@ def test_the_lowest_is_the_mean_over_repeats_of_the_strongest_attack() -> None:
     assert asdict(citeseer.strongest)["accuracy"] == {"mean": pytest.approx(0.3), "deviation": 0.0}
 
 
-def test_one_repeat_has_no_deviation_and_one_attack_no_lowest() -> None:
-    """Only measured figures are given."""
-    reference = [(0.8, 0.4)]
-    one = ("a", "d/easy/injection/rnd", [(0.8, 0.7)], reference)
-    other = ("a", "d/easy/injection/pgd", [(0.8, 0.4)], reference)
-    assert lowest(rows(one)) == []
-    (found,) = (each.strongest for each in lowest(rows(one, other)))
-    assert (found.attack, found.repeats, found.accuracy.mean) == (
-        "injection/pgd",
-        1,
-        0.4,
-    )
-
-
 def test_attacks_that_see_the_model_are_apart_from_those_that_do_not() -> None:
     """So is the strongest of each, and what the first take beyond the second."""
     reference = [(0.8, 0.4)]
@@ -93,69 +79,12 @@ def _adaptive(outcome: Outcome | None) -> Outcome:
     return replace(outcome, repeats=repeats)
 
 
-def test_budgets_are_separate_and_worst_is_left_out() -> None:
-    """A larger budget is always stronger; `worst` is made of the others."""
-    reference = [(0.8, 0.4)]
-    made = rows(
-        *(
-            ("a", f"d/full/modification/{attack}+budget={budget}", [(0.8, left)], reference)
-            for budget, left in (("0.1", 0.2), ("0.05", 0.6))
-            for attack in ("rnd", "dice")
-        ),
-        ("a", "d/full/modification/worst", [(0.8, 0.1)], reference),
-        ("a", "d/full/modification/worst+budget=0.1", [(0.8, 0.0)], reference),
-        ("a", "d/full/modification/rnd", [(0.8, 0.5)], reference),
-    )
-    assert {
-        each.id: (each.strongest.attack, each.strongest.accuracy.mean) for each in lowest(made)
-    } == {
-        "d/full/modification+budget=0.05": ("modification/rnd+budget=0.05", 0.6),
-        "d/full/modification+budget=0.1": ("modification/rnd+budget=0.1", 0.2),
-    }
-    by_budget = {each.budget: each.value for each in deltas(made)}
-    assert by_budget == {
-        0.1: pytest.approx(0.25),
-        0.05: pytest.approx(-0.25),
-        None: pytest.approx(-0.125),
-    }
-
-
 def test_delta_to_the_reference_is_of_the_largest_drops() -> None:
     """Cora 0.275 against 0.625 (the reference's under grbcd), Citeseer 0.5 against 0.5."""
     (found,) = deltas(rows(*TWO_DATASETS))
     assert found.value == pytest.approx((0.275 - 0.625 + 0.5 - 0.5) / 2)
     assert found.groups == ("citeseer/full", "cora/full")
     assert found.deviation == pytest.approx(0.025 / 2**0.5)
-
-
-def test_a_delta_of_different_numbers_of_repeats_has_no_deviation() -> None:
-    """Repeats cannot be paired, or there is only one."""
-    made = rows(
-        ("a", "d/easy/injection/rnd", [(0.8, 0.4)] * 2, [(0.8, 0.6)] * 2),
-        ("a", "d/hard/injection/rnd", [(0.8, 0.4)] * 3, [(0.8, 0.6)] * 3),
-    )
-    assert [each.deviation for each in deltas(made)] == [None]
-    assert [each.deviation for each in deltas(made[:1])] == [0]
-
-
-def test_below_the_clean_floor_there_is_no_delta() -> None:
-    """A constant predictor is not robust."""
-    made = rows(
-        ("good", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]),
-        ("low", "d/full/injection/rnd", [(0.2, 0.2)], [(0.8, 0.4)]),
-    )
-    good, low = deltas(made)
-    assert (low.value, good.value) == (None, 0)
-    assert low.why_none == "the clean accuracy of low is below the floor"
-
-
-def test_several_tests_of_one_case_count_once_with_the_lowest() -> None:
-    """As when a fixture has parameters."""
-    made = rows(("a", "d/full/injection/rnd", [(0.8, 0.4)], [(0.8, 0.4)]))
-    again = replace(made[0].outcome, repeats=outcome([(0.8, 0.2)], [(0.8, 0.4)]).repeats)
-    both = [*made, replace(made[0], node_id="twin", outcome=again)]
-    assert lowest(both) == []
-    assert deltas(both)[0].value == pytest.approx(0.25)
 
 
 accuracies = st.integers(1, 100).map(lambda each: each / 100)
@@ -183,17 +112,3 @@ def test_no_attack_has_a_lower_accuracy_than_the_lowest(pairs: Pairs, data: st.D
     (found,) = deltas(made)
     assert found.value == pytest.approx(0)
     assert found.deviation == pytest.approx(0)
-
-
-def test_a_model_of_which_a_case_has_no_figures_has_no_delta() -> None:
-    """The missing attack may be the strongest."""
-    made = rows(
-        ("a", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
-        ("b", "d/full/modification/rnd", [(0.8, 0.7)], [(0.8, 0.6)]),
-    )
-    expected_cases = ExpectedCases()
-    case = Case("d", "full", "modification", "prbcd", "a")
-    expected_cases.enter("a@d/full/modification/prbcd", {"case": asdict(case)}, "error", "")
-    first, second = deltas([*made, *expected_cases.rows])
-    assert first.why_none == "a case of a has no figures"
-    assert not second.why_none

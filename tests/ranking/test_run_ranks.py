@@ -7,8 +7,6 @@ from dataclasses import asdict, replace
 
 import pytest
 from boards import board_of
-from hypothesis import given
-from hypothesis import strategies as st
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
@@ -17,7 +15,7 @@ from grb_check.cases.node_ids import TEST_NAME, node_path
 from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import Group
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.run_ranks import GroupStandings, group_standings, rankings, standings_of
+from grb_check.ranking.run_ranks import GroupStandings, group_standings, standings_of
 
 BOARD = board_of(
     {
@@ -74,17 +72,6 @@ def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
     assert (group.group.id, group.name, group.unranked) == ("tiny/easy", "net", "")
 
 
-def test_a_model_without_all_its_figures_is_not_ranked() -> None:
-    """After an error, or with a clean accuracy below the floor."""
-    (group,) = run({"": {"injection/rnd": (0.4,), "injection/pgd": None}})
-    assert group.standings == ()
-    assert group.unranked == "1 of 2 cases has no figures (tiny/easy/injection/pgd)"
-    assert group.lost == ("tiny/easy/injection/pgd",)
-    (group,) = run({"": {"injection/rnd": (0.4,)}}, clean=0.49)
-    assert group.unranked == "its clean accuracy of 49.0% is below the floor of 50.0%"
-    assert group.lost == ()
-
-
 def test_figures_that_do_not_belong_together_are_not_ranked() -> None:
     """Several models or tests, as when a fixture has parameters, or numbers of repeats.
 
@@ -112,45 +99,6 @@ def test_figures_that_do_not_belong_together_are_not_ranked() -> None:
     assert found.unranked == "several tests of tiny/easy/injection/rnd have different figures"
     found = standings(("a-", "a", 0.4), ("b-", "b", 0.4))
     assert found.unranked == "its cases are of several models (a, b)"
-
-
-def test_cases_that_were_deselected_are_counted() -> None:
-    """The rank is over the others; a group without a case to run has no standings."""
-    (group,) = run({"": {"injection/rnd": (0.4,)}}, planned=["injection/pgd", "injection/fgsm"])
-    assert group.deselected == 2
-    assert group.standings[0].attacks == 1
-    assert run({"": {}}, planned=["injection/rnd"]) == []
-
-
-def test_the_models_of_a_run_are_ranked_over_the_attacks_that_all_have() -> None:
-    """Weighted, and under each attack; models that are not ranked are left out."""
-    found = run(
-        {
-            "a": {"injection/rnd": (0.6,), "injection/pgd": (0.4,)},
-            "b": {"injection/rnd": (0.6,), "modification/dice": (0.1,)},
-            "c": {"injection/rnd": None},
-        },
-        boards={},
-    )
-    weighted, under = rankings(found)
-    assert (weighted.group, weighted.attack, weighted.attacks) == ("tiny/easy", "", 1)
-    assert [(each.rank, each.name) for each in weighted.models] == [(1, "a"), (1, "b")]
-    assert under.attack == "injection/rnd"
-    assert [each.figure for each in under.models] == [0.6, 0.6]
-    assert rankings(found[:1]) == []
-
-
-@given(st.lists(st.integers(0, 100).map(lambda each: each / 100), min_size=2, max_size=5))
-def test_ranks_of_models_follow_their_accuracies(attacked: list[float]) -> None:
-    """A higher accuracy is better, and equal accuracies share a rank."""
-    found = run(
-        {f"m{number}": {"injection/rnd": (value,)} for number, value in enumerate(attacked)},
-        boards={},
-    )
-    under = rankings(found)[1]
-    assert under.models[0].rank == 1
-    for one in under.models:
-        assert one.rank == 1 + sum(other.figure > one.figure for other in under.models)
 
 
 def test_the_standing_under_one_attack_is_known_from_its_outcome() -> None:

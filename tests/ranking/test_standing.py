@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
-from boards import board_of, boards
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from boards import board_of
 
-from grb_check.cases.metrics import Figure
-from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.published import published_board
 from grb_check.ranking.standing import Neighbour, standing_under, weighted_standing
 
@@ -41,37 +37,6 @@ def test_between_two_defences() -> None:
     assert (found.attack, found.attacks, found.missing) == ("", 2, ())
 
 
-def test_equal_models_share_a_rank_and_are_not_neighbours() -> None:
-    """B and C are equal to the model: it is second with them, between A and D."""
-    found = weighted_standing(BOARD, "full", rows(0.5))
-    assert found is not None
-    assert found.rank == 2
-    assert found.better is not None
-    assert found.worse is not None
-    assert (found.better.name, found.worse.name) == ("A", "D")
-
-
-def test_over_the_common_attacks_only() -> None:
-    """The board's figures are formed over these, whatever was published over all."""
-    board = replace(BOARD, printed={("weighted", "A", "full"): Figure(0.0, 0.0)})
-    mine = {"injection/rnd": [0.75, 0.75], "injection/own": [0.0, 0.0], NO_ATTACK: [0.9, 0.9]}
-    found = weighted_standing(board, "full", mine)
-    assert found is not None
-    assert (found.attacks, found.missing) == (1, ("injection/pgd",))
-    assert found.better == Neighbour(name="A", figure=pytest.approx((4 * 0.8 + 0.9) / 5))
-    whole = weighted_standing(board, "full", rows(0.5))
-    assert whole is not None
-    assert whole.rank == 1  # A's published figure counts, which is worse than all
-
-
-def test_each_repeat_is_weighted_on_its_own() -> None:
-    """As the published figures are."""
-    mine = {"injection/rnd": [0.3, 0.8], "injection/pgd": [0.8, 0.3], NO_ATTACK: [0.9, 0.9]}
-    found = weighted_standing(BOARD, "full", mine)
-    assert found is not None
-    assert found.figure == pytest.approx((36 * 0.3 + 9 * 0.8 + 4 * 0.9) / 49)
-
-
 @pytest.mark.parametrize(
     ("difficulty", "attacks"),
     [("easy", ["injection/rnd"]), ("full", ["injection/own"]), ("full", [])],
@@ -88,15 +53,6 @@ def test_the_row_without_attack_is_needed() -> None:
     """Without it the weights would differ from those of the board."""
     with pytest.raises(ValueError, match="no attack"):
         weighted_standing(BOARD, "full", {"injection/rnd": [0.5]})
-
-
-def test_among_some_of_the_defences() -> None:
-    """The others do not count, nor do names that are not on the board."""
-    found = weighted_standing(BOARD.among(("A", "D", "Z")), "full", rows(0.4))
-    assert found is not None
-    assert (found.rank, found.competitors) == (2, 3)
-    assert found.better is not None
-    assert found.better.name == "A"
 
 
 def test_under_one_attack() -> None:
@@ -124,23 +80,6 @@ def test_a_published_defence_stands_where_it_was_printed() -> None:
     assert (found.rank, found.competitors) == (1, 10)
     assert found.worse is not None
     assert found.worse.name == "GAT+AT"
-
-
-@settings(max_examples=20, deadline=None)
-@given(boards(with_repeats=True), st.data())
-def test_a_defence_of_the_board_gets_its_own_rank(board: Board, data: st.DataObject) -> None:
-    """The rank is 1 + the number of better defences."""
-    level = data.draw(st.sampled_from(board.difficulties))
-    defence = data.draw(st.sampled_from(board.defences))
-    own = {row: board.cells[row, defence, level].repeats for row in board.rows}
-    found = weighted_standing(board, level, own)
-    assert found is not None
-    assert found.competitors == len(board.defences) + 1
-    assert 1 <= found.rank <= len(board.defences)
-    for neighbour, sign in ((found.better, 1), (found.worse, -1)):
-        if neighbour is not None:
-            assert sign * neighbour.figure > sign * found.figure
-    assert (found.better is None) == (found.rank == 1)
 
 
 def test_boards_are_cheap() -> None:

@@ -5,10 +5,7 @@ The files served have grb-cora's real graph and its published figures; only the 
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,13 +47,6 @@ def run(
         return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
 
     return command
-
-
-def run_pytest(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Pytest in a process, in the directory and the environment that `run` has prepared."""
-    command = [sys.executable, "-m", "pytest", *arguments]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def row(shown: str, figure: str) -> list[str]:
@@ -110,59 +100,6 @@ def test_one_command_gives_a_verified_dataset(
     shown = run("info", "grb-cora").stdout
     assert row(shown, "average degree, medium") == ["2.96", "2.96"]
     assert "differs" not in shown
-
-
-def test_files_that_changed_are_refused(
-    tmp_path: Path, archives: dict[str, bytes], run: Command
-) -> None:
-    """By a second fetch, by info, and if a user's directory has another copy."""
-    with serving(Answer(archives["grb-cora"])) as server:
-        assert run("fetch", "grb-cora", f"--source={server.url()}").returncode == 0
-    copy = tmp_path / "copy" / "grb-cora"
-    shutil.copytree(tmp_path / "home" / "grb-cora", copy)
-    with (copy / "labels.npz").open("ab") as stream:
-        stream.write(b"\0")
-    done = run("info", "grb-cora", f"--data={copy.parent}")
-    assert done.returncode == 4
-    assert f"{copy}: not the files that grb-cora was first used with" in done.stderr
-    assert "labels.npz: expected sha256" in done.stderr
-
-
-def test_all_sources_dead_is_one_message(run: Command) -> None:
-    """The message has each source with its reason, and what to do."""
-    with serving(HTML) as server:
-        done = run("fetch", "grb-cora", f"--source={server.url()}")
-    assert done.returncode == 1
-    assert "1 source failed" in done.stderr
-    assert "web page" in done.stderr
-    assert "by hand" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_workers_of_pytest_download_once(archives: dict[str, bytes], run: Command) -> None:
-    """`--grb-download` in the run itself; its worker, and who comes later, ask for nothing."""
-    arguments = (
-        "-q",
-        "--grb-only",
-        "--grb-model=grb_check.models:gcn",
-        "--grb-dataset=grb-cora",
-        "--grb-difficulty=easy",
-        "--grb-attack=modification/rnd",
-        "--grb-repeats=1",
-        "--grb-max-drop=1",
-        "--grb-min-clean=0",
-    )
-    refused = run_pytest(*arguments)
-    assert refused.returncode == 4
-    assert "--grb-download" in refused.stderr
-    with serving(Answer(archives["grb-cora"])) as server:
-        allowed = ("--grb-download", "-o", f"grb_sources={server.url('/{name}.zip')}")
-        done = run_pytest(*arguments, "-n1", *allowed)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "1 passed" in done.stdout
-        assert run("info", "grb-cora").returncode == 0
-        assert asked(server) == ["/grb-cora.zip"]
 
 
 def test_copied_zip_needs_no_network(

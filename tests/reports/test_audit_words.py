@@ -128,20 +128,6 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     )
 
 
-def test_a_model_without_figures_has_a_line() -> None:
-    """Each of its cases ended in an error."""
-    lost = Case("d", "full", "injection", "pgd+white-box", "b")
-    made = replace(injection(0.6, 0.3)[1], model="a", case=replace(lost, model="a"))
-    fields = record([entry(made.case, made), entry(lost, None)])
-    fields["settings"]["suite"] = "audit"
-    first, second = conclusions(typed(fields))
-    assert first.startswith("a stands against")
-    assert second == (
-        "b was not attacked by anyone who knows it: nothing can be concluded; "
-        "1 case without figures may hold stronger attacks"
-    )
-
-
 def test_a_model_below_the_floor_is_not_judged() -> None:
     """It cannot lose what it never had."""
     gate = Gate(max_drop=1.0, min_clean=0.9)

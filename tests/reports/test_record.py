@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from mutants import byte_mutants, new_digest, structural_mutants
 from outcome_factory import CASE
-from record_factory import entry, file_of, measured, record, rich, run_record
+from record_factory import entry, file_of, measured, rich, run_record
 
 from grb_check.__main__ import main
 from grb_check.errors import UsageError
@@ -41,31 +41,6 @@ def test_the_published_schema_is_that_of_the_code() -> None:
         "> docs/run-record.schema.json"
     )
     assert json.loads(SCHEMA.read_text()) == schema(KIND), command
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "No such file"),
-        (b"\xff\xfe\x00", "is not JSON, or is cut short"),
-        (b'{"format": 5, "cases": [', "is not JSON, or is cut short"),
-        (b"[" * 100_000, "is not JSON, or is cut short"),
-        (b"[1, 2]", "is not a run record of grb_check"),
-        (b'{"created": 1, "tests": []}', "is not a run record of grb_check"),
-        (b'{"format": 99, "grb_check": "7.0"}', "written by grb_check '7.0'; this release reads"),
-        (b'{"format": 4, "grb_check": "0.1"}', "has format 4, written by grb_check '0.1'"),
-    ],
-)
-def test_another_file_is_refused_in_words(
-    tmp_path: Path, content: bytes | None, words: str
-) -> None:
-    """The message names the file, what is wrong, and what to give."""
-    path = tmp_path / "run.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UsageError, match=words) as caught:
-        read(path)
-    assert str(path) in str(caught.value)
 
 
 def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -176,15 +151,6 @@ def test_a_damaged_record_is_refused_in_one_line_or_is_still_the_record_of_a_run
     assert refused > how_many / 2
 
 
-def test_a_case_without_figures_keeps_model_and_dataset() -> None:
-    """Its id has both, with slashes in the dataset."""
-    own = "tests/test_own.py::test_mine"
-    case = entry(CASE, None, id="gat@data/mine/easy/injection/pgd+budget=0.05", node_id=own)
-    (row,) = rows_of(run_record(record([case])).cases)
-    assert (row.case.model, row.case.dataset) == ("gat", "data/mine")
-    assert row.case.cell == "easy/injection/pgd+budget=0.05"
-
-
 def test_rows_have_what_the_run_found() -> None:
     """Outcomes are the same, and the record of an outcome gives it back."""
     made = measured(CASE, 0.2)
@@ -193,12 +159,3 @@ def test_rows_have_what_the_run_found() -> None:
     assert row.outcome == made
     assert row.verdict is not None
     assert row.verdict["result"] == "pass"
-
-
-def test_every_repeat_has_the_same_references_and_the_gcn() -> None:
-    """Limits, deltas and the clean floor read them."""
-    made = rich()
-    repeats = made["cases"][0]["outcome"]["repeats"]
-    repeats[1]["references"] = {"gat": repeats[1]["references"]["gcn"]}
-    with pytest.raises(UsageError, match=r"repeat 2 of case .* has the references \['gat'\]"):
-        run_record(made)

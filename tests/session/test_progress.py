@@ -32,24 +32,3 @@ def test_a_long_step_shows_its_text_and_cleans_up(monkeypatch: pytest.MonkeyPatc
     assert text.endswith("\n\r\x1b[K\x1b[1A\x1b[8G")
     ticker.close()
     os.close(read_end)
-
-
-def test_a_short_step_stays_quiet() -> None:
-    """No flicker."""
-    read_end, write_end = os.pipe()
-    ticker = Ticker(write_end, lambda: 0, 40)
-    with ticker("attacking"):
-        pass
-    assert written(read_end) == ""
-    ticker.close()
-    os.close(read_end)
-
-
-def test_an_error_inside_a_step_passes_through() -> None:
-    """Progress hides no error."""
-    read_end, write_end = os.pipe()
-    ticker = Ticker(write_end, lambda: 0, 40)
-    with pytest.raises(ValueError, match="why"), ticker("attacking"):
-        raise ValueError("why")
-    ticker.close()
-    os.close(read_end)

@@ -78,75 +78,9 @@ def test_a_word_is_refused_if_and_only_if_it_changes_what_pytest_chooses(
     assert bool(refused) == (where != "absent")
 
 
-def test_the_error_names_what_would_change_and_how_to_write_it(tree: pytest.Pytester) -> None:
-    """The ini file if it changes, else the root directory."""
-    path = tree.path
-    model = "--grb-model=models:build"
-    Path("kept", "pytest.ini").write_text("[pytest]\n")
-    result = tree.runpytest(model, "--grb-baseline", "kept/b.json", "--grb-store", "kept")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: --grb-baseline kept/b.json --grb-store kept: with these as words of their own, "
-            f"pytest would take {path}/project/kept/pytest.ini as its ini file instead of none; "
-            "write --grb-baseline=kept/b.json --grb-store=kept"
-        ]
-    )
-    result = tree.runpytest(model, "--grb-baseline", "../outside/b.json")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [f"ERROR: *pytest would take {path} as its root directory instead of {path}/project; *"]
-    )
-    Path("pytest.ini").write_text("[pytest]\n")
-    result = tree.runpytest(model, "--grb-baseline", "../outside/b.json")
-    result.stderr.fnmatch_lines(
-        [f"ERROR: *pytest would take none as its ini file instead of {path}/project/pytest.ini; *"]
-    )
-
-
-def test_options_of_the_environment_are_arguments_too(
-    tree: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those of the ini file are not: pytest has chosen it by then."""
-    Path("kept", "pytest.ini").write_text("[pytest]\n")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--grb-data kept")
-    with pytest.raises(UsageError, match=r"--grb-data kept: .*ini file instead of none; write --"):
-        refuse_split_paths(tree.parseconfig())
-    monkeypatch.setenv("PYTEST_ADDOPTS", "")
-    Path("pytest.ini").write_text("[pytest]\naddopts = --grb-data kept\n")
-    config = tree.parseconfig()
-    refuse_split_paths(config)
-    assert config.inipath == Path("pytest.ini").absolute()
-    assert config.getoption("grb_data") == ["kept"]
-
-
 def test_arguments_in_a_file_are_arguments_too(tree: pytest.Pytester) -> None:
     """As pytest reads them, one a line."""
     Path("kept", "pytest.ini").write_text("[pytest]\n")
     Path("args.txt").write_text("--grb-data\nkept\n")
     with pytest.raises(UsageError, match=r"--grb-data kept: .*ini file instead of none; write --"):
         refuse_split_paths(tree.parseconfig("@args.txt"))
-
-
-def test_conftest_files_beside_a_value_are_not_loaded(
-    tree: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unless it is a conftest.py that loads the plugin, which is refused."""
-    Path("kept", "conftest.py").write_text("raise RuntimeError('loaded')\n")
-    refuse_split_paths(tree.parseconfig("--grb-data", "kept"))
-    Path("kept", "conftest.py").write_text("")
-    Path("conftest.py").write_text("pytest_plugins = ['grb_check.plugin']\n")
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    refuse_split_paths(tree.parseconfig("--grb-data=kept"))
-    with pytest.raises(UsageError, match=r"pytest would load the conftest\.py files of kept; wr"):
-        refuse_split_paths(tree.parseconfig("--grb-data", "kept"))
-
-
-def test_a_run_with_words_of_their_own_is_that_with_one_word(tree: pytest.Pytester) -> None:
-    """The same cases, in the same root directory."""
-    args = ["--grb-model", "models:build", "--collect-only", "-q"]
-    split = tree.runpytest(*args, "--grb-store", "kept", "--grb-data", "tests")
-    joined = tree.runpytest(*args, "--grb-store=kept", "--grb-data=tests")
-    assert split.ret == joined.ret == 0
-    assert split.outlines[:-1] == joined.outlines[:-1]
-    assert split.outlines[0] == "tests/test_own.py::test_own"

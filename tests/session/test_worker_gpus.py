@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from argparse import Namespace
 from types import SimpleNamespace
 from typing import Any
@@ -65,14 +63,6 @@ def test_a_worker_takes_its_gpu_if_the_user_names_none(config: Any, seen: str) -
     assert os.environ[VISIBLE] == seen
 
 
-def test_a_process_that_is_not_a_worker_sees_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is divided."""
-    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    monkeypatch.setenv(VISIBLE, "4,6,7")
-    assert take_gpu(_config(**MODEL)) is None
-    assert os.environ[VISIBLE] == "4,6,7"
-
-
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("started", [False, True])
 def test_cuda_that_is_already_initialised_is_not_changed(
@@ -89,10 +79,3 @@ def test_the_header_names_gpus_that_are_shared_out() -> None:
     """A single GPU is not mentioned."""
     assert gpu_lines(["0"]) == gpu_lines([]) == []
     assert gpu_lines(["3", "5"]) == ["grb GPUs: one for each worker in turn, of 3, 5"]
-
-
-def test_the_module_imports_neither_torch_nor_numpy() -> None:
-    """Every worker imports it first."""
-    module = "grb_check.session.worker_gpus"
-    code = f"import sys, {module}; assert not {{'torch', 'numpy'}} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -23,17 +23,6 @@ def test_several_models_get_labels(tmp_path: Path) -> None:
         settings(tmp_path, model=["x=a:GCN", "x=b:GCN"])
 
 
-def test_model_arguments_are_for_all_models_or_one_for_each(tmp_path: Path) -> None:
-    """Any other number is a mistake."""
-    two = ["a:GCN", "b:GIN"]
-    shared = settings(tmp_path, model=two, model_args=["width=3"])
-    assert [model.args for model in shared.models] == [{"width": 3}, {"width": 3}]
-    each = settings(tmp_path, model=two, model_args=["width=3", "depth=2"])
-    assert [model.args for model in each.models] == [{"width": 3}, {"depth": 2}]
-    with pytest.raises(UsageError, match="given 3 times for 2 models"):
-        settings(tmp_path, model=two, model_args=["a=1", "b=1", "c=1"])
-
-
 def test_reference_models_have_names(tmp_path: Path) -> None:
     """Which stand for their factories, and are labels; a word that is no name is refused."""
     made = settings(tmp_path, model=["gcn", "grb_check.models:gcn", "other=gcn_ln"]).models

@@ -100,25 +100,6 @@ def test_a_mutated_value_is_valid_or_refused_in_three_parts(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("repeats", [3], r"grb_repeats = \[3\] must be an integer; see --grb-repeats in"),
-        ("model", {"a": 1}, "grb_model = {'a': 1} must be a string or a list of strings; see"),
-        ("download", "yes", "grb_download = 'yes' must be true or false; see"),
-        ("max_drop", True, "grb_max_drop = True must be a number; see"),
-        ("json", "a\0b", r"grb_json 'a\\x00b' cannot be used as a path \(.*embedded null"),
-        ("store", "9" * 400, r"grb_store .* cannot be used as a path \(File name too long\)"),
-    ],
-)
-def test_values_of_another_type_are_refused(
-    tmp_path: Path, name: str, value: Any, message: str
-) -> None:
-    """And paths that no file can have."""
-    with pytest.raises(UsageError, match=message):
-        settings(tmp_path, ini={name: value})
-
-
-@pytest.mark.parametrize(
     "lines",
     [
         'grb_model = "a b"',

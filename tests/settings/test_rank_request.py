@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.errors import UsageError
 from grb_check.gate.limits import Gate
-from grb_check.gate.rank_limits import Group, RankLimit
+from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, OPTIONS
@@ -37,32 +36,6 @@ SETTINGS = Settings(
     comparison_models=ComparisonModels(zoo=True),
     rank_limits=(RankLimit("tiny/full", 2),),
 )
-
-
-def test_cases_are_grouped_by_model_dataset_and_difficulty() -> None:
-    """Labels are in ids if there are several models."""
-    found = rank_request(SETTINGS)
-    assert list(found.planned) == [Group("net", "tiny", "easy"), Group("net", "tiny", "full")]
-    assert list(chain(*found.planned.values())) == SETTINGS.cases()
-    models = tuple(ModelSpec(label=label, target="m:net", args={}) for label in ("net", "other"))
-    found = rank_request(replace(SETTINGS, models=models))
-    assert [each.id for each in found.planned][-1] == "other@tiny/full"
-
-
-@pytest.mark.parametrize(
-    ("origins", "optional"),
-    [
-        ({"grb_rank_against": INI, "grb_min_rank": INI}, True),
-        ({"grb_rank_against": INI, "grb_min_rank": INI, "grb_dataset": INI}, False),
-        ({"grb_rank_against": COMMAND_LINE, "grb_min_rank": INI}, False),
-        ({"grb_rank_against": INI, "grb_min_rank": COMMAND_LINE}, False),
-    ],
-)
-def test_leaderboards_of_the_ini_file_are_optional_if_the_command_line_selects_cases(
-    origins: dict[str, str], *, optional: bool
-) -> None:
-    """The user does not name them in this run."""
-    assert rank_request(replace(SETTINGS, origins=SETTINGS.origins | origins)).optional is optional
 
 
 def test_a_limit_needs_something_to_rank_against() -> None:

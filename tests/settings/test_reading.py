@@ -54,15 +54,6 @@ def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
     assert made.attacks == (("injection", "fgsm"), ("modification", "dice"))
 
 
-def test_patterns_name_attacks_in_any_spelling(tmp_path: Path) -> None:
-    """In --grb-case and in thresholds."""
-    written, spelled = "*/fgsm+patience=none+iterations=5", "*/fgsm+iterations=5+patience=none"
-    made = settings(tmp_path, attack=[written[2:]], case=[written], threshold=[f"{written}=0.3"])
-    assert made.patterns == (spelled,)
-    assert [each.pattern for each in made.gate.thresholds] == [spelled]
-    assert {case.attack for case in made.cases()} == {spelled[2:]}
-
-
 def test_ranks_are_asked_for_by_words_and_lines(tmp_path: Path) -> None:
     """Paths of the ini file start at the root folder; lines and lists with commas mix."""
     made = settings(

@@ -10,7 +10,7 @@ import pytest
 from settings_factory import settings
 
 from grb_check.cases.suites import FOR_GRAPHS
-from grb_check.errors import DataError, UsageError
+from grb_check.errors import UsageError
 
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -24,12 +24,6 @@ def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
         settings(tmp_path, dataset=both)
     made = settings(tmp_path, dataset=[both[0], f"other={both[1]}"])
     assert [source.name for source in made.datasets] == ["mine", "other"]
-
-
-def test_the_paper_suite_says_where_its_datasets_must_be(tmp_path: Path) -> None:
-    """They cannot be shipped; the message says which suite asked for them."""
-    with pytest.raises(UsageError, match=r"suite 'paper': .*grb-cora.*--grb-data"):
-        settings(tmp_path, suite="paper")
 
 
 def test_a_comma_inside_a_setting_does_not_part_attacks(tmp_path: Path) -> None:
@@ -99,13 +93,6 @@ def test_what_a_function_gives_decides_the_suite(tmp_path: Path) -> None:
     assert {case.difficulty for case in made.cases() if case.dataset == "own_sets.graphs"} == {
         "full"
     }
-
-
-@pytest.mark.usefixtures("sets")
-def test_a_function_that_raises_is_told_before_any_work(tmp_path: Path) -> None:
-    """With the user's line."""
-    with pytest.raises(DataError, match=r"(?s)own_sets:broken raised when called.*my table"):
-        settings(tmp_path, model=["a:b"], dataset=["own_sets:broken"])
 
 
 @pytest.mark.usefixtures("sets")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import re
-import socket
-import threading
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -24,7 +21,6 @@ from store_workers import KEY
 
 from grb_check.files.npz_file import seal
 from grb_check.store import remote as remote_module
-from grb_check.store import store as store_module
 from grb_check.store.remote import Remote
 from grb_check.store.store import Store
 from grb_check.store.warning import StoreWarning
@@ -121,42 +117,6 @@ def test_a_store_that_is_only_read_writes_to_its_cache_alone(bucket: str, tmp_pa
     store.discard(KEY, "of no use")
     assert store.load_text(OTHER) == "new"
     assert objects(bucket) == before
-
-
-def test_two_writers_leave_one_object(bucket: str, tmp_path: Path) -> None:
-    """They write the same, so it does not matter whose is the last."""
-    url = f"s3://{bucket}/runs"
-    stores = [Store(tmp_path / str(number), remote=Remote(url)) for number in range(2)]
-    barrier = threading.Barrier(2)
-
-    def write(store: Store) -> None:
-        for _ in range(5):
-            barrier.wait()
-            store.save_arrays(KEY, RIGHT)
-
-    threads = [threading.Thread(target=write, args=(store,)) for store in stores]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert np.array_equal(
-            Store(tmp_path / "c", remote=Remote(url)).load_arrays(KEY)["right"], RIGHT["right"]
-        )
-    assert [*objects(bucket).values()] == [sealed()]
-
-
-def test_nothing_is_listed_and_a_hit_costs_one_request(s3: Server, tmp_path: Path) -> None:
-    """A second read is the cache's; a miss costs one request as well, and so does a write."""
-    store = Store(tmp_path, remote=Remote(URL))
-    assert store.load_arrays(KEY) is not None
-    assert store.load_arrays(KEY) is not None
-    assert store.load_arrays(OTHER) is None
-    store.save_arrays(OTHER, RIGHT)
-    other = NAME.replace(KEY[:2], OTHER[:2], 1).replace(KEY, OTHER)
-    asked = [(method, path.partition("?")[0]) for method, path in s3.asked]
-    assert asked == [("GET", NAME), ("GET", other), ("PUT", other)]
 
 
 def failing(status: int, code: str = "", methods: str = "GET PUT DELETE") -> Fault:
@@ -302,40 +262,6 @@ def test_a_fault_of_the_server_is_one_warning(s3: Server, name: str, tmp_path: P
     assert asked <= 32  # with all retries
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"AWS_ENDPOINT_URL": "http://nowhere.invalid"}, "Could not connect|no answer"),
-        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "NoCredentialsError"),
-        ({"AWS_ENDPOINT_URL": "nonsense"}, "Invalid endpoint"),
-        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:{closed}"}, "Could not connect"),
-        ({"AWS_PROFILE": "nobody"}, "ProfileNotFound"),
-    ],
-)
-def test_a_server_that_cannot_be_reached_is_one_warning(
-    s3: Server,
-    variables: dict[str, str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Whatever is missing: the name, the server, the credentials."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    monkeypatch.delitem(conf, "s3")  # its session has the credentials of before
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value.format(closed=port))
-        if not value:
-            monkeypatch.delenv(name)
-    seconds = 3.0 if "no answer" in message else 60.0  # a busy machine loads s3fs slowly
-    store = Store(tmp_path, remote=Remote(URL, deadline=seconds))
-    (warning,) = run(store)
-    assert re.search(message, warning), warning
-    assert store.load_arrays(KEY) is not None
-    assert s3.asked == []
-
-
 @pytest.mark.parametrize("name", ["forbidden", "read-only", "internal error", "part of a body"])
 def test_the_warning_can_be_made_an_error(s3: Server, name: str, tmp_path: Path) -> None:
     """For runs that must not go without the store."""
@@ -371,55 +297,6 @@ def test_a_damaged_object_is_replaced(s3: Server, name: str, tmp_path: Path) -> 
     assert s3.objects == {NAME: sealed()}
 
 
-def test_a_damaged_file_of_the_cache_is_fetched_again(s3: Server, tmp_path: Path) -> None:
-    """The remote keeps its own."""
-    store = Store(tmp_path, remote=Remote(URL))
-    store.load_arrays(KEY)
-    (path,) = tmp_path.glob("*/*.npz")
-    path.write_bytes(b"damaged")
-    with pytest.warns(StoreWarning, match=path.name):
-        assert store.load_arrays(KEY) is not None
-    assert path.read_bytes() == sealed() == s3.objects[NAME]
-
-
-def test_a_cache_that_cannot_be_written_is_one_warning(s3: Server, tmp_path: Path) -> None:
-    """The remote serves as before."""
-    (tmp_path / "file").write_text("in the way")
-    warning, *_ = run(Store(tmp_path / "file" / "cache", remote=Remote(URL)))
-    assert "cannot be written to" in warning
-    assert "nothing is kept on this machine" in warning
-    assert len(s3.objects) == 1
-
-
-def test_a_full_disk_of_the_cache_is_one_warning(
-    s3: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The remote serves as before."""
-
-    def full(path: Path, content: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(store_module, "write_whole", full)
-    store = Store(tmp_path, remote=Remote(URL))
-    warning, *_ = run(store)
-    assert "No space left" in warning
-    assert store.load_arrays(KEY) is not None
-    assert not [*tmp_path.glob("*/*")]
-
-
-def test_a_package_that_another_machine_lacks_is_one_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker may be installed differently from the machine where the run began."""
-
-    def lacking(protocol: str) -> type:
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr(fsspec, "get_filesystem_class", lacking)
-    (warning,) = run(Store(tmp_path, remote=Remote(URL)))
-    assert "Install s3fs" in warning
-
-
 def test_a_slow_server_is_given_up_when_the_patience_ends(
     s3: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,35 +311,6 @@ def test_a_slow_server_is_given_up_when_the_patience_ends(
     asked = len(s3.asked)
     assert remote.read(f"{KEY[:2]}/{KEY}.npz") is None
     assert len(s3.asked) == asked
-
-
-def test_text_of_a_server_is_shown_on_one_line(s3: Server, tmp_path: Path) -> None:
-    """Control characters of an error could hide what follows, or pose as a line of its own."""
-    s3.fault = sending(
-        b"<Error><Code>A</Code><Message>a\n::error::b\xc2\x9b</Message></Error>", status=500
-    )
-    with pytest.warns(StoreWarning) as seen:
-        Store(tmp_path, remote=Remote(URL)).load_text(KEY)
-    text = str(seen[0].message)
-    assert text.isprintable()
-    assert len(text) < 600
-
-
-@pytest.mark.parametrize("url", ["memory://runs/a", "memory://runs"])
-def test_other_file_systems_hold_a_store(url: str, tmp_path: Path) -> None:
-    """Any that fsspec knows."""
-    Store(tmp_path / "a", remote=Remote(url)).save_text(KEY, url)
-    assert Store(tmp_path / "b", remote=Remote(url)).load_text(KEY) == url
-
-
-def test_a_web_server_can_be_read(s3: Server, tmp_path: Path) -> None:
-    """As a public bucket, which says 403 for what is missing if nobody may list it."""
-    store = Store(tmp_path, remote=Remote(f"{s3.url}/bucket/runs", read_only=True))
-    assert store.load_arrays(OTHER) is None
-    s3.fault = lambda handler: OTHER in handler.path and not handler.error(403, "AccessDenied")
-    with pytest.warns(StoreWarning, match="403.*what cannot be read is recomputed"):
-        assert store.load_arrays(OTHER) is None
-    assert store.load_arrays(KEY) is not None
 
 
 def test_directories_are_made_where_there_are_some(tmp_path: Path) -> None:

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 from store_workers import KEY, count_up, write_and_read
 from strategies import attacked
 
-from grb_check.attacks import threat
 from grb_check.attacks.threat import Perturbation
 from grb_check.files import whole
-from grb_check.store import store as store_module
 from grb_check.store.store import Store
 from grb_check.store.warning import StoreWarning
 
@@ -71,19 +69,6 @@ def test_perturbation_comes_back_as_it_was(tmp_path, case, notes) -> None:
     assert same(perturbation, store.load_perturbation(KEY))
 
 
-@given(arrays)
-@in_folder
-def test_arrays_come_back_as_they_were(tmp_path, named) -> None:
-    """Names, dtypes, shapes and bytes."""
-    store = Store(tmp_path)
-    store.save_arrays(KEY, named)
-    found = store.load_arrays(KEY)
-    assert set(found) == set(named)
-    for name, array in named.items():
-        assert (array.dtype, array.shape) == (found[name].dtype, found[name].shape)
-        assert array.tobytes() == found[name].tobytes()
-
-
 @given(st.text())
 @in_folder
 def test_text_comes_back_as_it_was(tmp_path, text) -> None:
@@ -114,16 +99,6 @@ def test_damaged_file_is_never_read(tmp_path, data) -> None:
     assert same(PERTURBATION, store.load_perturbation(KEY))
 
 
-@pytest.mark.parametrize("content", [b"", b"no zip at all", b"x" * 1000])
-def test_foreign_file_is_discarded(tmp_path, content) -> None:
-    """A file that no store wrote counts as missing."""
-    store = Store(tmp_path)
-    file_of(store).parent.mkdir()
-    file_of(store).write_bytes(content)
-    with pytest.warns(StoreWarning, match="not a file of grb_check; discarded"):
-        assert store.load_arrays(KEY) is None
-
-
 def test_pickle_is_neither_written_nor_read(tmp_path) -> None:
     """Arrays of Python objects are refused; an npz that holds some is foreign."""
     store = Store(tmp_path)
@@ -143,14 +118,6 @@ def test_file_under_another_key_is_discarded(tmp_path) -> None:
     file_of(store).rename(file_of(store, other))
     with pytest.warns(StoreWarning, match="expected"):
         assert store.load_perturbation(other) is None
-
-
-def test_kinds_are_not_mixed_up(tmp_path) -> None:
-    """Arrays are not read as a perturbation."""
-    store = Store(tmp_path)
-    store.save_arrays(KEY, {"a": np.zeros(2)})
-    with pytest.warns(StoreWarning, match="'kind': 'arrays'"):
-        assert store.load_perturbation(KEY) is None
 
 
 def test_a_text_is_one_text(tmp_path) -> None:
@@ -179,42 +146,6 @@ def test_a_store_that_is_only_read_changes_nothing(tmp_path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_other_format_version_is_discarded(tmp_path, monkeypatch) -> None:
-    """A file of another format version is discarded with a warning."""
-    store = Store(tmp_path)
-    monkeypatch.setattr(store_module, "FORMAT", 2)
-    store.save_perturbation(KEY, PERTURBATION)
-    monkeypatch.undo()
-    with pytest.warns(StoreWarning, match="'format': 2"):
-        assert store.load_perturbation(KEY) is None
-
-
-def test_perturbation_without_a_field_is_discarded(tmp_path, monkeypatch) -> None:
-    """Members are checked against the current fields."""
-    store = Store(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(threat, "TENSORS", ("added_edges",))
-        store.save_perturbation(KEY, PERTURBATION)
-    with pytest.warns(StoreWarning, match="has members"):
-        assert store.load_perturbation(KEY) is None
-
-
-def test_numpy_reads_the_file(tmp_path) -> None:
-    """A stored file is an ordinary npz file that numpy opens without pickles."""
-    store = Store(tmp_path)
-    store.save_arrays(KEY, {"weight": np.arange(6.0).reshape(2, 3)})
-    with np.load(file_of(store), allow_pickle=False) as archive:
-        assert np.array_equal(np.arange(6.0).reshape(2, 3), archive["weight"])
-
-
-def test_equal_content_gives_equal_files(tmp_path) -> None:
-    """A file holds no time of day, so that a cache of the folder stays valid."""
-    first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
-    for store in (first, second):
-        store.save_perturbation(KEY, PERTURBATION)
-    assert file_of(first).read_bytes() == file_of(second).read_bytes()
-
-
 def test_key_depends_on_names_and_values_not_on_order() -> None:
     """Each part and its type counts; the order of arguments does not."""
     key = Store(None).key
@@ -235,19 +166,6 @@ def test_nothing_is_kept_without_a_folder() -> None:
     assert store.load_perturbation(KEY) is None
     assert store.load_arrays(KEY) is None
     assert store.load_text(KEY) is None
-
-
-def test_folder_is_made_at_the_first_write_and_marked_as_a_cache(tmp_path) -> None:
-    """Reading makes no folder; writing adds files that exclude it from git and backups."""
-    store = Store(tmp_path / "deep" / "store")
-    assert store.load_arrays(KEY) is None
-    assert list(tmp_path.iterdir()) == []
-    store.save_arrays(KEY, {"a": np.zeros(1)})
-    assert (store.folder / ".gitignore").read_text() == "*\n"
-    tag = (store.folder / "CACHEDIR.TAG").read_text()
-    assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55")
-    assert {path.name for path in store.folder.iterdir()} == {".gitignore", "CACHEDIR.TAG", KEY[:2]}
-    assert [path.name for path in (store.folder / KEY[:2]).iterdir()] == [f"{KEY}.npz"]
 
 
 def test_folder_that_cannot_be_written_warns_once(tmp_path) -> None:
@@ -277,15 +195,6 @@ def test_failed_write_leaves_nothing_behind(tmp_path, monkeypatch) -> None:
         store.save_arrays(KEY, {"a": np.ones(1)})
     assert [path.name for path in file_of(store).parent.iterdir()] == [f"{KEY}.npz"]
     assert store.load_arrays(KEY)["a"].tolist() == [0.0]
-
-
-def test_lock_passes_on_the_error_of_its_body(tmp_path) -> None:
-    """The lock is released, and an OSError of the caller is passed on."""
-    store = Store(tmp_path)
-    with pytest.raises(OSError, match="of the caller"), store.lock(KEY):
-        raise OSError("of the caller")
-    with store.lock(KEY):
-        pass
 
 
 def test_two_writers_never_mix_their_files(tmp_path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from small_graphs import community_dataset
 from torch import Tensor, nn
-from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 from grb_check.datasets.dataset import Dataset
@@ -21,9 +20,7 @@ from grb_check.models.reference.gcn import GCN
 from grb_check.training.nodes import (
     TrainingRun,
     TrainingSettings,
-    descend,
     fit_with,
-    loss_on,
     train,
 )
 from grb_check.victims.conventions import Adapter, detect_convention
@@ -98,11 +95,6 @@ def test_training_stops_when_patience_is_spent() -> None:
     assert (done.epochs, done.best_epoch) == (8, 1)
 
 
-def test_training_ends_after_the_last_epoch() -> None:
-    """Even if it is still improving."""
-    assert run(GCN(8, 3, (4,)), TrainingSettings(max_epochs=4)).epochs == 4
-
-
 def test_the_seed_alone_decides() -> None:
     """Dropout uses the seed; the global state has no effect and is not changed."""
     results = []
@@ -127,28 +119,6 @@ def test_frozen_parameters_stay() -> None:
     run(module, TrainingSettings(max_epochs=3))
     changed = [not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)]
     assert changed == [False, False, True, True]
-
-
-def _largest_change(settings: TrainingSettings) -> float:
-    module = GCN(8, 3, (4,))
-    before = [p.detach().clone() for p in module.parameters()]
-    run(module, settings)
-    pairs = zip(before, module.parameters(), strict=True)
-    return max(float((old - new.detach()).abs().max()) for old, new in pairs)
-
-
-def test_the_learning_rate_warms_up() -> None:
-    """Adam's first step has the length of the learning rate: here a twentieth of it."""
-    change = _largest_change(TrainingSettings(max_epochs=1, lr=0.01, warmup_epochs=20))
-    assert change == pytest.approx(0.01 / 20, rel=1e-2)
-    change = _largest_change(TrainingSettings(max_epochs=1, lr=0.01, warmup_epochs=1))
-    assert change == pytest.approx(0.01, rel=1e-2)
-
-
-def test_gradients_are_clipped() -> None:
-    """With a limit far below the constant in Adam's denominator, steps are tiny."""
-    tiny = TrainingSettings(max_epochs=1, warmup_epochs=1, max_gradient_norm=1e-12)
-    assert _largest_change(tiny) < 1e-5
 
 
 def test_a_loss_that_is_not_finite_is_an_error() -> None:
@@ -198,51 +168,6 @@ def test_fit_with_goes_by_the_training_loss_where_there_is_no_validation() -> No
     assert _accuracy(module) > 0.7
     assert isinstance(done, TrainingRun)
     assert done.best_epoch > 20
-
-
-@pytest.mark.parametrize(
-    ("epochs", "first", "measured"),
-    [(3, 1, [3]), (8, 1, [4, 8]), (9, 1, [4, 8, 9]), (9, 5, [8, 9]), (9, 20, [9])],
-)
-def test_the_last_epoch_is_always_measured(epochs: int, first: int, measured: list[int]) -> None:
-    """For any interval between measurements, and any first one."""
-    module, seen = Recorder(), []
-    adapter = Adapter(module, "m", detect_convention(module, "forward", "m"))
-    loss_of = loss_on(adapter, training_view(DATASET), 3)
-    count = 0
-
-    def counted_loss() -> Tensor:
-        nonlocal count
-        count += 1
-        return loss_of()
-
-    def measure() -> tuple[float, float]:
-        seen.append(count)
-        return float(-count), 0.0
-
-    settings = TrainingSettings(max_epochs=epochs)
-    done = descend(
-        adapter, counted_loss, measure, settings, seed=0, measure_every=4, measure_from=first
-    )
-    assert seen == measured
-    assert done == TrainingRun(epochs, measured[0], -measured[0])
-
-
-def test_a_mask_that_holds_all_nodes_changes_nothing() -> None:
-    """A view without `train_mask`, one whose mask holds all nodes, and a masked larger graph."""
-    view = training_view(DATASET)
-    bare = Data(x=view.x, edge_index=view.edge_index, y=view.y)
-    half = view.clone()
-    half.train_mask = torch.arange(view.x.shape[0]) % 2 == 0
-    states = []
-    for data in (view, bare, half):
-        torch.manual_seed(0)
-        module = GCN(8, 3, (6,))
-        torch.manual_seed(0)
-        fit_with(module, TrainingSettings(max_epochs=3))(data)
-        states.append(torch.cat([p.detach().flatten() for p in module.parameters()]))
-    assert torch.equal(states[0], states[1])
-    assert not torch.equal(states[0], states[2])
 
 
 def test_training_gives_what_it_always_gave() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -23,12 +22,6 @@ OFFERED = {
     "seed": 7,
     "device": "cpu",
 }
-
-
-def test_needs_no_torch() -> None:
-    """Importing the module leaves torch out, so that collecting stays fast."""
-    code = "import sys, grb_check.user_code.factories; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -105,30 +98,6 @@ def test_dotted_attributes_are_followed(folder: Path) -> None:
     assert call_factory(load_factory("zoo_a:Zoo.build"), offered={}, given={}) == "built"
 
 
-@pytest.mark.parametrize("target", ["", "zoo_b", "zoo_b:", ":build", "zoo b:build", "a/b.py:build"])
-def test_text_of_another_form_is_refused(target: str) -> None:
-    """The message says what the form is."""
-    with pytest.raises(UsageError, match=r"give pkg\.module:attr"):
-        load_factory(target)
-
-
-def test_a_missing_module_is_named_with_its_neighbour(folder: Path) -> None:
-    """The message holds the nearest module and the folder searched first."""
-    _write(folder / "zoo_models.py", "")
-    with pytest.raises(UsageError) as caught:
-        load_factory("zoo_model:build")
-    assert "no module zoo_model (nearest: zoo_models)" in str(caught.value)
-    assert str(folder) in str(caught.value)
-
-
-def test_a_missing_submodule_is_looked_for_in_its_package(folder: Path) -> None:
-    """Neighbours are those of the package."""
-    _write(folder / "zoopkg" / "__init__.py", "")
-    _write(folder / "zoopkg" / "victims.py", "")
-    with pytest.raises(UsageError, match=r"no module zoopkg\.victim \(nearest: victims\)"):
-        load_factory("zoopkg.victim:build")
-
-
 @pytest.mark.parametrize(
     "line", ["import not_there_at_all", "raise OSError('x')", "exit(3)", "a b"]
 )
@@ -142,20 +111,6 @@ def test_a_module_that_fails_to_import_shows_its_own_line(folder: Path, line: st
     assert text.count("zoo_broken.py") == 1
     assert "line 2" in text
     assert "importlib" not in text
-
-
-def test_a_missing_attribute_is_named_with_its_neighbour(folder: Path) -> None:
-    """The message holds the nearest attribute."""
-    _write(folder / "zoo_c.py", "def build_model(): ...\n")
-    with pytest.raises(UsageError, match=r"no attribute 'build_modle' \(nearest: build_model\)"):
-        load_factory("zoo_c:build_modle")
-
-
-def test_what_cannot_be_called_is_refused(folder: Path) -> None:
-    """The message names the type."""
-    _write(folder / "zoo_d.py", "build = 3\n")
-    with pytest.raises(UsageError, match="is a int and cannot be called"):
-        load_factory("zoo_d:build")
 
 
 def test_a_module_instance_is_not_taken_for_a_factory(folder: Path) -> None:
@@ -174,15 +129,6 @@ def test_only_declared_arguments_are_passed() -> None:
     assert call_factory(build, offered=OFFERED, given={}) == (8, 3, 7, 2)
 
 
-def test_given_arguments_override() -> None:
-    """Arguments that the user gives override those that the harness offers."""
-
-    def build(num_features: int, seed: int = 0) -> object:
-        return num_features, seed
-
-    assert call_factory(build, offered=OFFERED, given={"seed": 1}) == (8, 1)
-
-
 def test_a_function_with_kwargs_gets_everything_once() -> None:
     """Names passed under an alias do not come again under their own."""
 
@@ -196,18 +142,6 @@ def test_a_function_with_kwargs_gets_everything_once() -> None:
     assert call_factory(build, offered=OFFERED, given=given) == (8, without)
 
 
-def test_a_class_with_kwargs_gets_what_it_declares() -> None:
-    """Classes pass `**kwargs` on to layers, so only the user's own arguments go there."""
-
-    class Model:
-        def __init__(self, num_classes: int, **layer: object) -> None:
-            self.got = (num_classes, layer)
-
-    made = call_factory(Model, offered=OFFERED, given={"heads": 2})
-    assert isinstance(made, Model)
-    assert made.got == (3, {"heads": 2})
-
-
 def test_missing_arguments_are_listed() -> None:
     """The message lists what is missing, what is offered, and the option that gives it."""
 
@@ -219,15 +153,6 @@ def test_missing_arguments_are_listed() -> None:
     assert "needs hidden, depth" in text
     assert "num_features / in_channels / in_features" in text
     assert "--grb-model-args 'hidden=...,depth=...'" in text
-
-
-def test_unknown_arguments_are_refused_with_the_nearest() -> None:
-    """A misspelt argument does not get lost."""
-
-    def build(hidden_channels: int = 2) -> None: ...
-
-    with pytest.raises(UsageError, match=r"no argument 'hiden_channels' \(nearest: hidden_chann"):
-        call_factory(build, offered=OFFERED, given={"hiden_channels": 3})
 
 
 def test_positional_only_parameters_are_explained() -> None:

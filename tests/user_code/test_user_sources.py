@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from grb_check.user_code.sources import (
     definition,
-    imported_digest,
     source_digest,
     sources_digest,
 )
@@ -42,16 +40,6 @@ def test_every_file_of_the_package_counts(package: Path) -> None:
     assert "sourced" not in sys.modules
 
 
-def test_it_is_that_of_the_content(package: Path, tmp_path: Path) -> None:
-    """The same in another folder."""
-    before = source_digest("alone:build")
-    assert len(before) == 64
-    (tmp_path / "alone.py").rename(tmp_path / "moved.py")
-    assert source_digest("moved:build") == before
-    (package / "lock.py").symlink_to(tmp_path / "nothing")  # as editors leave them
-    assert source_digest("sourced:build")
-
-
 @pytest.mark.parametrize(
     "target", ["no_such_module:build", ":build", " :build", "..x:build", "sys:x"]
 )
@@ -71,17 +59,6 @@ def decorated(function: Callable[..., object]) -> Callable[..., object]:
 @decorated
 def factory() -> None:
     """A factory below a decorator."""
-
-
-class Factory:
-    """A class is a factory too."""
-
-
-def test_a_definition_is_its_file_and_line() -> None:
-    """The line of the first decorator, counted from 1; that of the wrapper is of no interest."""
-    lines = Path(__file__).read_text().splitlines()
-    assert definition(factory) == (Path(__file__), lines.index("@decorated") + 1)
-    assert definition(Factory) == (Path(__file__), lines.index("class Factory:") + 1)
 
 
 @pytest.mark.parametrize("found", [functools.partial(factory), len, 3])
@@ -113,14 +90,3 @@ def test_two_modules_may_import_each_other(package: Path) -> None:
     before = sources_digest("alone:build")
     (package.parent / "other.py").write_text("import alone\nneither is this")
     assert sources_digest("alone:build") != before
-
-
-def test_the_digest_of_an_imported_module_is_that_of_its_first_use(package: Path) -> None:
-    """A process goes on with what it has imported."""
-    importlib.import_module("alone")
-    before = imported_digest("alone:SIZE")
-    assert before == sources_digest("alone:SIZE")
-    (package.parent / "alone.py").write_text("SIZE = 3")
-    assert imported_digest("alone:SIZE") == before != sources_digest("alone:SIZE")
-    del sys.modules["alone"]
-    assert imported_digest("alone:SIZE") == sources_digest("alone:SIZE")

@@ -14,10 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from grb_check.attacks.edges.answer_search import (
-    LARGE,
-    LEAST,
     Question,
-    forwards_on,
     search_by_answers,
 )
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
@@ -97,29 +94,12 @@ def test_the_best_pair_of_flips_is_found() -> None:
     assert right(question, found) == best < 8
 
 
-def test_more_work_finds_stronger_flips() -> None:
-    """The work is kept to, but for the round in which it ends."""
-    graph = random_graph()
-    question = question_of(graph, torch.arange(40), 8, gcn(3, 3))
-    counts = [right(question, search_by_answers(question, NONE, n, seeded())) for n in (2, 300)]
-    assert counts[1] < counts[0]
-
-
 @pytest.mark.parametrize("kind", [gcn, LinearModel])
 def test_fast_and_slow_models_are_searched_alike(kind) -> None:
     """A model whose rows are computed and one that takes forward passes both lose targets."""
     graph = random_graph()
     question = question_of(graph, torch.arange(40), 8, kind(3, 3))
     assert right(question, search_by_answers(question, NONE, 1000, seeded())) < 32
-
-
-def test_large_graphs_have_fewer_forward_passes() -> None:
-    """In proportion to nodes and edges, with a least number."""
-    small, large = EdgeSet(torch.arange(10), LARGE // 10), EdgeSet(NONE, 4 * LARGE)
-    assert forwards_on(small, 4000) == 4000
-    assert forwards_on(large, 4000) == 1000
-    assert forwards_on(EdgeSet(NONE, 1000 * LARGE), 4000) == LEAST
-    assert forwards_on(EdgeSet(NONE, 1000 * LARGE), 20) == 20
 
 
 @pytest.mark.slow
@@ -139,9 +119,3 @@ def test_polish_is_no_weaker_than_the_attack_that_it_follows(name) -> None:
         with torch.no_grad():
             left.append(int((model(attacked.x, attacked.edge_index).argmax(1) == graph.y).sum()))
     assert left[1] <= left[0] < 40
-
-
-def test_the_preset_sets_the_work_of_the_polish() -> None:
-    """A name with `+polish` is one with that many forward passes."""
-    assert load_attack("modification", "grbcd+polish").polish == 1000
-    assert load_attack("modification", "grbcd").polish == 0

@@ -103,39 +103,3 @@ def test_equal_to_the_dense_gains_on_more_nodes(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(found.gains, expected, rtol=1e-5, atol=1e-5)
     sign = torch.where(edges.has(found.codes), -1, 1)
     torch.testing.assert_close(sign * gradients.at(edges.ends(found.codes)), found.gains)
-
-
-def test_pairs_that_cannot_be_among_the_best_are_skipped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Most gradients are small, so a fifth of the pairs is enough."""
-    gradients, edges = large()
-    monkeypatch.setattr(room, "FIRST", 600)
-    monkeypatch.setattr(room, "BLOCK", 3000)
-    sizes: list[int] = []
-    block = PairGradients.block
-
-    def counting(self: PairGradients, rows: Tensor, columns: Tensor) -> Tensor:
-        sizes.append(rows.numel() * columns.numel())
-        return block(self, rows, columns)
-
-    monkeypatch.setattr(PairGradients, "block", counting)
-    best_flips(gradients, edges, torch.arange(300), NONE, 50)
-    assert sum(sizes) < 300 * 299 / 2 / 5
-
-
-def test_a_nan_gradient_hides_no_other_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If one node's gradient is NaN, pairs of other nodes are ranked as without that node."""
-    gradients, edges = large()
-    monkeypatch.setattr(room, "FIRST", 600)
-    monkeypatch.setattr(room, "BLOCK", 3000)
-    broken = gradients.degrees.clone()
-    place = int(gradients.outputs.norm(dim=1).argsort(descending=True)[3])
-    broken[place] = float("nan")
-    spoilt = PairGradients(gradients.inputs, gradients.outputs, broken)
-    nodes = torch.arange(300)
-    others = nodes[nodes != place]
-    found = best_flips(spoilt, edges, nodes, NONE, 100)
-    forbidden = edges.encode(torch.stack([torch.full_like(others, place), others]))
-    expected = best_flips(gradients, edges, nodes, forbidden, 100)
-    assert torch.equal(expected.codes, found.codes)

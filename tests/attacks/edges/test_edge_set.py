@@ -7,10 +7,9 @@ from itertools import combinations
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import graph_of, graphs, pairs, undirected
+from strategies import graphs, pairs, undirected
 
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
-from grb_check.attacks.threat import Threat, apply, verify
 
 
 def flips_of(data, graph) -> tuple[set[tuple[int, int]], torch.Tensor]:
@@ -39,21 +38,6 @@ def test_flipped_edges_are_the_symmetric_difference(data) -> None:
     assert torch.equal(degrees, after.degrees())
 
 
-@given(st.data())
-@settings(deadline=None, max_examples=30)
-def test_has_and_perturbation_tell_edges_from_others(data) -> None:
-    """The perturbation changes the graph as the flips change the set of edges."""
-    graph = data.draw(graphs())
-    clean, (chosen, flips) = edge_set(graph), flips_of(data, graph)
-    ends = [tuple(pair) for pair in clean.ends(flips).T.tolist()]
-    assert [pair in undirected(graph) for pair in ends] == clean.has(flips).tolist()
-    perturbation = clean.perturbation(flips, ("a note",))
-    threat = Threat(scenario="modification", targets=torch.arange(1), edge_budget=len(chosen))
-    verify(perturbation, graph, threat)
-    assert undirected(apply(graph, perturbation)) == undirected(graph) ^ chosen
-    assert perturbation.notes == ("a note",)
-
-
 @given(st.data(), st.floats(0, 1, width=32))
 @settings(deadline=None, max_examples=30)
 def test_partly_flipped_edges_lie_between_none_and_all(data, weight) -> None:
@@ -64,20 +48,6 @@ def test_partly_flipped_edges_lie_between_none_and_all(data, weight) -> None:
     assert edges.codes.tolist() == sorted({*clean.codes.tolist(), *flips.tolist()})
     before, after = (each.has(edges.codes).float() for each in (clean, clean.flipped(flips)))
     assert torch.allclose(weights, (1 - weight) * before + weight * after)
-
-
-def test_without_edges_and_with_one_node() -> None:
-    """All operations work on empty sets."""
-    for num_nodes in (1, 3):
-        empty = edge_set(graph_of(num_nodes, []))
-        none = torch.empty(0, dtype=torch.int64)
-        assert empty.edge_index().shape == (2, 0)
-        assert empty.degrees().tolist() == [0] * num_nodes
-        assert empty.has(none).tolist() == []
-        assert empty.flipped(none).codes.tolist() == []
-        assert empty.perturbation(none).added_edges.shape == (2, 0)
-    assert empty.has(torch.tensor([1, 5])).tolist() == [False, False]
-    assert empty.flipped(torch.tensor([5, 1])).codes.tolist() == [1, 5]
 
 
 def test_codes_of_billions_of_nodes_do_not_overflow() -> None:

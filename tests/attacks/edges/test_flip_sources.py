@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import LinearModel, UnweightedModel, graph_of, graphs
 
-from grb_check.attacks.edges import flip_sources
 from grb_check.attacks.edges.edge_set import EdgeSet, edge_set
 from grb_check.attacks.edges.flip_sources import (
     CHOSEN,
@@ -111,73 +110,6 @@ def test_no_forbidden_flip_and_none_away_from_the_rows(data, seed) -> None:
             assert all(set(pair) & set(rows) for pair in edges.ends(found.codes).T.tolist())
             assert found.gains.tolist() == sorted(found.gains.tolist(), reverse=True)
             assert name == "any" or edges.has(found.codes).all()
-
-
-def test_of_a_large_graph_the_pairs_of_some_nodes_are_ranked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Others each time, always with the targets, unless flips have to be at given nodes."""
-    monkeypatch.setattr(flip_sources, "MOST_RANKED", 20)
-    graph = graph_of(30, [(node, node + 1) for node in range(29)], x=torch.randn(30, 3))
-    edges, targets = edge_set(graph), torch.arange(8)
-    model = victim_of(gcn_of(3, (4,)))
-    aim = replace(aim_at(graph, model), targets=targets, labels=graph.y[targets])
-    source = flip_source(aim, edges, 100, generator())
-    seen = [source(edges, edges.codes[:0], 1000).codes for _ in range(40)]
-    for codes in seen:
-        nodes = edges.ends(codes).unique()
-        assert 10 <= nodes.numel() <= 18
-        assert torch.isin(targets, nodes).all()
-        assert codes.numel() == nodes.numel() * (nodes.numel() - 1) // 2
-    assert edges.ends(torch.cat(seen)).unique().numel() == 30
-    at_rows = replace(aim, rows=targets)
-    codes = flip_source(at_rows, edges, 100, generator())(edges, edges.codes[:0], 1000).codes
-    assert codes.numel() == 8 * 22 + 28
-
-
-def test_a_fourth_of_the_random_pairs_are_edges() -> None:
-    """In a sparse graph uniform draws would hardly find one."""
-    x = torch.randn((400, 3), generator=generator())
-    graph = graph_of(400, [(i, i + 1) for i in range(399)], x=x)
-    edges = edge_set(graph)
-    tried: list[torch.Tensor] = []
-
-    class Watched(LinearModel):
-        def with_pairs(self, x, edge_index, pairs, targets):
-            tried.append(edges.encode(pairs))
-            return super().with_pairs(x, edge_index, pairs, targets)
-
-    aim = aim_at(graph, Watched(3, 3))
-    flip_source(aim, edges, 200, generator())(edges, edges.codes[:0], 200)
-    assert 50 <= int(edges.has(tried[-1]).sum()) <= 55
-
-
-class Broken(LinearModel):
-    """A model whose gradient is NaN at the first pair."""
-
-    def with_pairs(self, x, edge_index, pairs, targets):
-        logits_of = super().with_pairs(x, edge_index, pairs, targets)
-
-        def logits(weights):
-            nothing = weights[0] - weights[0].detach()
-            # At 0 the slope of the root is infinite, and 0 times that is NaN.
-            return logits_of(weights) + nothing.square().sqrt()
-
-        return logits
-
-
-def test_a_nan_gain_does_not_come_first() -> None:
-    """It counts as a gain of 0; other gains are unchanged."""
-    graph = example()
-    edges = edge_set(graph)
-    found = flip_source(aim_at(graph, Broken(3, 3)), edges, 2000, generator())(
-        edges, edges.codes[:0], 40
-    )
-    expected = gain_of_each(aim_at(graph), edges)
-    expected[1] = 0.0  # nodes 0 and 1, the first pair
-    best = sorted(expected.values(), reverse=True)[: found.gains.numel()]
-    assert found.gains.numel() == -(-len(expected) // CHOSEN)
-    assert found.gains.tolist() == pytest.approx(best, abs=1e-6)
 
 
 def test_a_model_without_weights_of_edges_is_an_error() -> None:

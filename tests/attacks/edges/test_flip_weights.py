@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grb_check.attacks.edges.flip_weights import gains_of_flips, project, stepped
+from grb_check.attacks.edges.flip_weights import gains_of_flips, project
 
 values = st.lists(st.floats(-3, 3, width=32), min_size=5, max_size=5)
 rows = st.lists(st.tuples(values, st.integers(0, 6)), min_size=1, max_size=4)
@@ -28,25 +28,6 @@ def test_projection_is_the_nearest_allowed_point(drawn) -> None:
     for row, before, budget in zip(found, start, budgets, strict=True):
         allowed = corners[corners.sum(1) <= budget]
         assert ((allowed - row) @ (before - row)).max() <= 1e-9
-
-
-@given(rows, st.integers(0, 50))
-@settings(deadline=None, max_examples=40)
-def test_rows_do_not_affect_each_other(drawn, step) -> None:
-    """Together and one by one; a row with fewer pairs has -inf for the others."""
-    gains = torch.tensor([row for row, _ in drawn], dtype=torch.float64)
-    gains[0, -1] = -torch.inf
-    budgets = torch.tensor([max(1, budget) for _, budget in drawn])
-    weights = torch.full_like(gains, 0.25)
-    together = stepped(weights, gains, budgets, 0.3, step)
-    assert together[0, -1] == -torch.inf
-    together[0, -1] = 0.0
-    for index in range(len(drawn)):
-        one = slice(index, index + 1)
-        alone = stepped(weights[one], gains[one], budgets[one], 0.3, step)
-        alone = alone.where(alone.isfinite(), 0.0)
-        torch.testing.assert_close(together[one], alone)
-        torch.testing.assert_close(project(together, budgets)[one], project(alone, budgets[one]))
 
 
 def test_gains_have_the_sign_of_the_flip() -> None:

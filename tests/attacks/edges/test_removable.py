@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import graph_of, graphs, pairs
+from strategies import graphs, pairs
 
 from grb_check.attacks.edges.removable import (
     degrees_of,
     edges_at,
     removable,
-    shortfall,
     within_capacity,
 )
 
@@ -49,22 +48,3 @@ def test_no_node_loses_its_last_edge(graph, random) -> None:
     assert (left[degrees > 0] >= 1).all()
     assert (left[edges[:, ~gone]] == 1).any(0).all()
     assert removable(edges, degrees, isolate=True).all()
-
-
-def test_path_in_order_is_the_slowest_case() -> None:
-    """Every edge depends on the one before it: the first stays, every other one is removed."""
-    path = [(i, i + 1) for i in range(199)]
-    gone = removable(pairs(path), degrees_of(graph_of(200, path)), isolate=False)
-    assert gone.tolist() == [False, True] * 99 + [False]
-
-
-def test_edges_at_targets_stand_once() -> None:
-    """Each edge is listed once, with one target end or two."""
-    graph = graph_of(5, [(0, 1), (1, 2), (3, 4)])
-    assert edges_at(graph, torch.tensor([2, 1])).t().tolist() == [[0, 1], [1, 2]]
-
-
-def test_note_begins_with_what_was_used() -> None:
-    """There is no note if the budget is used."""
-    assert shortfall(2, 5, "why") == ("2 of 5 edge changes used: why",)
-    assert shortfall(5, 5, "why") == ()

@@ -14,7 +14,6 @@ from grb_check.attacks.edges import spectra
 from grb_check.attacks.edges.edge_set import adjacency_of
 
 few = settings(deadline=None, max_examples=80)
-RING = [(i, (i + 1) % 12) for i in range(12)]
 
 
 def matrix_of(adjacency: np.ndarray) -> np.ndarray:
@@ -95,37 +94,3 @@ def test_sparse_solver_finds_what_the_dense_one_does() -> None:
     own = found.vectors[:, :9] * root[:, None]
     assert np.allclose(np.eye(9), own.T @ own, atol=1e-6)
     assert np.allclose(1.0, (vectors[:, 4:13].T @ own)[range(9), range(9)] ** 2, atol=1e-3)
-
-
-def test_last_group_of_equal_eigenvalues_is_whole() -> None:
-    """Eigenvalues of a ring come in pairs; of four wanted, the incomplete pair is dropped."""
-    found = spectra.leading_spectrum(adjacency_of(graph_of(12, RING)), 3)
-    expected = (1 + 2 * np.cos(2 * np.pi * np.array([1, 1]) / 12)) / 3
-    assert np.allclose(expected, found.values)
-
-
-def test_equal_eigenvalues_give_no_direction_of_their_own() -> None:
-    """All pairs at the same distance on a ring have the same score in any basis."""
-    spectrum = spectra.leading_spectrum(adjacency_of(graph_of(12, RING)), 7)
-    weights = np.repeat([1.0, 2.0, 0.5], 2)
-    across = np.array([(i, (i + 5) % 12) for i in range(12)]).T
-    scores = spectra.weighted_changes(spectrum, weights, across, added=True)
-    assert np.allclose(scores[0], scores)
-
-
-def test_blocks_of_pairs_do_not_change_the_sums(monkeypatch) -> None:
-    """Five pairs, two at a time."""
-    spectrum = spectra.leading_spectrum(adjacency_of(some_graph()), 8)
-    ends, weights = np.array([[0, 5, 61, 3, 78], [9, 40, 70, 4, 2]]), np.arange(1.0, 9.0)
-    weights = weights[: spectrum.values.size]
-    whole = spectra.weighted_changes(spectrum, weights, ends, added=True)
-    monkeypatch.setattr(spectra, "BLOCK", 2)
-    assert np.allclose(whole, spectra.weighted_changes(spectrum, weights, ends, added=True))
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_graphs_without_edges_have_trivial_eigenvalues_alone(size) -> None:
-    """One for each node."""
-    found = spectra.leading_spectrum(adjacency_of(graph_of(size, [])), 4)
-    assert found.values.shape == (0,)
-    assert (size, 0) == found.vectors.shape

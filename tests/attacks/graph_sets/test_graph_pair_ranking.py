@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grb_check.attacks.graph_sets import pair_ranking
-from grb_check.attacks.graph_sets.flip_sources import RANDOM_PAIRS, Search, search_of
+from grb_check.attacks.graph_sets.flip_sources import Search, search_of
 from grb_check.attacks.graph_sets.flipped_graphs import row_objective
 from grb_check.attacks.graph_sets.graph_list import GraphList, graph_list, no_flips
-from grb_check.attacks.graph_sets.pair_ranking import best_of_each, ranked_rows
+from grb_check.attacks.graph_sets.pair_ranking import best_of_each
 from grb_check.attacks.pair_gradients import PairGradients
 
 few = settings(deadline=None, max_examples=30)
@@ -67,44 +67,6 @@ def test_ranking_is_that_of_all_pairs_one_by_one(union, seed, count, data) -> No
                 assert kind.gains[owner][: len(best)].tolist() == pytest.approx(best, abs=1e-4)
 
 
-def test_equal_gains_come_in_the_order_of_codes() -> None:
-    """Also if they differ in their last bits."""
-    codes = torch.tensor([[7, 3, 5, -1, 2]])
-    gains = torch.tensor([[1.0, 1.0 - 1e-7, 1.0, 9.0, 4.0]])
-    scales = torch.tensor([4.0])
-    assert ranked_rows(codes, gains, scales, 6).codes.tolist() == [[2, 3, 5, 7, -1, -1]]
-    assert ranked_rows(codes, gains, scales, 2).codes.tolist() == [[2, 3]]
-
-
-@given(st.integers(0, 2**16), st.floats(1e-6, 1e6))
-@few
-def test_gains_below_rounding_are_zero(seed, scale) -> None:
-    """If they are sums of much larger terms, even without other gains in the row."""
-    generator = torch.Generator().manual_seed(seed)
-    gains = (torch.rand((3, 5), generator=generator) - 0.5) * 4e-7 * scale
-    codes = torch.arange(15).reshape(3, 5)
-    found = ranked_rows(codes, gains, torch.full((3,), scale), 5)
-    assert torch.equal(found.codes, codes)
-    assert (found.gains == 0).all()
-
-
-def test_non_finite_gains_count_zero() -> None:
-    gains = torch.tensor([[float("nan"), 1.0, -1.0, float("inf")]])
-    found = ranked_rows(torch.tensor([[0, 1, 2, 3]]), gains, torch.ones(1), 4)
-    assert found.codes.tolist() == [[1, 0, 3, 2]]
-    assert found.gains.tolist() == [[1.0, 0.0, 0.0, -1.0]]
-
-
-def test_kinds_come_in_turn_and_removals_weigh_more_by_a_factor() -> None:
-    scales = torch.tensor([3.0])
-    additions = ranked_rows(torch.tensor([[1, 2]]), torch.tensor([[3.0, 2.0]]), scales, 3)
-    removals = ranked_rows(torch.tensor([[4]]), torch.tensor([[1.0]]), scales, 3)
-    kinds = pair_ranking.RankedKinds(additions, removals)
-    assert kinds.in_turn().tolist() == [[4, 1, 2, -1, -1, -1]]
-    assert kinds.together(1.0).codes[0, :3].tolist() == [1, 2, 4]
-    assert kinds.together(2.5).codes[0, :3].tolist() == [1, 4, 2]
-
-
 def search_on(graphs: GraphList, block_size: int = 1_000) -> Search:
     return search_of(
         graphs,
@@ -127,28 +89,6 @@ def test_random_pairs_are_all_pairs_of_a_small_graph() -> None:
         [2, 3, 4, 8, 9, 14, 19],
         [2, 5],
     ]
-
-
-def test_random_pairs_of_a_large_graph_are_distinct_and_a_fourth_are_edges() -> None:
-    size = 60
-    edges = [(a, a + 1) for a in range(size - 1)]
-    graph = union_of([size, size], [edges, edges])
-    graphs = graph_list(graph, threat_to(graph, [1, 1]), victim_on(graph, PooledGat))
-    owners = torch.tensor([0, 1])
-    source = search_on(graphs).source
-    first, second = (source(owners, no_flips(2, 0, owners), 1_000) for _ in range(2))
-    for found in (first, second):
-        for row in (0, 1):
-            codes = found.additions.codes[row]
-            codes = codes[codes >= 0]
-            assert torch.unique(codes).numel() == codes.numel()
-            assert RANDOM_PAIRS // 2 < codes.numel() <= RANDOM_PAIRS
-            low, high = codes // size, codes % size
-            assert ((low < high) & (high - low > 1)).all()
-            kept = found.removals.codes[row]
-            assert 20 < int((kept >= 0).sum()) <= RANDOM_PAIRS // 4
-    assert not torch.equal(first.additions.codes, second.additions.codes)
-    assert not torch.equal(first.additions.codes[0], first.additions.codes[1])
 
 
 def test_gains_at_partly_made_flips_are_those_of_autograd() -> None:
@@ -182,24 +122,6 @@ def test_gains_at_partly_made_flips_are_those_of_autograd() -> None:
 
 def _shifted(size: int, start: int) -> list[tuple[int, int]]:
     return [(a + start, b + start) for a, b in combinations(range(size), 2)]
-
-
-def test_factors_that_are_too_large_are_taken_from_fewer_graphs_at_once(monkeypatch) -> None:
-    graph = union_of([5, 4, 4], [[(0, 1), (1, 2)], [(0, 1), (2, 3)], [(0, 1)]])
-    graphs = graph_list(graph, threat_to(graph, [1] * 3), victim_on(graph))
-    owners = torch.arange(3)
-    whole = search_on(graphs)
-    expected = whole.source(owners, no_flips(3, 0, owners), 3)
-    monkeypatch.setattr(
-        "grb_check.gradients.layer_factors.MOST_ENTRIES", 110
-    )  # of one graph, not of two
-    found = whole.source(owners, no_flips(3, 0, owners), 3)
-    for kind, whole_kind in (
-        (found.additions, expected.additions),
-        (found.removals, expected.removals),
-    ):
-        assert torch.equal(kind.codes, whole_kind.codes)
-        assert torch.allclose(kind.gains, whole_kind.gains, atol=1e-5)
 
 
 def test_graphs_without_gradients_are_searched_at_random(monkeypatch) -> None:

@@ -17,10 +17,9 @@ from graph_unions import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.data import Data
 
-from grb_check.attacks.graph_sets import graph_list
 from grb_check.attacks.graph_sets.injected_graphs import model_on
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
@@ -129,28 +128,6 @@ def test_each_graph_keeps_to_its_budget(attack, union, module, links_each, one_h
     )
 
 
-@of_all
-def test_equal_seeds_inject_equal_nodes(attack) -> None:
-    graph = union_of(SIZES, EDGES)
-    threat, victim = injection_to(graph, [3, 2, 1, 1, 1]), victim_on(graph)
-    first, second = (attacked_by(attack, graph, threat, victim, seed=5) for _ in range(2))
-    for one, other in zip(first.tensors(), second.tensors(), strict=True):
-        assert torch.equal(one, other)
-
-
-@of_searches
-@pytest.mark.parametrize("one_hot", [False, True])
-def test_how_many_graphs_share_a_pass_changes_nothing(attack, one_hot, monkeypatch) -> None:
-    graph = union_of(SIZES, EDGES)
-    threat, victim = injection_to(graph, [3, 2, 1, 1, 1], one_hot=one_hot), victim_on(graph)
-    together = attacked_by(attack, graph, threat, victim)
-    monkeypatch.setattr(graph_list, "TOGETHER", 1)
-    alone = attacked_by(attack, graph, threat, victim)
-    assert torch.equal(together.injected_edges, alone.injected_edges)
-    assert torch.equal(together.injected_graphs, alone.injected_graphs)
-    assert torch.allclose(together.injected_x, alone.injected_x, atol=1e-5)
-
-
 @pytest.mark.parametrize("one_hot", [False, True])
 @of_searches
 def test_found_features_beat_random_ones(attack, one_hot) -> None:
@@ -189,27 +166,6 @@ def test_a_search_by_queries_keeps_the_best_nodes_of_each_graph() -> None:
     verify(found, graph, threat)
     best = torch.stack([margins(graph, victim, each) for each in starts[:2]]).amax(0)
     assert (margins(graph, victim, found) >= best - 1e-5).all()
-
-
-def test_modules_see_injected_nodes_in_their_graph() -> None:
-    """The batch grows with the nodes: a mean over a graph's nodes counts its injected one."""
-
-    class Mean(nn.Module):
-        def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-            sums = x.new_zeros((int(batch.max()) + 1, 3)).index_add(0, batch, x)
-            return (sums / torch.bincount(batch)[:, None])[:, :2]
-
-    graph = union_of([2, 1], [[(0, 1)], []])
-    made = Perturbation(
-        injected_x=torch.full((1, 3), 9.0),
-        injected_edges=torch.tensor([[0], [0]]),
-        injected_graphs=torch.tensor([0]),
-    )
-    after = apply(graph, made)
-    logits = model_on(victim_on(graph, Mean), after)(after.x, after.edge_index)
-    expected = torch.stack([(graph.x[:2].sum(0) + 9) / 3, graph.x[2]])[:, :2]
-    assert torch.allclose(expected, logits)
-    assert after.clean_nodes.tolist() == [0, 1, -1, 2]
 
 
 def test_threats_of_both_kinds_at_once_are_refused() -> None:

@@ -13,7 +13,6 @@ from strategies import LinearModel, graph_of
 from grb_check.attacks.injection.fgsm import InjectionFgsm
 from grb_check.attacks.injection.pgd import InjectionPgd
 from grb_check.attacks.injection.rnd import InjectionRnd
-from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.links.feature_search import gradients, maximise
 from grb_check.attacks.objectives import objective_named
 from grb_check.attacks.threat import Perturbation, Threat, apply
@@ -76,49 +75,6 @@ def test_ascent_finds_the_top_of_a_parabola() -> None:
     assert torch.allclose(torch.full((1, 4), 0.3), best, atol=1e-4)
 
 
-def test_best_iterate_is_returned_not_the_last() -> None:
-    """A step past the maximum does not lose it."""
-    best = maximise(
-        lambda x: -(x - 0.3).abs().sum(),
-        torch.zeros(1, 1),
-        step=lambda x, gradient, scale: x + 0.1,
-        iterations=20,
-        patience=None,
-    )
-    assert pytest.approx(best.item(), abs=1e-6) == 0.3
-
-
-@pytest.mark.parametrize(("patience", "evaluations"), [(None, 31), (5, 9)])
-def test_search_stops_when_nothing_is_gained(patience, evaluations) -> None:
-    """Three steps gain, then `patience` more are taken; None takes all."""
-    calls, value_of = counting(lambda x: x.clamp(max=3.0).sum())
-    maximise(
-        value_of,
-        torch.zeros(1, 1),
-        step=lambda x, gradient, scale: x + 1.0,
-        iterations=30,
-        patience=patience,
-    )
-    assert evaluations == len(calls)
-
-
-@pytest.mark.parametrize(
-    ("offset", "gain", "evaluations"),
-    [(0, 4e-4, 101), (0, 1e-4, 6), (100, 4e-4, 6), (100, 0.04, 101)],
-)
-def test_slow_but_steady_gain_does_not_stop_the_search(offset, gain, evaluations) -> None:
-    """The gain over the patience of 5 steps counts, relative to the objective or 1."""
-    calls, value_of = counting(lambda x: x.sum() + offset)
-    maximise(
-        value_of,
-        torch.zeros(1, 1, dtype=torch.float64),
-        step=lambda x, gradient, scale: x + gain,
-        iterations=100,
-        patience=5,
-    )
-    assert evaluations == len(calls)
-
-
 @given(
     values=st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=40),
     patience=st.one_of(st.none(), st.integers(1, 6)),
@@ -140,97 +96,6 @@ def test_search_ends_by_the_documented_rule_with_the_best_it_met(values, patienc
         stop = next(idle, len(values) - 1) + 1
     assert calls == values[:stop]
     assert best.item() == calls.index(max(calls))
-
-
-def test_steps_grow_while_they_gain_and_shrink_when_they_do_not() -> None:
-    """Each step follows what the one before led to; without patience all have one size."""
-    sizes: list[float] = []
-
-    def step(x, gradient, scale):
-        sizes.append(float(scale))
-        return x + float(scale)
-
-    peak = [0.0, 1.0, 2.5, 0.0, 0.0]  # values at the start, and after each step
-    values = iter(peak)
-    maximise(
-        lambda x: next(values) + 0 * x.sum(),
-        torch.zeros(1, 1),
-        step=step,
-        iterations=4,
-        patience=9,
-    )
-    assert sizes == pytest.approx([1.0, 1.5, 1.5**2, 1.5**2 * 0.7])
-    values = iter(peak)
-    sizes.clear()
-    maximise(
-        lambda x: next(values) + 0 * x.sum(),
-        torch.zeros(1, 1),
-        step=step,
-        iterations=4,
-        patience=None,
-    )
-    assert sizes == [1.0] * 4
-
-
-@pytest.mark.parametrize("attack", [InjectionFgsm, InjectionPgd, InjectionTdgia])
-def test_the_search_stops_when_every_target_is_lost(attack) -> None:
-    """An objective that can rise no further ends it, long before the patience does."""
-    calls = []
-
-    class Lost:
-        def __call__(self, x, edge_index):
-            return MODEL(x, edge_index)
-
-        def with_injected(self, x, edge_index, count, targets):
-            def logits_of(injected):
-                calls.append(count)
-                others = torch.arange(3) != graph.y[targets][:, None]
-                return 50.0 * others + 0 * injected.sum()
-
-            return logits_of
-
-    graph = ring()
-    attack(patience=1000).perturb(graph, threat_of(), Lost(), generator())
-    assert len(calls) <= 2 * 3  # rounds of TDGIA, each with a last look at the certainty
-
-
-def test_the_graph_is_fixed_once_and_only_injected_features_are_differentiated() -> None:
-    """One `with_injected` call for a whole attack; the clean features need no gradient."""
-    topologies, inputs = [], []
-
-    class Watched:
-        def with_injected(self, x, edge_index, count, targets):
-            topologies.append(len(x) + count)
-            logits_of = MODEL.with_injected(x, edge_index, count, targets)
-            return lambda injected: (inputs.append(injected), logits_of(injected))[1]
-
-    graph = ring()
-    InjectionFgsm(iterations=4).perturb(graph, threat_of(), Watched(), generator())
-    assert topologies == [15]
-    assert len(inputs) == 5
-    assert not graph.x.requires_grad
-
-
-@pytest.mark.parametrize("attack", GRADIENT_ATTACKS)
-def test_model_parameters_get_no_gradient(attack) -> None:
-    """The model is as it was: no gradient is left on it."""
-    weight = torch.nn.Parameter(torch.randn(6, 3, generator=generator()))
-
-    class Parametrised(LinearModel):
-        def __init__(self) -> None:
-            self._weight = weight
-
-    attack(iterations=3).perturb(ring(), threat_of(), Parametrised(), generator())
-    assert weight.grad is None
-
-
-@pytest.mark.parametrize("attack", GRADIENT_ATTACKS)
-def test_works_where_gradients_are_switched_off(attack) -> None:
-    """A caller under `torch.no_grad` gets the same perturbation."""
-    expected = attack(iterations=5).perturb(ring(), threat_of(), MODEL, generator())
-    with torch.no_grad():
-        actual = attack(iterations=5).perturb(ring(), threat_of(), MODEL, generator())
-    assert torch.equal(expected.injected_x, actual.injected_x)
 
 
 @pytest.mark.parametrize("attack", GRADIENT_ATTACKS)
@@ -295,17 +160,6 @@ def test_cross_entropy_on_a_linear_model_ends_where_brute_force_does() -> None:
         assert torch.allclose(best[None], found)
 
 
-def test_fgsm_takes_sign_steps_from_the_clamped_zero() -> None:
-    """With zero steps the start is returned: 0, or the nearest allowed value."""
-    start = InjectionFgsm(iterations=0).perturb(ring(), threat_of(), MODEL, generator())
-    assert torch.equal(torch.zeros(3, 6), start.injected_x)
-    above = threat_of(feature_range=(0.5, 0.75))
-    start = InjectionFgsm(iterations=0).perturb(ring(), above, MODEL, generator())
-    assert torch.equal(torch.full((3, 6), 0.5), start.injected_x)
-    one = InjectionFgsm(iterations=1).perturb(ring(), threat_of(), MODEL, generator())
-    assert {0.01} == {round(abs(value), 6) for value in one.injected_x.flatten().tolist()}
-
-
 def test_pgd_steps_have_the_same_length_at_each_node() -> None:
     """From a uniform start within the range, one step has root mean square 0.01 at each node."""
     wide = threat_of(feature_range=(-50.0, 50.0))
@@ -318,26 +172,6 @@ def test_pgd_steps_have_the_same_length_at_each_node() -> None:
     assert start.min() < -25 < 25 < start.max()
     length = (one - start).pow(2).mean(1).sqrt()
     assert torch.allclose(torch.full((3,), 0.01, dtype=torch.float64), length, atol=1e-5)
-
-
-def test_fgsm_and_pgd_are_two_attacks() -> None:
-    """The same seed gives both the same links and different features."""
-    fgsm, pgd = (
-        attack().perturb(ring(), threat_of(), MODEL, generator()) for attack in GRADIENT_ATTACKS
-    )
-    assert torch.equal(fgsm.injected_edges, pgd.injected_edges)
-    assert not torch.allclose(fgsm.injected_x, pgd.injected_x, atol=1e-3)
-
-
-def test_random_features_fill_the_range() -> None:
-    """Mean at the middle, a third of the values on the two ends (0.3173 of a normal)."""
-    graph = graph_of(4, [(0, 1)], x=torch.zeros(4, 500))
-    threat = threat_of(targets=torch.arange(4), injected_nodes=40)
-    features = InjectionRnd().perturb(graph, threat, MODEL, generator()).injected_x
-    ends = (features == -0.25) | (features == 0.75)
-    # 20,000 values: four standard errors are 0.013 and 0.012.
-    assert pytest.approx(float(ends.float().mean()), abs=0.0132) == 0.3173
-    assert pytest.approx(float(features.mean()), abs=0.012) == 0.25
 
 
 def test_non_finite_gradients_count_as_zero() -> None:

@@ -41,16 +41,6 @@ def test_score_by_hand() -> None:
     assert score.tolist() == pytest.approx(expected)
 
 
-def test_score_falls_with_degree_and_rises_with_certainty() -> None:
-    """For an isolated node, a leaf and the centre of a star; then by certainty only."""
-    same = torch.full((3, 2), 0.5)
-    isolated, leaf, centre = defectiveness(STAR, no_links(), threat_of([4, 1, 0]), same).tolist()
-    assert isolated > leaf > centre
-    certainty = torch.tensor([[0.0, 1.0], [0.4, 0.6], [1.0, 0.0]])
-    lost, unsure, sure = defectiveness(STAR, no_links(), threat_of([1, 2, 3]), certainty).tolist()
-    assert lost < unsure < sure
-
-
 @given(st.data())
 @settings(deadline=None)
 def test_score_is_positive_and_falls_with_each_link(data) -> None:
@@ -81,20 +71,6 @@ def test_groups_are_pairs_of_label_and_runner_up() -> None:
     assert towards_two == 0 * 3 + 2
     assert other_label == 1 * 3 + 2
     assert lost_too == 1 * 3 + 0
-
-
-@given(st.integers(1, 5), st.integers(0, 99))
-def test_a_group_tells_its_label_and_runner_up(classes, seed) -> None:
-    """One number for each pair; with a single class there is one group."""
-    generator = torch.Generator().manual_seed(seed)
-    certainty = torch.rand((20, classes), generator=generator).softmax(1)
-    labels = torch.randint(classes, (20,), generator=generator)
-    groups = label_groups(certainty, labels)
-    assert torch.equal(groups // classes, labels)
-    for place, runner_up in enumerate((groups % classes).tolist()):
-        others = [c for c in range(classes) if c != labels[place]]
-        best = max(others, key=lambda c: float(certainty[place, c]), default=0)
-        assert runner_up == best
 
 
 def test_probabilities_of_the_clean_graph_are_averaged_over_members() -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 import socket
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
-from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -17,7 +12,6 @@ from bad_server import Answer, Server, serving
 
 from grb_check.datasets.download.downloading import DownloadError, download
 from grb_check.datasets.download.requesting import Retry
-from grb_check.files.writing import UnwritableError
 
 BODY = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)
@@ -92,51 +86,6 @@ def test_a_file_comes_whole(answer: Answer, target: Path) -> None:
     assert server.requests[0].headers["Accept-Encoding"] == "identity"
 
 
-def test_progress_is_reported(target: Path) -> None:
-    """Up to the last byte, with the total."""
-    seen: list[tuple[int, int | None]] = []
-    with serving(WHOLE) as server:
-        download(server.url(), target, report=lambda *step: seen.append(step))
-    assert seen[-1] == (len(BODY), len(BODY))
-    assert sorted(seen) == seen
-    assert len(seen) > 1
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer(gzip.compress(BODY), headers={"Content-Encoding": "gzip"}, etag='"one"'),
-        Answer(gzip.compress(BODY), headers={"Content-Encoding": "gzip"}, chunked=True),
-    ],
-)
-def test_an_unrequested_encoding_is_decoded(answer: Answer, target: Path) -> None:
-    """The announced length is that of the encoded bytes, and is not compared with the file's."""
-    with serving(answer) as server:
-        download(server.url(), target, retry=ONCE)
-    assert target.read_bytes() == BODY
-
-
-def test_an_encoded_body_cut_short_is_noticed_and_begun_again(target: Path) -> None:
-    """It cannot be continued: the bytes we have are not those that a range counts."""
-    whole = Answer(gzip.compress(BODY), headers={"Content-Encoding": "gzip"}, etag='"one"')
-    with serving(replace(whole, cut=100_000), whole) as server:
-        download(server.url(), target, retry=NO_TIME)
-    assert target.read_bytes() == BODY
-    assert server.ranges() == [None, None]
-
-
-@pytest.mark.parametrize(
-    "first",
-    [CUT, replace(CUT, chunked=True), replace(WHOLE, cut=0)],
-)
-def test_a_body_cut_short_is_continued_within_a_call(first: Answer, target: Path) -> None:
-    """With a range, where something came; the bytes are those of the file."""
-    with serving(first, WHOLE) as server:
-        download(server.url(), target, retry=NO_TIME)
-    assert target.read_bytes() == BODY
-    assert len(server.requests) == 2
-
-
 def test_a_later_call_continues(target: Path) -> None:
     """Only the rest is requested, on condition that the file is the same."""
     interrupted(target)
@@ -148,20 +97,6 @@ def test_a_later_call_continues(target: Path) -> None:
     assert server.requests[0].headers["If-Range"] == '"one"'
     assert target.read_bytes() == BODY
     assert [target] == list(target.parent.iterdir())
-
-
-def test_a_file_with_a_date_only_is_continued(target: Path) -> None:
-    """A date is the second best sign that a file is the same; a weak tag is none."""
-    dated = Answer(
-        BODY,
-        headers={"Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT", "ETag": 'W/"one"'},
-        heeds_if_range=False,
-    )
-    interrupted(target, replace(dated, cut=200_000))
-    with serving(dated) as server:
-        resumed(target, server)
-    assert server.requests[0].headers["If-Range"] == "Sun, 06 Nov 1994 08:49:37 GMT"
-    assert target.read_bytes() == BODY
 
 
 @pytest.mark.parametrize(
@@ -190,62 +125,6 @@ def test_what_cannot_be_continued_is_begun_again(
     assert target.read_bytes() == answer.body
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda notes: notes.unlink(),
-        lambda notes: notes.write_bytes(b"\xff{"),
-        lambda notes: notes.write_text("[]"),
-        lambda notes: notes.write_text("[" * 100_000),
-        lambda notes: notes.write_text(
-            json.dumps({**json.loads(notes.read_text()), "etag": '"one"\r\nX-Injected: 1'})
-        ),
-        lambda notes: notes.write_text(json.dumps({**json.loads(notes.read_text()), "etag": 1})),
-        lambda notes: notes.write_text(json.dumps({**json.loads(notes.read_text()), "total": -1})),
-        lambda notes: notes.write_text("{}"),
-        lambda notes: notes.write_text(
-            json.dumps({**json.loads(notes.read_text()), "url": "http://elsewhere/"})
-        ),
-        lambda notes: notes.write_text(json.dumps({**json.loads(notes.read_text()), "etag": None})),
-    ],
-    ids=[
-        *("none", "damaged", "list", "deep", "two headers", "number", "negative", "empty"),
-        *("other url", "no validator"),
-    ],
-)
-def test_a_part_of_unknown_origin_is_not_continued(
-    spoil: Callable[[Path], object], target: Path
-) -> None:
-    """Nor is one of another URL."""
-    interrupted(target)
-    spoil(part_of(target).with_name("file.part.json"))
-    with serving(WHOLE) as server:
-        resumed(target, server)
-    assert server.ranges() == [None]
-    assert target.read_bytes() == BODY
-
-
-@pytest.mark.parametrize("status", [403, 404, 410, 401, 204, 416])
-def test_final_statuses_are_not_tried_again(status: int, target: Path) -> None:
-    """One request, and the status in the message."""
-    with serving(Answer(b"no", status)) as server:
-        assert f"HTTP {status} " in refusal(server, target)
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("status", [429, 500, 503, 599, 408])
-def test_passing_statuses_are_tried_again(status: int, target: Path) -> None:
-    """The file is received in the end; a permanent failure ends after four requests."""
-    bad = Answer(b"later", status)
-    with serving(bad, bad, WHOLE) as server:
-        download(server.url(), target, retry=NO_TIME)
-        assert len(server.requests) == 3
-    target.unlink()
-    with serving(bad) as server:
-        assert f"HTTP {status}" in refusal(server, target)
-        assert len(server.requests) == 4
-
-
 def waits(answer: Answer, target: Path, **settings: float) -> list[float]:
     """The waits between five attempts that get the same answer."""
     slept: list[float] = []
@@ -257,28 +136,6 @@ def waits(answer: Answer, target: Path, **settings: float) -> list[float]:
 def test_waits_are_doubled_up_to_the_longest(target: Path) -> None:
     """Seconds; none after the last attempt."""
     assert waits(Answer(b"", 500), target, longest_wait=5.0) == [1.0, 2.0, 4.0, 5.0]
-
-
-@pytest.mark.parametrize(
-    ("header", "expected"),
-    [("7", 7.0), ("0", 0.0), ("86400", 30.0), ("Sun, 06 Nov 1994 08:49:37 GMT", 0.0)],
-)
-def test_the_server_may_ask_for_a_wait(header: str, expected: float, target: Path) -> None:
-    """In seconds or as a date, capped like every wait."""
-    assert [expected] * 4 == waits(Answer(b"", 429, {"Retry-After": header}), target)
-
-
-def test_a_date_to_come_is_waited_for(target: Path) -> None:
-    """It is seconds from now on."""
-    then = format_datetime(datetime.now(timezone.utc) + timedelta(seconds=20), usegmt=True)
-    slept = waits(Answer(b"", 503, {"Retry-After": then}), target)
-    assert all(0 < wait <= 20 for wait in slept)
-
-
-@pytest.mark.parametrize("header", ["soon", "-1", "1.5", ""])
-def test_an_invalid_wait_is_ignored(header: str, target: Path) -> None:
-    """Then waits are doubled as usual."""
-    assert waits(Answer(b"", 503, {"Retry-After": header}), target) == [1.0, 2.0, 4.0, 8.0]
 
 
 @pytest.mark.parametrize(
@@ -297,15 +154,6 @@ def test_a_web_page_is_refused(answer: Answer, target: Path) -> None:
     assert ("titled 'Link & expired'" in said) == (b"title" in answer.body)
     assert len(server.requests) == 1
     assert not part_of(target).exists()
-
-
-def test_a_web_page_does_not_cost_what_had_come(target: Path) -> None:
-    """The next call continues."""
-    interrupted(target)
-    had = part_of(target).read_bytes()
-    with serving(Answer(b"<html>", ranges=False)) as server, pytest.raises(DownloadError):
-        resumed(target, server)
-    assert had == part_of(target).read_bytes()
 
 
 def test_redirects_are_followed_and_named(target: Path) -> None:
@@ -331,17 +179,6 @@ def test_redirects_are_followed_and_named(target: Path) -> None:
             with pytest.raises(DownloadError) as caught:
                 download(server.url(path), target, retry=ONCE)
             assert said in str(caught.value)
-
-
-def test_truncation_is_reported_in_bytes(target: Path) -> None:
-    """The message has the received and the expected number."""
-    with serving(replace(CUT, ranges=False)) as server:
-        said = refusal(server, target)
-    assert said.startswith("truncated: ")
-    assert "of 300,000 bytes received" in said
-    assert said.endswith("(4 attempts)")
-    with serving(replace(CUT, chunked=True, etag=None)) as server:
-        assert "truncated: " in refusal(server, target)
 
 
 def test_more_than_a_range_announced_is_not_kept(target: Path) -> None:
@@ -377,33 +214,6 @@ def test_a_server_that_says_nothing_is_left(target: Path) -> None:
         assert "no answer: Read timed out" in refusal(silent, target, impatient)
 
 
-def test_a_server_that_is_not_there_is_named(target: Path) -> None:
-    """The reason is the system's, without the addresses of objects."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    said = refusal(Server(port, []), target)
-    assert "no connection: " in said
-    assert "Connection refused" in said
-    assert " object at 0x" not in said
-
-
-@pytest.mark.parametrize(("number", "attempts"), [(socket.EAI_NONAME, 1), (socket.EAI_AGAIN, 4)])
-def test_a_host_without_an_address_is_named(
-    number: int, attempts: int, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Retried only if the resolver reports a temporary failure."""
-    asked = []
-
-    def resolve(host: str, *rest: object, **options: object) -> None:
-        asked.append(host)
-        raise socket.gaierror(number, "no address")
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    with pytest.raises(DownloadError, match=r"^http://data\.invalid/x: no .*no address"):
-        download("http://data.invalid/x", target, retry=NO_TIME)
-    assert asked == ["data.invalid"] * attempts
-
-
 def test_a_proxy_of_the_environment_is_used(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked with the whole URL."""
     url = "http://nowhere.invalid/file.zip"
@@ -428,44 +238,6 @@ def test_credentials_are_sent_and_not_shown(target: Path) -> None:
         assert server.requests[0].headers["Authorization"].startswith("Basic ")
     assert "secret" not in str(caught.value)
     assert "secret" not in part_of(target).with_name("file.part.json").read_text()
-
-
-def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """It is a fault of the disk, not of the source."""
-    with serving(WHOLE) as server, pytest.raises(UnwritableError, match="absent/file: cannot be"):
-        download(server.url(), tmp_path / "absent" / "file", retry=NO_TIME)
-    assert len(server.requests) == 1
-
-
-def test_a_full_disk_keeps_what_came(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One request, and the part stays where it is."""
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("there is no /dev/full")
-    part_of(target).symlink_to(full)
-    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)
-    with serving(WHOLE) as server, pytest.raises(UnwritableError, match="No space left on device"):
-        download(server.url(), target, retry=NO_TIME)
-    assert len(server.requests) == 1
-    assert part_of(target).is_symlink()
-    assert not target.exists()
-
-
-def test_a_broken_run_leaves_what_came(target: Path) -> None:
-    """Ctrl-C in the middle, and the next call continues."""
-
-    def stop(done: int, total: int | None) -> None:
-        if done > 100_000:
-            raise KeyboardInterrupt
-
-    with serving(WHOLE) as server:
-        with pytest.raises(KeyboardInterrupt):
-            download(server.url(), target, report=stop)
-        assert not target.exists()
-        had = part_of(target).stat().st_size
-        download(server.url(), target)
-    assert server.ranges() == [None, f"bytes={had}-"]
-    assert target.read_bytes() == BODY
 
 
 def test_no_attempts_are_refused() -> None:

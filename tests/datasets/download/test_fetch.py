@@ -118,50 +118,6 @@ def test_a_folder_that_is_there_is_taken(home: Path) -> None:
     assert [home / NAME] == list(home.iterdir())
 
 
-def test_a_source_that_fails_is_followed_by_the_next(home: Path) -> None:
-    """Whatever is wrong with it."""
-    routes = {
-        "/404": Answer(b"", 404),
-        "/page": Answer(b"<html>"),
-        "/broken.zip": Answer(CORA.body[:-100]),
-        "/grb-citeseer.zip": Answer(archive_of("grb-citeseer")),
-        "/good": CORA,
-    }
-    with serving(routes=routes) as server:
-        fetched = get(home, [server.url(path) for path in routes])
-        assert server.url("/good") == fetched.url
-    assert is_complete(home / NAME)
-    assert visible(home) == {NAME}
-
-
-def test_when_all_fail_each_has_its_line(home: Path) -> None:
-    """And the message says what to do; what is no archive is not kept, nor what is only another
-    dataset's; an archive that may hold several is."""
-    routes = {
-        "/404": Answer(b"", 404),
-        "/text": Answer(b"not found"),
-        "/wrong": Answer(archive_of("grb-citeseer")),
-    }
-    with serving(routes=routes) as server:
-        urls = [server.url(path) for path in routes]
-        with pytest.raises(DataError) as caught:
-            get(home, urls)
-    lines = str(caught.value).splitlines()
-    assert lines[0] == "dataset grb-cora: 3 sources failed:"
-    assert lines[1] == f"  {urls[0]}: HTTP 404 Not Found, expected a file"
-    assert f"  {urls[1]}: neither a zip nor a tar archive: it begins with b'not foun'" == lines[2]
-    assert lines[3].startswith(f"  {urls[2]}: ")
-    assert lines[3].endswith("12 nodes, published are 2680")
-    for word in (*FILES, str(home / NAME), "grb_sources", "HTTPS_PROXY"):
-        assert word in lines[4]
-    assert len(lines) == 5
-    assert visible(home) == set()
-    assert len(kept(home)) == 1
-    with serving(routes={f"/{NAME}.zip": routes["/wrong"]}) as server, pytest.raises(DataError):
-        get(home, [server.url(f"/{NAME}.zip")])
-    assert len(kept(home)) == 1
-
-
 def test_a_shared_archive_with_a_wrong_dataset_is_asked_for_again(home: Path) -> None:
     """It may have been mended; meanwhile it is as good as it was for the others."""
     with serving(BOTH) as server:
@@ -174,21 +130,6 @@ def test_a_shared_archive_with_a_wrong_dataset_is_asked_for_again(home: Path) ->
                 fetch(NAME, home, urls=[server.url("/all")], files=FILES, check=refuse)
         assert is_complete(get(home, [server.url("/all")], "grb-citeseer").path)
     assert len(server.requests) == 2
-
-
-def test_without_a_source_the_message_says_so(home: Path) -> None:
-    """It is the same advice."""
-    with pytest.raises(DataError, match=r"(?s)no source is known for it.*grb_sources"):
-        get(home, [])
-
-
-def test_an_archive_of_several_datasets_is_fetched_once(home: Path) -> None:
-    """One whose URL names no dataset is kept for the next one."""
-    with serving(BOTH) as server:
-        assert is_complete(get(home, [server.url("/all")]).path)
-        assert is_complete(get(home, [server.url("/all")], "grb-citeseer").path)
-    assert len(server.requests) == 1
-    assert len(kept(home)) == 1
 
 
 def test_a_kept_archive_that_is_damaged_is_fetched_again(home: Path) -> None:
@@ -221,14 +162,6 @@ def test_what_a_user_put_there_is_not_touched(home: Path) -> None:
             get(home, [server.url()], "grb-citeseer")
     assert server.requests == []
     assert (home / NAME / "adj.npz").read_bytes() == b"mine"
-
-
-def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """Before anything is asked of the network."""
-    (tmp_path / "file").write_bytes(b"")
-    with serving(CORA) as server, pytest.raises(UnwritableError, match="file/home: cannot be"):
-        get(tmp_path / "file" / "home", [server.url()])
-    assert server.requests == []
 
 
 def test_a_full_disk_is_not_blamed_on_the_source(
@@ -268,64 +201,6 @@ def test_ctrl_c_leaves_only_what_can_be_continued(home: Path) -> None:
     assert server.ranges()[1] is not None
     assert visible(home) == {NAME}
     assert kept(home) == []
-
-
-def test_ctrl_c_in_the_check_leaves_no_folder(home: Path) -> None:
-    """Neither the dataset's nor a temporary one; the archive stays."""
-
-    def stop(folder: Path) -> None:
-        raise KeyboardInterrupt
-
-    with serving(CORA) as server:
-        with pytest.raises(KeyboardInterrupt):
-            fetch(NAME, home, urls=[server.url()], files=FILES, check=stop)
-        assert visible(home) == set()
-        get(home, [server.url()])
-    assert len(server.requests) == 1
-
-
-def test_credentials_of_a_source_are_not_shown(home: Path) -> None:
-    """Neither where it worked nor where it did not."""
-    with serving(routes={"/good": CORA, "/bad": Answer(b"bad")}) as server:
-        good, bad = (server.url(p).replace("://", "://me:secret@") for p in ("/good", "/bad"))
-        with pytest.raises(DataError) as caught:
-            get(home, [bad])
-        assert "secret" not in str(caught.value)
-        assert server.url("/good") == get(home, [good]).url
-
-
-def test_progress_is_silent_without_a_terminal(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Logs of CI get no bars."""
-    with serving(CORA) as server:
-        get(home, [server.url()])
-    assert capsys.readouterr() == ("", "")
-
-
-def test_progress_names_dataset_and_host(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal, on stderr, up to the last byte."""
-
-    class Terminal:
-        encoding = "utf-8"
-        written = ""
-
-        def write(self, text: str) -> None:
-            self.written += text
-
-        def flush(self) -> None: ...
-
-        def isatty(self) -> bool:
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with serving(Answer(CORA.body, cut=70_000), CORA) as server:
-        retry = Retry(sleep=lambda seconds: None)
-        fetch(NAME, home, urls=[server.url()], files=FILES, check=Check(), retry=retry)
-    assert "grb-cora from 127.0.0.1: " in terminal.written
-    assert "100%" in terminal.written
-    assert "101%" not in terminal.written
 
 
 WORKER = """
@@ -371,13 +246,3 @@ def test_several_processes_fetch_once(home: Path) -> None:
         assert sorted(["None", "None", url]) == sorted(run_together(home, url, [NAME] * 3))
     assert len(server.requests) == 1
     assert is_complete(home / NAME)
-
-
-def test_several_datasets_share_an_archive(home: Path) -> None:
-    """Processes that want different datasets of the same archive fetch it once, too."""
-    with serving(replace(BOTH, pause=0.1)) as server:
-        run_together(home, server.url("/all"), [NAME, "grb-citeseer"])
-    assert len(server.requests) == 1
-    assert is_complete(home / NAME)
-    assert is_complete(home / "grb-citeseer")
-    assert visible(home) == {NAME, "grb-citeseer"}

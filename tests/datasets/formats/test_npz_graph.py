@@ -48,28 +48,6 @@ def write(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def test_counts_and_origin(tmp_path: Path) -> None:
-    """30 nodes, 30 edges, 5 features, 3 classes, no notice, and the file in the origin."""
-    path = write(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataNotice)
-        dataset = load_npz_graph("ring", path)
-    counts = (dataset.num_nodes, dataset.num_edges, dataset.num_features, dataset.num_classes)
-    assert counts == (30, 30, 5, 3)
-    assert dataset.name == "ring"
-    assert str(path) in dataset.origin
-
-
-def test_real_values_are_kept(tmp_path: Path) -> None:
-    """Features are ordered as in the file: nothing is set to 1, as PyG's reader does."""
-    parts = members()
-    shape = tuple(parts["attr_shape"])
-    raw = sp.csr_array((parts["attr_data"], parts["attr_indices"], parts["attr_indptr"]), shape)
-    x = load_npz_graph("ring", write(tmp_path)).graph.x.numpy()
-    assert np.unique(raw.toarray()).size == np.unique(x).size == 11
-    assert np.array_equal(np.argsort(raw.toarray(), None, "stable"), np.argsort(x, None, "stable"))
-
-
 def test_dense_features_give_the_same_dataset(tmp_path: Path) -> None:
     """`attr_matrix` in place of the CSR members changes nothing."""
     sparse = load_npz_graph("ring", write(tmp_path))
@@ -79,32 +57,6 @@ def test_dense_features_give_the_same_dataset(tmp_path: Path) -> None:
     none = dict.fromkeys(("attr_data", "attr_indices", "attr_indptr", "attr_shape"))
     path = write(tmp_path, attr_matrix=raw.toarray().astype(np.float32), **none)
     assert sparse.fingerprint() == load_npz_graph("ring", path).fingerprint()
-
-
-def test_pickled_members_that_are_not_needed_are_not_loaded(tmp_path: Path) -> None:
-    """Files of the collection hold tables of names as pickled objects."""
-
-    class Bomb:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return (Path.touch, (tmp_path / "ran",))
-
-    path = write(tmp_path, idx_to_node=np.array([Bomb()], dtype=object))
-    assert load_npz_graph("ring", path).num_nodes == NUM_NODES
-    assert not (tmp_path / "ran").exists()
-
-
-def test_one_way_file_is_made_two_way(tmp_path: Path) -> None:
-    """Each edge once is how many of these files are published, and no news."""
-    path = write(
-        tmp_path,
-        adj_indices=(np.arange(NUM_NODES) + 1) % NUM_NODES,
-        adj_indptr=np.arange(NUM_NODES + 1),
-        adj_data=np.ones(NUM_NODES),
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataNotice)
-        dataset = load_npz_graph("ring", path)
-    assert dataset.num_edges == NUM_NODES
 
 
 @pytest.mark.parametrize(
@@ -133,20 +85,6 @@ def test_fault_is_a_data_error(tmp_path: Path, changes: dict[str, Any], message:
         load_npz_graph("ring", path)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_there_is_no_given_split(tmp_path: Path) -> None:
-    """The files bring none."""
-    with pytest.raises(DataError, match="no split of its own"):
-        load_npz_graph("ring", write(tmp_path), split="given")
-
-
-def test_missing_file_and_single_array(tmp_path: Path) -> None:
-    """A file that is not an archive is a DataError too."""
-    np.save(tmp_path / "one.npy", np.ones(3))
-    for name in ("absent.npz", "one.npy"):
-        with pytest.raises(DataError, match=name):
-            load_npz_graph("ring", tmp_path / name)
 
 
 @settings(deadline=None, max_examples=60)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from small_graphs import community_dataset
@@ -21,18 +18,6 @@ from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.errors import DataError, UsageError
 
 NUM_NODES = 120
-SOURCE = """
-import torch
-
-def graph():
-    return helper()
-
-def helper():
-    raise KeyError("my table")
-
-def with_argument(path):
-    return path
-"""
 
 
 def graph(**changes: Any) -> Data:
@@ -80,14 +65,6 @@ def test_graph_of_a_function(module: ModuleType) -> None:
     assert dataset.name == "mine"
 
 
-def test_given_split_is_that_of_the_masks(module: ModuleType) -> None:
-    """Training, validation and test nodes come from the three masks."""
-    dataset = load(module, graph(), split="given")
-    assert dataset.train.tolist() == list(range(60))
-    assert dataset.val.tolist() == list(range(60, 80))
-    assert dataset.test["full"].tolist() == list(range(80, 120))
-
-
 def test_first_of_several_splits_is_taken(module: ModuleType) -> None:
     """Masks with a column for each split: the first, and the origin says so."""
     one = graph()
@@ -96,15 +73,6 @@ def test_first_of_several_splits_is_taken(module: ModuleType) -> None:
     dataset = load(module, graph(**many), split="given")
     assert dataset.fingerprint() == load(module, one, split="given").fingerprint()
     assert "first of 2 splits" in dataset.origin
-
-
-def test_users_object_is_not_changed(module: ModuleType) -> None:
-    """Features are normalised in a copy."""
-    mine = graph()
-    before = mine.x.clone()
-    dataset = load(module, mine)
-    assert before.equal(mine.x)
-    assert not dataset.graph.x.equal(before)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
@@ -129,21 +97,6 @@ def test_forms_that_mean_the_same(module: ModuleType) -> None:
         assert expected == load(module, same).fingerprint()
     module.data = plain
     assert expected == load_own("mine", "mine:data").fingerprint()
-
-
-def test_call_leaves_the_global_generators_alone(module: ModuleType) -> None:
-    """The function's random numbers are the same at each call; other generators are unaffected."""
-
-    def drawn() -> Data:
-        return graph(x=torch.randn(NUM_NODES, 4) + float(np.random.random()))
-
-    module.data = drawn
-    torch.manual_seed(5)
-    expected = torch.rand(1)
-    torch.manual_seed(5)
-    first = load_own("mine", "mine:data").fingerprint()
-    assert expected.equal(torch.rand(1))
-    assert first == load_own("mine", "mine:data").fingerprint()
 
 
 @pytest.mark.parametrize(
@@ -180,12 +133,6 @@ def test_fault_of_the_graph(module: ModuleType, changes: dict[str, Any], message
     assert "\n" not in str(raised.value)
 
 
-def test_grb_split_asks_for_no_masks(module: ModuleType) -> None:
-    """Masks of any kind are left alone."""
-    odd = graph(train_mask=torch.arange(60), test_mask=None)
-    assert load(module, graph()).fingerprint() == load(module, odd).fingerprint()
-
-
 @pytest.mark.parametrize(
     ("made", "message"),
     [
@@ -201,72 +148,6 @@ def test_other_things_than_a_graph(module: ModuleType, made: object, message: st
     """The message names the type of the object."""
     with pytest.raises(DataError, match=message):
         load(module, made)
-
-
-def test_error_in_the_function_shows_the_users_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The traceback is the user's part of it."""
-    (tmp_path / "their_graphs.py").write_text(SOURCE)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(DataError, match="their_graphs:graph raised when called") as raised:
-        load_own("x", "their_graphs:graph")
-    assert 'raise KeyError("my table")' in str(raised.value)
-    assert "own_data.py" not in str(raised.value)
-    with pytest.raises(UsageError, match="requires path; name a function that can be called"):
-        load_own("x", "their_graphs:with_argument")
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("mine", r"give pkg\.module:attr"),
-        ("mine.py:data", "there is no module mine.py; looked in the package mine"),
-        ("a/b:data", r"give pkg\.module:attr"),
-        ("no_such_module_here:data", "there is no module no_such_module_here"),
-        ("mine:dta", "mine has no attribute 'dta'"),
-        ("mine:__name__", "is a str; name a function"),
-    ],
-)
-def test_what_cannot_be_named(module: ModuleType, target: str, message: str) -> None:
-    """Usage errors name the target as it was typed."""
-    module.data = graph
-    with pytest.raises(UsageError, match=message) as raised:
-        load_own("x", target)
-    assert target in str(raised.value)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_tensors_on_a_gpu_are_moved(module: ModuleType) -> None:
-    """A graph on a GPU gives the same dataset, in main memory."""
-    moved = load(module, graph().to("cuda"))
-    assert load(module, graph()).fingerprint() == moved.fingerprint()
-    assert moved.graph.x.device.type == "cpu"
-
-
-def test_a_function_is_called_once_to_see_what_it_gives(module: ModuleType) -> None:
-    """And once for each time that it is read; an object is not called."""
-    calls = []
-
-    def graphs() -> list[Data]:
-        calls.append(1)
-        return [graph(y=torch.tensor([place % 2])) for place in range(9)]
-
-    @dataclass
-    class Unhashable:
-        def __call__(self) -> list[Data]:
-            return graphs()
-
-    module.data, module.list, module.object = graphs, graphs(), Unhashable()
-    calls.clear()
-    source = find("mine:data", Places())
-    assert source.of_graphs
-    assert find("mine:data", Places()).of_graphs
-    assert len(calls) == 1
-    for target in ("mine:list", "mine:object"):
-        assert find(target, Places()).of_graphs
-    module.one = graph
-    assert not find("mine:one", Places()).of_graphs
 
 
 def test_what_cannot_be_called_is_told_before_it_is_read(module: ModuleType) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from grb_check.datasets.places import SplitRule
 from grb_check.errors import DataError
 
 NUM_NODES, NUM_TEST = 540, 10  # PyG takes 500 nodes after the labelled ones for validation
-PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph")
 
 
 def write_raw(root: Path, prefix: str = "cora") -> Path:
@@ -83,45 +81,6 @@ def test_given_split_is_the_public_one(tmp_path: Path) -> None:
     assert dataset.val.tolist() == list(range(6, 506))
     assert dataset.test["full"].tolist() == list(range(NUM_NODES - NUM_TEST, NUM_NODES))
     assert "own split" in dataset.origin
-
-
-@pytest.mark.parametrize("graph", ["cora", "citeseer", "pubmed"])
-def test_each_graph_has_its_own_file_names(tmp_path: Path, graph: str) -> None:
-    """The files of the one are not taken for those of another."""
-    raw = write_raw(tmp_path, graph)
-    for name in ("cora", "citeseer", "pubmed"):
-        if name == graph:
-            assert read_with(PLANETOID, f"planetoid-{name}", raw).num_nodes == NUM_NODES
-        else:
-            with pytest.raises(DataError, match=f"Planetoid files of {name} cannot be read"):
-                read_with(PLANETOID, f"planetoid-{name}", raw)
-
-
-def test_warning_filters_stay_as_they_were(tmp_path: Path) -> None:
-    """PyG's reader adds a filter for the whole process; here it does not last."""
-    write_raw(tmp_path)
-    read(tmp_path)
-    before = list(warnings.filters)
-    read(tmp_path)
-    assert before == warnings.filters
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_damaged_file_is_a_data_error(tmp_path: Path, part: str) -> None:
-    """The message names the directory of a truncated pickle, in one line."""
-    path = write_raw(tmp_path) / f"ind.cora.{part}"
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match="Planetoid files of cora cannot be read") as raised:
-        read(tmp_path)
-    assert "\n" not in str(raised.value)
-
-
-def test_node_beyond_the_graph_is_a_data_error(tmp_path: Path) -> None:
-    """An edge to a node that has no features is refused."""
-    path = write_raw(tmp_path) / "ind.cora.graph"
-    path.write_bytes(pickle.dumps({0: [NUM_NODES], NUM_NODES: [0]}))
-    with pytest.raises(DataError, match=f"(outside|cannot be read).*{NUM_NODES}"):
-        read(tmp_path)
 
 
 def test_fewer_features_than_labels_is_a_data_error(tmp_path: Path) -> None:

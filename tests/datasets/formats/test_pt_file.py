@@ -10,7 +10,6 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from sources import read_with
 from torch.serialization import get_safe_globals
 from torch_geometric.data import Batch, Data, HeteroData
 
-from grb_check.datasets import DataNotice, Places, find, load, load_graph_set
+from grb_check.datasets import DataNotice, Places, find, load_graph_set
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.formats.pt_file import PT_FILE
 from grb_check.datasets.reading.pyg_graph import dataset_of_graph
@@ -107,41 +106,6 @@ def test_graph_is_the_one_that_was_saved(path: Path, split: Any) -> None:
         assert dataset.test["full"].tolist() == list(range(20, 30))
 
 
-def test_file_is_found_by_path_and_by_name(path: Path, tmp_path: Path) -> None:
-    """As other single files; its first use is recorded, and another file in its place refused."""
-    torch.save(graph(), path)
-    places = Places(folders=(tmp_path,), home=tmp_path / "home", sources=())
-    first = load(find(str(path), places))
-    assert first.name == "mine"
-    assert first.fingerprint() == load(find("mine", places)).fingerprint()
-    torch.save(graph(x=torch.ones(NUM_NODES, 4)), path)
-    with pytest.raises(DataError, match=r"not the files that .* was first used with"):
-        load(find(str(path), places))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"x": torch.randn(NUM_NODES, 4).to_sparse()},
-        {"x": torch.randn(NUM_NODES, 4).to_sparse_csr()},
-        {"x": torch.randn(4, NUM_NODES).t()},
-        {"x": torch.randn(NUM_NODES, 9)[:, 1:8:2]},
-        {"x": torch.randn(NUM_NODES, 4).half()},
-        {"x": torch.randn(NUM_NODES, 4).bfloat16()},
-        {"x": torch.randn(NUM_NODES, 4).double().requires_grad_()},
-        {"y": torch.eye(3)[torch.arange(NUM_NODES) % 3]},
-        {"train_mask": None, "val_mask": None, "test_mask": None},
-        {"name": "text", "count": 3, "more": [torch.ones(2), {"a": (1, 2.5, None)}]},
-    ],
-    ids=["coo", "csr", "strides", "view", "half", "bfloat16", "grad", "one-hot", "bare", "more"],
-)
-def test_other_tensors_and_attributes(path: Path, changes: dict[str, Any]) -> None:
-    """Each layout and type gives the dataset of the object in memory; the rest is left out."""
-    made = graph(**changes)
-    expected = dataset_of_graph(made.clone(), name="mine", origin="", where="", split="grb")
-    assert expected.fingerprint() == read(saved(made), path).fingerprint()
-
-
 class Command:
     """Pickles to a call of `os.system`, or of whatever is given."""
 
@@ -181,14 +145,6 @@ def test_nothing_in_a_file_runs(path: Path, tmp_path: Path, name: str) -> None:
     assert not marker.exists()
 
 
-def test_refusal_says_what_was_found_and_what_to_do(path: Path) -> None:
-    """The name found, what is allowed, and a line of code that saves a readable file."""
-    message = refusal(saved(Command(os.system, "true")), path)
-    assert f"it contains '{os.name}.system'" in message.replace("nt.system", f"{os.name}.system")
-    assert "only tensors and a torch_geometric.data.Data are read" in message
-    assert "torch.save(Data(x=data.x, edge_index=data.edge_index, y=data.y), PATH)" in message
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -216,22 +172,6 @@ def test_refusal_says_what_was_found_and_what_to_do(path: Path) -> None:
 def test_other_content_is_refused(path: Path, content: object, message: str) -> None:
     """Other objects, and graphs that are not for node classification."""
     assert message in refusal(saved(content), path)
-
-
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr], ids=["coo", "csr"])
-def test_indices_of_sparse_features_are_checked(path: Path, layout: torch.layout) -> None:
-    """torch by itself takes them as they are and reads other memory later."""
-    x = torch.ones(NUM_NODES, 4).to_sparse(layout=layout)
-    indices = x.indices() if layout is torch.sparse_coo else x.col_indices()
-    indices[-1] = 10**9
-    assert "not a readable file" in refusal(saved(graph(x=x)), path)
-
-
-def test_masks_that_are_wanted_must_be_there(path: Path) -> None:
-    """A graph without masks has no split of its own."""
-    path.write_bytes(saved(graph(train_mask=None, val_mask=None, test_mask=None)))
-    with pytest.raises(DataError, match="no split of its own"):
-        read_with(PT_FILE, "mine", path, split="given")
 
 
 @cache
@@ -285,21 +225,6 @@ def test_overlapping_members_are_refused(path: Path) -> None:
     forged = body[:end] + entry + body[end:start] + content[start:]
     message = refusal(forged, path)
     assert "compressed" in message or "not a readable file" in message
-
-
-def test_changed_bytes_of_a_tensor_are_noticed(path: Path) -> None:
-    """torch itself reads them without a word, which is why the checksum is compared here."""
-    content = bytearray(saved(graph(x=torch.full((NUM_NODES, 4), 1.5))))
-    content[content.index(struct.pack("<4f", *[1.5] * 4)) + 2] ^= 1
-    assert "CRC" in refusal(bytes(content), path)
-
-
-def test_safe_globals_of_others_are_as_before(path: Path) -> None:
-    """Nothing is allowed for the rest of the process, and nothing that was is forgotten."""
-    before = set(map(str, get_safe_globals()))
-    read(saved(graph()), path)
-    refusal(saved(Command(os.system, "true")), path)
-    assert before == set(map(str, get_safe_globals()))
 
 
 def test_classes_that_others_allowed_are_refused(path: Path) -> None:
@@ -413,34 +338,3 @@ def test_lists_of_graphs_are_a_set(path: Path, content: Any) -> None:
     is_plain = isinstance(content, list) and "split" not in content[0]
     assert made.own_split is not is_plain
     assert made.origin.startswith(f"PyG graphs in {path}")
-
-
-@pytest.mark.filterwarnings("ignore::grb_check.datasets.DataNotice")
-def test_attributes_of_edges_are_read(path: Path) -> None:
-    """Of the graphs of a set; an edge that is stored one way has the same the other way."""
-    graphs = [ring(4, place % 2, edge_attr=torch.arange(4.0)) for place in range(10)]
-    path.write_bytes(saved(graphs))
-    made = load_graph_set(find(str(path), Places(home=path.parent / "home"))).graphs
-    assert made.edge_index[:, :4].tolist() == [[0, 0, 1, 1], [1, 3, 0, 2]]
-    assert made.edge_attr[:4].tolist() == [[0], [3], [0], [1]]
-
-
-@pytest.mark.parametrize("content", [graph(), torch.ones(3)])
-def test_other_files_are_no_sets(path: Path, content: object) -> None:
-    """Nor are files that cannot be read."""
-    path.write_bytes(saved(content))
-    source = find(str(path), Places(home=path.parent / "home"))
-    assert not source.of_graphs
-    path.write_bytes(saved(content)[:100])
-    assert not source.of_graphs
-
-
-def test_what_is_in_a_list_is_checked(path: Path) -> None:
-    """As for single graphs."""
-    path.write_bytes(saved([*rings(), ring(4, Path("x"))]))
-    source = find(str(path), Places(home=path.parent / "home"))
-    with pytest.raises(DataError, match=r"only tensors and a torch_geometric.data.Data are read"):
-        load_graph_set(source)
-    path.write_bytes(saved([*rings(), ring(4, "class")]))
-    with pytest.raises(DataError, match="y is a str, not a tensor"):
-        load_graph_set(replace(source, places=Places(home=path.parent / "other")))

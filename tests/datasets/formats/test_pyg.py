@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-import subprocess
-import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch_geometric.datasets
-from torch_geometric.datasets import Amazon, WikiCS
+from torch_geometric.datasets import Amazon
 
 from grb_check.datasets import DataNotice, Places, find, load_graph_set
-from grb_check.datasets.formats.pyg import PYG, SETS, PygSpec, check_spec
+from grb_check.datasets.formats.pyg import PYG
 from grb_check.errors import DataError, UsageError
 
 NUM_NODES = 30
@@ -44,22 +39,6 @@ def write_photo(folder: Path) -> Path:
         labels=np.arange(NUM_NODES) % 3,
     )
     return folder / PHOTO
-
-
-def write_wiki(folder: Path) -> None:
-    """The same ring as WikiCS's JSON, with two splits of training and validation nodes."""
-    folder.mkdir(parents=True)
-    order = np.arange(NUM_NODES)
-    content = {
-        "features": np.random.default_rng(0).random((NUM_NODES, 4)).tolist(),
-        "labels": (order % 3).tolist(),
-        "links": [[(i + 1) % NUM_NODES] for i in range(NUM_NODES)],
-        "train_masks": [(order < 10).tolist(), (order >= 20).tolist()],
-        "val_masks": [((order >= 10) & (order < 20)).tolist(), (order < 0).tolist()],
-        "stopping_masks": [(order < 0).tolist()] * 2,
-        "test_mask": (order >= 20).tolist(),
-    }
-    (folder / "data.json").write_text(json.dumps(content))
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
@@ -108,58 +87,6 @@ def test_raw_files_are_found_and_left_alone(
     assert capfd.readouterr() == ("", "")
 
 
-def test_class_without_a_name(tmp_path: Path) -> None:
-    """WikiCS in a directory of its own name; the first of its splits; its class's warning is
-    suppressed."""
-    write_wiki(tmp_path / "user" / "WikiCS" / "raw")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DataNotice)
-        dataset = load(tmp_path, "WikiCS", split="given")
-    assert dataset.train.tolist() == list(range(10))
-    assert dataset.val.tolist() == list(range(10, 20))
-    assert dataset.test["full"].tolist() == list(range(20, 30))
-    assert dataset.origin == "PyG WikiCS (the first of 2 splits), its own split"
-
-
-def test_folders_are_tried_in_order(tmp_path: Path) -> None:
-    """The first that is complete wins; a partial one counts as missing."""
-    (tmp_path / "empty" / "Photo" / "raw").mkdir(parents=True)
-    write_photo(tmp_path / "second" / "Photo" / "raw")
-    dataset = load(tmp_path, roots=[tmp_path / "empty", tmp_path / "second", tmp_path / "absent"])
-    assert dataset.num_nodes == NUM_NODES
-
-
-def test_missing_files_without_download(tmp_path: Path) -> None:
-    """The error names the directories and how to allow a download; nothing was written."""
-    (tmp_path / "user" / "Planetoid" / "Cora" / "raw").mkdir(parents=True)
-    (tmp_path / "user" / "Planetoid" / "Cora" / "raw" / "ind.cora.x").touch()
-    before = snapshot(tmp_path)
-    with pytest.raises(
-        DataError, match="python -m grb_check fetch, or the option --grb-download"
-    ) as raised:
-        load(tmp_path, "Planetoid/Cora")
-    for place in ("user/Planetoid/Cora/raw (lacks ind.cora.tx, ", "home/pyg/Planetoid/Cora/raw"):
-        assert f"{tmp_path}/{place}" in str(raised.value)
-    assert before == snapshot(tmp_path)
-
-
-@pytest.mark.usefixtures("origin")
-def test_download_goes_home_and_is_believed_the_next_time(tmp_path: Path) -> None:
-    """Only the raw files are kept; the second time needs no permission."""
-    first = load(tmp_path, download=True)
-    files = [str(p.relative_to(tmp_path / "home")) for p in (tmp_path / "home").rglob("*.*")]
-    assert sorted(files) == ["pyg/Amazon/.lock", f"pyg/Amazon/Photo/raw/{PHOTO}"]
-    assert first.fingerprint() == load(tmp_path).fingerprint()
-    assert not (tmp_path / "user").exists()
-
-
-def test_user_folder_comes_before_a_download(tmp_path: Path, origin: Path) -> None:
-    """Files that are present are not downloaded again."""
-    write_photo(tmp_path / "user" / "Photo" / "raw")
-    origin.unlink()
-    assert load(tmp_path, download=True).num_nodes == NUM_NODES
-
-
 @pytest.mark.parametrize("content", [None, b"", b"<html>Please log in</html>"])
 def test_bad_download_leaves_nothing_to_believe(
     tmp_path: Path, origin: Path, content: bytes | None
@@ -176,36 +103,6 @@ def test_bad_download_leaves_nothing_to_believe(
     assert not list((tmp_path / "home").rglob("*.npz"))
     origin.write_bytes(good)
     assert load(tmp_path, download=True).num_nodes == NUM_NODES
-
-
-def test_interrupted_download_leaves_nothing_to_believe(
-    tmp_path: Path, origin: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After half a file and Ctrl-C the next download starts again and replaces a partial one."""
-
-    def interrupted(self: Amazon) -> None:
-        Path(self.raw_dir, PHOTO).write_bytes(origin.read_bytes()[:100])
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Amazon, "download", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            load(tmp_path, download=True)
-    assert not list((tmp_path / "home").rglob("*.npz"))
-    leftover = tmp_path / "home" / "pyg" / "Amazon" / "Photo" / "raw"
-    leftover.mkdir(parents=True)
-    (leftover / "half").touch()
-    assert load(tmp_path, download=True).num_nodes == NUM_NODES
-    assert [path.name for path in leftover.iterdir()] == [PHOTO]
-
-
-def test_damaged_raw_file_is_a_data_error(tmp_path: Path) -> None:
-    """The message names the directory, in one line."""
-    path = write_photo(tmp_path / "user" / "Photo" / "raw")
-    path.write_bytes(path.read_bytes()[:-300])
-    with pytest.raises(DataError, match=f"PyG cannot read {tmp_path / 'user'}") as raised:
-        load(tmp_path)
-    assert "\n" not in str(raised.value)
 
 
 def write_tu(raw: Path, name: str, count: int = 10) -> Path:
@@ -269,31 +166,6 @@ def test_a_class_with_parts_has_its_own_split(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (torch.tensor([0.3]), "pyg:GNNBenchmarkDataset/MNIST: graph 0: y is float32, as for reg"),
-        (torch.tensor([0, 1]), "the class of each node"),
-    ],
-)
-def test_a_class_with_other_targets_is_refused(
-    tmp_path: Path, y: torch.Tensor, message: str
-) -> None:
-    """Regression, and classes of nodes in several graphs."""
-    raw = tmp_path / "user" / "GNNBenchmarkDataset" / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    torch.save(mnist(y=y), raw / "MNIST_v2.pt")
-    with pytest.raises(DataError, match=message):
-        load(tmp_path, "GNNBenchmarkDataset/MNIST")
-
-
-def test_the_classes_of_sets_exist_in_pyg() -> None:
-    """With the arguments that give their parts."""
-    for name, parts in SETS.items():
-        parameters = inspect.signature(getattr(torch_geometric.datasets, name)).parameters
-        assert {key for part in parts.values() for key in part} <= parameters.keys()
-
-
-@pytest.mark.parametrize(
     ("spec", "message"),
     [
         ("Planetoyd/Cora", "no dataset 'Planetoyd'.*did you mean Planetoid"),
@@ -311,43 +183,3 @@ def test_class_that_cannot_be_made(tmp_path: Path, spec: str, message: str) -> N
     with pytest.raises(UsageError, match=message) as raised:
         load(tmp_path, spec, download=True)
     assert f"pyg:{spec}" in str(raised.value)
-
-
-@pytest.mark.parametrize("spec", ["", "a b", "Planetoid/", "/Cora", "A/../B", "A/..", "A/b/c", "é"])
-def test_spec_of_another_form(spec: str) -> None:
-    """Texts that could leave a directory, or are not the name of a class."""
-    with pytest.raises(UsageError, match=r"give a class of torch_geometric\.datasets"):
-        check_spec(spec)
-
-
-def test_spec_is_taken_apart_without_torch() -> None:
-    """Class and name; checking them does not import torch, which takes seconds."""
-    assert check_spec("Planetoid/PubMed") == PygSpec("Planetoid", "PubMed")
-    assert check_spec("WikiCS") == PygSpec("WikiCS", None)
-    code = (
-        "import sys, grb_check.datasets.formats.pyg as pyg; pyg.check_spec('A/b'); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_sparse_features_are_made_dense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A class whose graph has a sparse x gives the same dataset."""
-    write_wiki(tmp_path / "user" / "WikiCS" / "raw")
-    expected = load(tmp_path, "WikiCS").fingerprint()
-    process = WikiCS.save
-
-    def sparse(data_list: Any, path: str) -> None:
-        data_list[0].x = data_list[0].x.to_sparse()
-        process(data_list, path)
-
-    monkeypatch.setattr(WikiCS, "save", staticmethod(sparse))
-    assert expected == load(tmp_path, "WikiCS").fingerprint()
-
-
-def test_global_generators_are_left_alone(tmp_path: Path) -> None:
-    """Loading draws nothing."""
-    write_photo(tmp_path / "user" / "Photo" / "raw")
-    before = torch.random.get_rng_state()
-    load(tmp_path)
-    assert before.equal(torch.random.get_rng_state())

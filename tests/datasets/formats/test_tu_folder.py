@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import torch
 
 from grb_check.datasets import DataNotice, Places, Source, find, load_graph_set
-from grb_check.datasets.lock import recorded
 from grb_check.errors import DataError, UsageError
 
 NUM_GRAPHS = 12
@@ -79,51 +77,11 @@ def test_a_set_is_known_by_the_names_of_its_files(
     assert found(tmp_path, f"mine={tmp_path / place}").name == "mine"
 
 
-def test_the_files_of_the_first_use_are_recorded(tmp_path: Path) -> None:
-    """All that begin with its name."""
-    source = found(tmp_path, str(write(tmp_path / "set")))
-    load_graph_set(source)
-    files = recorded(source.lock_key, tmp_path / "home")
-    assert files is not None
-    assert files.keys() == {f"PATHS_{part}.txt" for part in texts()}
-    with pytest.raises(DataError, match="not the files that"):
-        load(tmp_path, node_labels="0\n1\n0\n" * NUM_GRAPHS)
-
-
-def test_a_known_set_is_read_by_its_name_and_by_its_directory(tmp_path: Path) -> None:
-    """In any order: by its name fewer of its files are read, and recorded."""
-    labels = "0\n1\n0\n" * NUM_GRAPHS
-    edges = "0\n" * 4 * NUM_GRAPHS
-    raw = write(tmp_path / "MUTAG" / "raw", "MUTAG", node_labels=labels, edge_labels=edges)
-    for spec in (str(raw), "mutag", str(raw)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataNotice)  # not the published sizes
-            assert load_graph_set(found(tmp_path, spec, tmp_path)).num_graphs == NUM_GRAPHS
-
-
-def test_node_attributes_are_features_where_there_are_no_labels(tmp_path: Path) -> None:
-    """Of both the labels are used, as PyG does by default."""
-    graphs = load(tmp_path / "a")
-    assert graphs.graphs.x[:3].equal(torch.tensor([[0.5, -1], [1.5, 2], [0, 0]]))
-    graphs = load(tmp_path / "b", node_labels="0, 2\n1, 2\n0, 4\n" * NUM_GRAPHS)
-    assert graphs.graphs.x[:3].tolist() == [[1, 0, 1, 0, 0], [0, 1, 1, 0, 0], [1, 0, 0, 0, 1]]
-
-
 def test_without_both_the_features_are_constant(tmp_path: Path) -> None:
     """And it is said."""
     with pytest.warns(DataNotice, match="the nodes have no features; models get the constant 1"):
         graphs = load(tmp_path, node_attributes=None)
     assert graphs.graphs.x.equal(torch.ones(3 * NUM_GRAPHS, 1))
-
-
-def test_edges_have_their_labels_or_attributes(tmp_path: Path) -> None:
-    """One for each line of the edges, as they are listed."""
-    assert "edge_attr" not in load(tmp_path / "none").graphs
-    labels = load(tmp_path / "a", edge_labels="0\n0\n2\n2\n" * NUM_GRAPHS).graphs
-    assert labels.edge_attr[:4].tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1]]
-    values = load(tmp_path / "b", edge_attributes="0.5\n0.25\n3\n4\n" * NUM_GRAPHS).graphs
-    assert values.edge_index[:, :4].tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
-    assert values.edge_attr[:4].tolist() == [[0.5], [0.25], [3], [4]]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,56 +97,11 @@ def test_valid_folder_is_read_as_it_is(tmp_path: Path) -> None:
     assert (dataset.name, dataset.origin, dataset.num_classes) == ("tiny", "made here", 2)
 
 
-@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
-@pytest.mark.parametrize("kind", ["matrix", "array"])
-def test_each_sparse_layout_gives_the_same_edges(tmp_path: Path, layout: str, kind: str) -> None:
-    """csr, csc and coo, as matrix and as sparse array, mean the same graph."""
-    files = valid_files()
-    files["adj"] = sparse_arrays(getattr(sp, f"{layout}_{kind}")(ring()))
-    np.testing.assert_array_equal(
-        read(write(tmp_path, files)).graph.edge_index, np.stack(ring().nonzero())
-    )
-
-
-@pytest.mark.parametrize("dtype", ["<f8", ">f4", "f2", "i1", "?"])
-def test_real_dtypes_of_features_are_taken(tmp_path: Path, dtype: str) -> None:
-    """Any real dtype and byte order becomes float32."""
-    files = valid_files()
-    files["features"]["data"] = np.eye(NUM_NODES, 3).astype(dtype)
-    expected = normalise(np.eye(NUM_NODES, 3, dtype=np.float32))[0]
-    np.testing.assert_array_equal(read(write(tmp_path, files)).graph.x, expected)
-
-
-@pytest.mark.parametrize("dtype", [">i4", "u1", "u8"])
-def test_integer_dtypes_of_labels_are_taken(tmp_path: Path, dtype: str) -> None:
-    """Any integer dtype and byte order becomes int64."""
-    files = valid_files()
-    files["labels"]["data"] = files["labels"]["data"].astype(dtype)
-    assert torch.int64 == read(write(tmp_path, files)).graph.y.dtype
-
-
-@pytest.mark.parametrize("dtype", [float, bool, int])
-def test_one_hot_labels_are_taken(tmp_path: Path, dtype: type) -> None:
-    """One row of a matrix for each node, with a single 1, means that column's class."""
-    files = valid_files()
-    classes = files["labels"]["data"]
-    files["labels"]["data"] = np.eye(2, dtype=dtype)[classes]
-    np.testing.assert_array_equal(read(write(tmp_path, files)).graph.y, classes)
-
-
 def test_missing_index_test_is_the_union_of_the_levels(tmp_path: Path) -> None:
     """`index_test` may be left out."""
     files = valid_files()
     full = files["index"].pop("index_test")
     np.testing.assert_array_equal(read(write(tmp_path, files)).test["full"], full)
-
-
-def test_unsorted_index_is_sorted(tmp_path: Path) -> None:
-    """Node ids in any order mean the same split."""
-    files = valid_files()
-    expected = read(write(tmp_path, files)).fingerprint()
-    files["index"] = {key: nodes[::-1].copy() for key, nodes in files["index"].items()}
-    assert expected == read(write(tmp_path, files)).fingerprint()
 
 
 @st.composite
@@ -316,37 +270,6 @@ def test_overlapping_parts_are_named(tmp_path: Path) -> None:
     index["index_train"] = np.append(index["index_train"], index["index_test_hard"][0])
     with pytest.raises(DataError, match="index_train and index_test_hard share 1 node,"):
         read(write(tmp_path, files))
-
-
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"text", b"\x80\x04N."])
-def test_file_that_is_not_an_archive_is_named(tmp_path: Path, content: bytes) -> None:
-    """An empty file, a torn zip, text and a bare pickle are refused, the pickle unread."""
-    (write(tmp_path, valid_files()) / "labels.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"labels\.npz: not a readable npz file"):
-        read(tmp_path)
-
-
-def test_single_array_is_not_an_archive(tmp_path: Path) -> None:
-    """A file that np.save wrote is not an npz file."""
-    with (write(tmp_path, valid_files()) / "labels.npz").open("wb") as file:
-        np.save(file, np.arange(NUM_NODES))
-    with pytest.raises(DataError, match="a single array"):
-        read(tmp_path)
-
-
-def test_member_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
-    """A zip with other things in it is not a data file."""
-    with zipfile.ZipFile(write(tmp_path, valid_files()) / "labels.npz", "w") as archive:
-        archive.writestr("data", "text")
-    with pytest.raises(DataError, match="member 'data' is not an array"):
-        read(tmp_path)
-
-
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    """A file that is gone is a DataError, not an OSError."""
-    (write(tmp_path, valid_files()) / "adj.npz").unlink()
-    with pytest.raises(DataError, match=r"adj\.npz: not a readable npz file: .*No such file"):
-        read(tmp_path)
 
 
 def is_error_or_sound(folder: Path) -> None:

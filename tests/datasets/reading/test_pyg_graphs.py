@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.data import Subset
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from grb_check.datasets.graph_dataset import GraphSet, graph_dataset
-from grb_check.datasets.reading.pyg_graphs import holds_graphs, set_of_graphs
+from grb_check.datasets.reading.pyg_graphs import set_of_graphs
 from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError
 
@@ -48,56 +46,6 @@ class InMemory(InMemoryDataset):
 
 def made_of(made: object) -> GraphSet:
     return set_of_graphs(made, name="rings", origin="a test", where="here")
-
-
-def test_layout_of_the_set() -> None:
-    """Side by side, numbered through; a split of 80 and 20 % is drawn."""
-    made = made_of(rings())
-    assert made.graphs.ptr[:4].tolist() == [0, 4, 9, 15]
-    assert made.graphs.x[4:9].equal(rings()[1].x)
-    assert made.graphs.y.tolist() == [0, 1] * 10
-    fifth = made.graphs.edge_index[:, 8:18] - 4
-    assert {*map(tuple, fifth.T.tolist())} == {*map(tuple, rings()[1].edge_index.T.tolist())}
-    assert (made.train.numel(), made.val, made.test.numel()) == (16, None, 4)
-    assert made.origin == "a test, 80/20 split with seed 42"
-    assert not made.own_split
-    assert graph_dataset(made).fingerprint() == graph_dataset(made_of(rings())).fingerprint()
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        tuple,
-        InMemory,
-        lambda graphs: Subset(InMemory(graphs), range(20)),
-        lambda graphs: InMemory([*graphs, *graphs])[:20],
-    ],
-    ids=["tuple", "dataset", "subset", "part of a dataset"],
-)
-def test_every_sequence_of_graphs_gives_the_same_set(form: Callable[[list[Data]], object]) -> None:
-    """Lists, tuples, PyG's datasets and parts of them."""
-    assert holds_graphs(form(rings()))
-    made, expected = made_of(form(rings())), made_of(rings())
-    assert graph_dataset(made).fingerprint() == graph_dataset(expected).fingerprint()
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        rings()[0],
-        Batch.from_data_list(rings()),
-        InMemory(rings()[:1]),
-        InMemory,
-        torch.ones(3),
-        np.ones(3),
-        "rings",
-        None,
-        iter(rings()),
-    ],
-)
-def test_everything_else_is_no_set(value: object) -> None:
-    """A dataset of one graph is that graph; a class is to be called."""
-    assert not holds_graphs(value)
 
 
 def marked(key: str, value: Callable[[str], Any]) -> list[Data]:
@@ -138,24 +86,6 @@ def test_a_split_of_its_own(made: object) -> None:
         3,
     ]
     assert parts.graph.y.tolist() == [1, 0, 1, 0, 1]
-
-
-def test_validation_graphs_are_drawn_if_a_split_has_none() -> None:
-    """A tenth of the training graphs."""
-    parts = graph_dataset(made_of({"train": rings()[:15], "test": rings()[15:]}))
-    assert [int(each.y.numel()) for each in (parts.training_graphs, parts.validation_graphs)] == [
-        14,
-        1,
-    ]
-    assert parts.num_graphs == 5
-
-
-@pytest.mark.parametrize("label", [1, True, torch.tensor(1), torch.tensor([[1]]), np.int64(1)])
-def test_forms_of_a_class(label: object) -> None:
-    """A number, or a tensor of one."""
-    other = False if label is True else torch.zeros(1, dtype=torch.long)
-    graphs = [ring(4, label if each % 2 else other) for each in range(10)]
-    assert made_of(graphs).graphs.y.tolist() == [0, 1] * 5
 
 
 def test_one_hot_rows_are_classes() -> None:
@@ -225,18 +155,6 @@ def test_faults_are_named(made: object, message: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_nodes_without_features_get_a_constant() -> None:
-    """And it is said. Their number is `num_nodes` where it is given."""
-    alone = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=5, y=0)
-    with pytest.warns(DataNotice) as caught:
-        made = made_of([*rings(x=None), alone])
-    told = " ".join(str(each.message) for each in caught)
-    assert "the nodes have no features; models get the constant 1" in told
-    nodes = sum(int(each.num_nodes or 0) for each in rings()) + 5
-    assert made.graphs.x.equal(torch.ones(nodes, 1))
-    assert made.origin == "a test, constant features, 80/20 split with seed 42"
-
-
 def test_a_class_that_is_never_learnt_is_said() -> None:
     """Its test graphs are wrong before any attack."""
     with pytest.warns(DataNotice, match="no training graph in 1 class of 3, the first is 2"):
@@ -257,16 +175,6 @@ def test_edges_keep_their_attributes() -> None:
             assert each.edge_attr.tolist() == [[0.5], [0.5], [1.5], [1.5]]
     assert parts.new_edge_attr is not None
     assert parts.new_edge_attr.tolist() == [1.0]
-
-
-def test_attributes_of_edges_are_part_of_the_fingerprint() -> None:
-    """Outcomes depend on them."""
-    one, other = (
-        [ring(4, place % 2, edge_attr=torch.full((8, 1), value)) for place in range(10)]
-        for value in (1.0, 2.0)
-    )
-    prints = [graph_dataset(made_of(each)).fingerprint() for each in (one, other)]
-    assert prints[0] != prints[1]
 
 
 def test_a_new_edge_has_the_most_frequent_category() -> None:

@@ -10,13 +10,6 @@ from grb_check.datasets.reading.text_table import read_table
 from grb_check.errors import DataError
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "utf-8-sig"])
-def test_a_byte_order_mark_of_utf_8_is_skipped(encoding: str) -> None:
-    """It belongs to no number."""
-    stream = io.BytesIO("1, 2\r\n\n3, 4\n".encode(encoding))
-    assert read_table(stream, "int64", 2, "x.csv", largest=100).tolist() == [[1, 2], [3, 4]]
-
-
 def test_utf_16_is_refused_by_name() -> None:
     """With the file, and what to do."""
     stream = io.BytesIO("1, 2\n".encode("utf-16"))

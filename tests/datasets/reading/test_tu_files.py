@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from bad_server import Answer, serving
 from torch_geometric.datasets import TUDataset
 
 from grb_check.datasets import Places, find, load_graph_set
 from grb_check.datasets.reading.tu_files import read_graph_set
-from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, UsageError
 
 NUM_GRAPHS = 10
@@ -63,57 +61,6 @@ def test_layout_of_a_batch(tmp_path: Path) -> None:
     assert graphs.ptr.tolist() == list(range(0, 31, 3))
     assert graphs.y.tolist() == [0, 1] * 5
     assert graphs.validate()
-
-
-@notice
-def test_split_covers_each_graph_once(tmp_path: Path) -> None:
-    """80 and 20 %, sorted, the same each time."""
-    one, other = (read_graph_set("mutag", write(tmp_path)) for _ in range(2))
-    assert (one.train.numel(), one.test.numel()) == (8, 2)
-    assert sorted([*one.train.tolist(), *one.test.tolist()]) == list(range(NUM_GRAPHS))
-    assert one.train.equal(one.train.sort().values)
-    assert one.train.equal(other.train)
-
-
-@notice
-@pytest.mark.parametrize(
-    "place", ["MUTAG/raw", "tu/MUTAG/raw", "MUTAG.zip", "MUTAG/MUTAG.zip", "tu/MUTAG/MUTAG.zip"]
-)
-def test_places_give_the_same_graphs(tmp_path: Path, place: str) -> None:
-    """Directories and archives; nothing is written into the user's directory."""
-    user = tmp_path / "user"
-    (zipped if place.endswith(".zip") else write)(user / place)
-    before = sorted(user.rglob("*"))
-    places = Places(folders=(tmp_path / "empty", user), home=tmp_path / "home")
-    made = load_graph_set(find("mutag", places))
-    expected = read_graph_set("mutag", write(tmp_path / "other")).graphs
-    assert all(expected[key].equal(made.graphs[key]) for key in ("x", "edge_index", "y", "batch"))
-    assert str(user / place) in made.origin
-    assert before == sorted(user.rglob("*"))
-
-
-@notice
-@pytest.mark.parametrize("inside", ["", "a/b/", "../../"])
-def test_members_are_found_by_base_name(tmp_path: Path, inside: str) -> None:
-    """Wherever they lie in the archive; nothing is unpacked."""
-    made = read_graph_set("mutag", zipped(tmp_path / "in" / "MUTAG.zip", inside))
-    assert made.num_graphs == NUM_GRAPHS
-    assert [path.name for path in tmp_path.rglob("*")] == ["in", "MUTAG.zip"]
-
-
-@notice
-def test_self_loops_and_duplicates_are_dropped(tmp_path: Path) -> None:
-    """As PyG's `read_tu_data` does."""
-    a = texts()["A"]
-    expected = read_graph_set("mutag", write(tmp_path / "plain")).graphs.edge_index
-    messy = read_graph_set("mutag", write(tmp_path / "messy", A=a + "1,2\n2,1\n3,3\n"))
-    assert expected.equal(messy.graphs.edge_index)
-
-
-def test_other_counts_than_published_are_noticed(tmp_path: Path) -> None:
-    """A file cut off at the end of a line can look whole."""
-    with pytest.warns(DataNotice, match="graphs: expected 188, found 10; nodes: expected 3,371"):
-        read_graph_set("mutag", write(tmp_path))
 
 
 @notice
@@ -182,13 +129,6 @@ def test_damaged_archives(tmp_path: Path) -> None:
             read_graph_set("mutag", path)
 
 
-def test_missing_files_are_a_usage_error(tmp_path: Path) -> None:
-    """The message names the places searched and how to allow a download."""
-    places = Places(folders=(tmp_path / "user",), home=tmp_path / "home")
-    with pytest.raises(UsageError, match=r"--grb-download.*user/tu/DD/raw"):
-        find("dd", places)
-
-
 def test_single_graph_is_not_a_set(tmp_path: Path) -> None:
     """The sets there are stand in the message."""
     with pytest.raises(UsageError, match="the sets of graphs are synthetic-molecules, mutag"):
@@ -207,18 +147,3 @@ def test_download_through_pyg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert first.graphs.x.equal(second.graphs.x)
     assert str(home / "pyg" / "TUDataset" / "MUTAG" / "raw") in second.origin
     assert first.origin == second.origin
-
-
-@notice
-def test_download_through_pyg_asks_the_proxy_of_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The host is one that only the proxy knows."""
-    archive = zipped(tmp_path / "origin" / "MUTAG.zip").read_bytes()
-    monkeypatch.setattr(TUDataset, "url", "http://host.invalid/sets")
-    with serving(Answer(archive)) as server:
-        monkeypatch.setenv("HTTP_PROXY", server.url(""))
-        monkeypatch.setenv("NO_PROXY", "")
-        made = load_graph_set(find("mutag", Places(home=tmp_path / "home", download=True)))
-    assert made.num_graphs == NUM_GRAPHS
-    assert {request.path for request in server.requests} == {"http://host.invalid/sets/MUTAG.zip"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 from baseline_factory import VERSIONS, accuracies, entries, saved
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.baseline import ALPHA, LOSS_MARGIN
 from grb_check.gate.baselines.compare import why_incomparable
-from grb_check.gate.baselines.files import Entry, Pin, Saved, read_baseline, write_baseline
+from grb_check.gate.baselines.files import Entry, Pin, Saved
 from grb_check.gate.baselines.joint import compare_groups, groups_of
 from grb_check.gate.baselines.pin import compare_with_pin, update_losses, updated
 
@@ -75,13 +74,6 @@ def test_a_point_a_commit_is_shown_by_the_pin_and_by_nothing_else() -> None:
     assert with_pin == ["inconclusive", "fail", "fail", "fail"]  # the first file is its own pin
 
 
-def test_updates_store_the_loss_of_a_commit_and_their_sum() -> None:
-    """The last update of five; the label is that of the pin."""
-    loss = drift(5, "v1").losses["x"]
-    assert (loss.cases, loss.replaced, loss.since_pin, loss.pin) == (4, 1.0, 4.0, "v1")
-    assert drift(1).losses == {}
-
-
 def test_a_loss_is_told_against_its_reference() -> None:
     """And not against the baseline that is written."""
     (loss,) = update_losses(drift(3, "v1"), commit(77, name="n"), LOSS_MARGIN)
@@ -97,26 +89,6 @@ def test_a_loss_is_told_against_its_reference() -> None:
     assert "against the pin v1's 80.0%: loss 3.0 points" in loss.texts[1]
 
 
-@pytest.mark.parametrize("points", [60, 78.2, 79, 80, 90])
-@pytest.mark.parametrize("repeats", [1, 5])
-def test_no_text_on_the_pin_speaks_of_the_baseline(points: float, repeats: int) -> None:
-    """Whatever the result is."""
-    for name in ("w", "n"):
-        now = {
-            case: replace(
-                each,
-                before=each.before[:repeats],
-                after=each.after[:repeats],
-                weights=each.weights[:repeats],
-                perturbations=each.perturbations[:repeats],
-            )
-            for case, each in commit(points, name=name).items()
-        }
-        (found,) = compare_with_pin(drift(2, "v1"), now, CASES, LOSS_MARGIN)
-        assert "the pin v1" in found.comparison.text
-        assert "baseline" not in found.comparison.text
-
-
 def test_a_label_moves_the_pin_to_the_whole_file() -> None:
     """Then nothing is stored twice, and the losses before no longer count."""
     before = drift(4, "v1")
@@ -127,58 +99,6 @@ def test_a_label_moves_the_pin_to_the_whole_file() -> None:
     assert not moved.repinned
     assert set(moved.entries) == set(before.entries)
     assert notes == ("the pin v2 is now this file",)
-
-
-def test_a_new_case_is_pinned_by_the_run_that_adds_it() -> None:
-    """From its first baseline on."""
-    some, rest = commit(80), commit(79)
-    new = some.pop(CASES[0])
-    file = update(update(Saved(), some), rest | {CASES[0]: new})
-    assert file.pin.entries == {**by_id(some), CASES[0].id: new}
-    assert file.repinned == set(by_id(some))
-
-
-def test_a_pinned_entry_that_cannot_be_compared_is_replaced_with_a_note() -> None:
-    """By the run that has another version of the attack; the others stay."""
-    before, now = drift(2, "v1"), commit(78, name="n")
-    now[CASES[1]] = replace(now[CASES[1]], attack="an attack v2")
-    file, notes = updated(before, by_id(now), VERSIONS)
-    assert file.pin.entries == {**before.pin.entries, CASES[1].id: now[CASES[1]]}
-    (note,) = notes
-    assert note.startswith("1 entry of the pin v1 replaced by this run's")
-    assert f"({CASES[1].id}: the attack is an attack v2, and was an attack v1)" in note
-    every = {case: replace(each, dataset="other") for case, each in now.items()}
-    assert "4 entries of the pin v1" in updated(before, by_id(every), VERSIONS)[1][0]
-
-
-def test_an_unchanged_model_gives_the_same_file(tmp_path: Path) -> None:
-    """Its times differ from run to run; the losses of the last update stay as well."""
-    path, again = tmp_path / "one.json", tmp_path / "two.json"
-    before = drift(3, "v1")
-    write_baseline(path, before)
-    slower = {
-        case: replace(each, seconds=each.seconds + 1.0)
-        for case, each in commit(78, name="w2-").items()
-    }
-    file = update(read_baseline(path), slower)
-    assert file == read_baseline(path)
-    write_baseline(again, file)
-    assert again.read_bytes() == path.read_bytes()
-
-
-def test_a_model_as_it_was_pinned_is_not_stored_twice() -> None:
-    """Also if its times differ."""
-    back = {case: replace(each, seconds=9.0) for case, each in commit(80).items()}
-    assert not update(drift(3), back).repinned
-
-
-def test_other_versions_change_the_file_and_not_the_pin() -> None:
-    """The pin is of the versions that measured it."""
-    before = drift(2, "v1")
-    after, _ = updated(before, before.entries, {**VERSIONS, "torch": "2.14.0"})
-    assert after.versions["torch"] == "2.14.0"
-    assert after.entries == before.entries
-    assert after.pin == before.pin
 
 
 def test_the_order_of_cases_plays_no_part() -> None:
@@ -196,19 +116,6 @@ def test_the_order_of_cases_plays_no_part() -> None:
         found = compare_with_pin(file, shuffled, list(shuffled), LOSS_MARGIN)
         assert [asdict(each) for each in found] == [asdict(expected)]
         assert update(file, shuffled) == update(file, now)
-
-
-def test_models_and_datasets_share_an_error_rate_of_the_pin() -> None:
-    """Only those of the plan whose pin is another entry."""
-    cases = [replace(case, dataset=name) for name in "abc" for case in CASES]
-    made = {case: accuracies([0.8, 0.81, 0.79]) for case in cases}
-    other = {case.id: accuracies([0.9, 0.7, 0.8]) for case in cases if case.dataset != "b"}
-    file = saved(by_id(made), other)
-    found = compare_with_pin(file, made, cases, LOSS_MARGIN)
-    assert [(each.name, each.comparison.alpha) for each in found] == [("a", 0.025), ("c", 0.025)]
-    only = [case for case in cases if case.dataset == "a"]
-    (alone,) = compare_with_pin(file, made, only, LOSS_MARGIN)
-    assert alone.comparison.alpha == 0.05
 
 
 @pytest.mark.slow

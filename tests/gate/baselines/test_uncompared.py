@@ -159,32 +159,6 @@ def test_the_only_model_is_compared_with_the_only_one_of_the_file(of_net: Path) 
     assert read_baseline(of_net).pin.entries == read_baseline(of_net).entries
 
 
-def test_losses_of_an_update_are_kept_by_model(of_net: Path) -> None:
-    """In the file each model has its own."""
-    for models in (["net"], ["net", "mlp"]):
-        baseline = open_baseline(of_net, 2.0, "net" if len(models) == 1 else "", update=True)
-        rows = [row(baseline, case, attacked=0.3) for case in cases_of(models)]
-        baseline_result(baseline, rows, cases_of(models), ENVIRONMENT, cut_short=False, shard=None)
-        assert "net@a" in read_baseline(of_net).losses
-
-
-def test_the_text_says_what_there_is_and_what_to_do(of_net: Path) -> None:
-    """For other models, other data, and cases that are all new."""
-    (found,) = run(of_net, ["net"], {"a": "two"}).joint
-    graphs = [(each * 16)[:16] for each in ("two", "one")]
-    assert found.comparison.text == (
-        "nothing was compared: the baseline has 2 cases of net on a; this run has 2 cases of net "
-        f"on a: 2 not comparable (a/easy/injection/rnd: the dataset is {graphs[0]}, and was "
-        f"{graphs[1]}); run what the baseline has, or accept this run with --grb-update-baseline"
-    )
-    assert found.scope == "0 of 2 cases of a"
-    texts = [each.comparison.text for each in run(of_net, ["gin", "mlp"]).joint]
-    assert len(texts) == 2
-    assert "has 2 cases of net on a; this run has 2 cases of gin on a: 2 not in the" in texts[0]
-    (found,) = run(of_net, ["net"], attacks=("fgsm",)).joint
-    assert "this run has 1 case of net on a: 1 not in the baseline; run" in found.comparison.text
-
-
 def test_a_new_dataset_does_not_fail_beside_another(of_net: Path) -> None:
     """Alone it does: nothing was compared."""
     assert failures(run(of_net, ["net"], {"a": "one", "b": "one"})) == []
@@ -225,14 +199,3 @@ def test_users_own_tests_count_for_the_whole_run(path: Path) -> None:
         assert failures(found) == fails
         assert all("1 of the repository's own tests" in x.comparison.text for x in found.joint)
     assert failures(run(path, ["net"], own=[mine])) == []
-
-
-@pytest.mark.parametrize("dataset", ["a@b", "net@a"])
-def test_names_with_an_at_sign_are_told_apart(path: Path, dataset: str) -> None:
-    """Labels have none, so that the first one ends the label."""
-    run(path, ["net", "a"], {dataset: "one", "b": "two", "a": "two"}, update=True)
-    found = run(path, ["net"], {dataset: "one", "b": "two"})
-    assert [(each.name, each.comparison.result) for each in found.joint] == [
-        (dataset, "equal"),
-        ("b", "equal"),
-    ]

@@ -10,8 +10,6 @@ from torch import nn
 from torch_geometric.data import Data
 
 from grb_check import SelfTrained, models
-from grb_check.models.published import hyper_parameters
-from grb_check.models.zoo import ZOO
 from grb_check.training.adversarial import AdversarialSettings
 
 # Name of the plain factory, title of its row, most iterations under attack: fewer for the models
@@ -69,28 +67,6 @@ def plain_and_trained(name: str, dataset: str) -> tuple[nn.Module, SelfTrained]:
     assert isinstance(plain, nn.Module)
     assert isinstance(trained, SelfTrained)
     return plain, trained
-
-
-def test_all_factories_are_tested() -> None:
-    """All rows of the zoo with this module, whose attack is an injection."""
-    rows = {name for name, row in ZOO.items() if row.module == "defences.adversarial"}
-    assert {f"{name}_at" for name, _, _ in FACTORIES} == rows
-
-
-@pytest.mark.parametrize(("name", "title", "iterations"), FACTORIES)
-def test_trains_the_plain_model(calls: list[Call], name: str, title: str, iterations: int) -> None:
-    """With its learning rate and iterations, on the views passed to `fit`."""
-    plain, made = plain_and_trained(name, "grb-cora")
-    data, validation = view(), view()
-    made.fit(data, validation)
-    [call] = calls
-    assert call.module is made.module
-    assert type(call.module) is type(plain)
-    assert str(call.module) == str(plain)
-    assert call.data is data
-    assert call.validation is validation
-    assert call.settings.training.lr == hyper_parameters(title, "grb-cora")["lr"]
-    assert call.settings.training.max_epochs == iterations
 
 
 @pytest.mark.parametrize(("name", "title"), [each[:2] for each in FACTORIES])

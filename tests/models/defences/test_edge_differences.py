@@ -49,27 +49,3 @@ def test_equals_the_dense_laplacian(graph: Data, seed: int) -> None:
     reverse[edge_index[1], edge_index[0]] = of_expected[1]
     both = (of_expected[1] + reverse[edge_index[0], edge_index[1]]) / 2
     torch.testing.assert_close(of_found[1], both)
-
-
-def test_second_derivatives_are_right() -> None:
-    """Each of the two products has the other as its gradient."""
-    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    incidence = Incidence.of(edge_index, 4, torch.float64)
-    h = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
-    weights = torch.tensor([0.2, 0.2, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
-
-    def energy(rows: Tensor, values: Tensor) -> Tensor:
-        return (rows * incidence.weighted(values).laplacian(rows)).sum() ** 2
-
-    assert torch.autograd.gradcheck(energy, (h, weights))
-    assert torch.autograd.gradgradcheck(energy, (h, weights))
-
-
-def test_an_edge_has_one_row_with_opposite_signs() -> None:
-    """A row is the difference of the ends' scaled rows; isolated nodes are in none."""
-    edge_index = torch.tensor([[0, 2], [2, 0]])
-    edges = Incidence.of(edge_index, 3, torch.float32).weighted(None)
-    h = torch.tensor([[1.0], [5.0], [3.0]])
-    (row,) = edges.differences(h).abs()
-    torch.testing.assert_close(row, torch.tensor([2.0]) / 2**0.5)
-    assert edges.laplacian(h)[1] == 0

@@ -86,25 +86,6 @@ def test_attacks_have_the_gradients_of_all_pairs() -> None:
     assert found is not None
 
 
-@pytest.mark.parametrize(("k", "alpha"), [(10, 0.1), (2, 0.5)])
-def test_coefficients_start_as_those_of_pagerank(k: int, alpha: float) -> None:
-    """They sum to one, so that a constant H on a graph of equal degrees is not changed."""
-    gamma = GPRGNN(3, 2, k=k, alpha=alpha).propagation.gamma.detach()
-    assert gamma.numel() == k + 1
-    torch.testing.assert_close(gamma.sum(), torch.tensor(1.0))
-    torch.testing.assert_close(gamma[1] / gamma[0], torch.tensor(1 - alpha))
-    torch.testing.assert_close(gamma[-1], torch.tensor((1 - alpha) ** k))
-
-
-def test_the_penalty_decays_the_perceptron_alone() -> None:
-    """Its gradient is the decay times the parameter; none reaches the coefficients."""
-    model = GPRGNN(3, 2, (4,))
-    model.penalty(0.1)().backward()
-    for parameter in model.layers.parameters():
-        torch.testing.assert_close(parameter.grad, 0.1 * parameter.detach())
-    assert model.propagation.gamma.grad is None
-
-
 @pytest.mark.slow
 def test_the_factory_trains_itself() -> None:
     """On an easy graph, and then answers for a graph of another size."""

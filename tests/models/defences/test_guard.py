@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,17 +12,12 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.nn import GATConv
 
-from grb_check import SelfTrained
 from grb_check.errors import UsageError
 from grb_check.models.defences.guard import Edges, Guard, Guarded
 from grb_check.models.defences.guarded import (
-    GATGuard,
     GCNGuard,
     _GuardedAttention,
-    gat_guard,
-    gcn_guard,
 )
-from grb_check.training.nodes import TrainingSettings
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -101,31 +94,6 @@ def test_weights_of_a_node_add_up_to_one_before_the_gate(graph: Data, seed: int)
     assert not weights.edges[~weights.kept].any()
 
 
-def test_a_dissimilar_node_has_no_influence() -> None:
-    """Node 2 points away from its neighbour, and has no influence on it in both models."""
-    torch.manual_seed(0)
-    x = torch.tensor([[1.0, 0.2], [1.0, 0.0], [-1.0, 0.1]])
-    other = x.clone()
-    other[2] *= 3.0
-    for model in (GCNGuard(2, 2, (4,)).eval(), GATGuard(2, 2, (4,), num_heads=2).eval()):
-        cut = model(x, PATH[:, :2])
-        torch.testing.assert_close(model(x, PATH)[:2], cut[:2])
-        torch.testing.assert_close(model(other, PATH)[:2], cut[:2])
-        friendly = x.clone()
-        friendly[2] = torch.tensor([1.0, 0.5])
-        assert not torch.allclose(model(friendly, PATH)[:2], cut[:2], atol=1e-4)
-
-
-def test_the_gate_starts_open_and_learns() -> None:
-    """With the sigmoid's gradient in place of that of the step."""
-    torch.manual_seed(0)
-    guard = Guard()
-    weights = guard(torch.rand(3, 4), Edges.of(PATH, 3), None, None)
-    assert weights.kept.all()
-    (gradient,) = torch.autograd.grad(weights.edges.square().sum(), guard.gate.weight)
-    assert gradient.abs().max() > 0
-
-
 def test_guarded_attention_with_equal_weights_is_pygs() -> None:
     """The same parameters give GATConv's output; a common factor of the weights cancels."""
     torch.manual_seed(0)
@@ -146,31 +114,6 @@ def test_guarded_attention_with_equal_weights_is_pygs() -> None:
 def _weights(value: float) -> Guarded:
     kept = torch.ones(4, dtype=torch.bool)
     return Guarded(torch.full((4,), value), torch.full((4,), value), kept)
-
-
-@pytest.mark.parametrize(("factory", "kind"), [(gcn_guard, GCNGuard), (gat_guard, GATGuard)])
-def test_trains_with_its_own_learning_rate(
-    monkeypatch: pytest.MonkeyPatch,
-    factory: Callable[[int, int], SelfTrained],
-    kind: type[nn.Module],
-) -> None:
-    """GRB, Table 6: 0.001; the trained module is the victim."""
-    asked: list[tuple[object, TrainingSettings]] = []
-
-    def fit(data: Data, validation: Data | None = None) -> None:
-        """Stand in for the training."""
-
-    def spy(module: object, settings: TrainingSettings) -> object:
-        asked.append((module, settings))
-        return fit
-
-    monkeypatch.setattr("grb_check.models.defences.guarded.fit_with", spy)
-    made = factory(3, 2)
-    [(module, chosen)] = asked
-    assert chosen.lr == 0.001
-    assert module is made.module
-    assert type(module) is kind
-    assert made.fit is fit
 
 
 @pytest.mark.parametrize("threshold", [0.0, -0.1, 1.5, float("nan")])

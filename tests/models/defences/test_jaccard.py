@@ -6,13 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import graphs
 from torch import Tensor
-from torch_geometric.data import Data
 
 from grb_check import SelfTrained
 from grb_check.errors import UsageError
-from grb_check.models.defences import jaccard
 from grb_check.models.defences.jaccard import GCNJaccard, gcn_jaccard, similar
 
 
@@ -46,59 +43,6 @@ def test_similarity_is_that_of_sets_of_words(num_words: int, threshold: float, s
     scaled = x / x.sum(dim=1, keepdim=True).clamp(min=1)
     for rows in (x, scaled, scaled.double()):
         assert similar(rows, edge_index, threshold).tolist() == expected
-
-
-@settings(deadline=None, max_examples=40)
-@given(graph=graphs(), threshold=st.sampled_from([0.0, 0.01, 0.3]), seed=st.integers(0, 99))
-def test_logits_are_the_gcns_on_the_kept_edges(graph: Data, threshold: float, seed: int) -> None:
-    """For real features, of which the similarity may be negative."""
-    torch.manual_seed(seed)
-    model = GCNJaccard(graph.num_features, 2, (4,), threshold=threshold).eval()
-    kept = []
-    for i, j in graph.edge_index.T.tolist():
-        x, y = graph.x[i].double(), graph.x[j].double()
-        either = float(x @ x + y @ y - x @ y)
-        kept.append(either > 0 and float(x @ y) / either >= threshold * (1 - 1e-6))
-    expected = model.gcn(graph.x, graph.edge_index[:, torch.tensor(kept, dtype=torch.bool)])
-    torch.testing.assert_close(model(graph.x, graph.edge_index), expected)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0])
-def test_both_ways_to_multiply_agree(monkeypatch: pytest.MonkeyPatch, share: float) -> None:
-    """The one for rows that are mostly zero, and the other one; in several blocks."""
-    x = words(40, 60, 1) * torch.rand(40, 60)
-    edge_index = every_pair(40)
-    ends = edge_index[0], edge_index[1]
-    monkeypatch.setattr(jaccard, "MOSTLY_ZERO", share)
-    monkeypatch.setattr(jaccard, "PAIRS", 100)
-    monkeypatch.setattr(jaccard, "VALUES", 600)
-    expected = (x @ x.T)[ends]
-    torch.testing.assert_close(jaccard._products(x, *ends), expected)
-
-
-def test_dissimilar_pairs_have_no_weight_and_no_gradient() -> None:
-    """The others have the gradient of the GCN, also at weight 0; an isolated node has none."""
-    torch.manual_seed(0)
-    x = torch.tensor([[1.0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
-    ends = torch.tensor([[0, 0, 1, 2], [1, 2, 2, 3]])  # node 4 has no edge
-    edge_index = torch.cat([ends, ends.flip(0)], dim=1)
-    model = GCNJaccard(3, 2).double().eval()
-    weights = torch.tensor([1.0, 1, 1, 0] * 2, dtype=torch.float64, requires_grad=True)
-    logits = model(x.double(), edge_index, weights)
-    torch.testing.assert_close(logits, model(x.double(), edge_index[:, [0, 1, 2, 4, 5, 6]]))
-    assert torch.equal(logits, model(x.double(), edge_index, weights))
-    (gradient,) = torch.autograd.grad(logits.square().sum(), weights)
-    assert torch.isfinite(gradient).all()
-    assert (gradient != 0).tolist() == [True, False, False, True] * 2
-
-
-def test_without_an_edge_it_is_a_perceptron() -> None:
-    """Also if no edge is kept, and without features in common."""
-    model = GCNJaccard(3, 2, (4,)).eval()
-    x = torch.eye(3)
-    none = torch.empty(2, 0, dtype=torch.int64)
-    torch.testing.assert_close(model(x, every_pair(3)), model(x, none))
-    assert model(torch.empty(0, 3), none).shape == (0, 2)
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan")])

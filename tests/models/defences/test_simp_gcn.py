@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,11 +12,8 @@ from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from grb_check import SelfTrained
-from grb_check.models.defences import simp_gcn as defence
 from grb_check.models.defences.simp_gcn import (
     SimPGCN,
-    contrasting_pairs,
-    similar_nodes,
     simp_gcn,
 )
 
@@ -109,65 +104,6 @@ def test_gradients_are_right() -> None:
     both = torch.cat([pairs, pairs.flip(0)], dim=1)
     weight = torch.tensor([1.0, 0.3, 1e-3], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda w, f: model(f, both, w.repeat(2)), (weight, x))
-
-
-@pytest.mark.parametrize("block", [1, 20, 10_000])
-def test_blocks_do_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    """Rows one by one, some at a time, or all at once."""
-    x = some_features(1)
-    expected = similar_nodes(x, 3)
-    pairs, cosines = contrasting_pairs(x, torch.Generator().manual_seed(0))
-    monkeypatch.setattr(defence, "BLOCK", block)
-    found = similar_nodes(x, 3)
-    assert torch.equal(found.nodes, expected.nodes)
-    torch.testing.assert_close(found.cosines, expected.cosines)
-    again, same = contrasting_pairs(x, torch.Generator().manual_seed(0))
-    assert torch.equal(again, pairs)
-    torch.testing.assert_close(same, cosines)
-
-
-def test_remembered_nodes_are_those_of_the_features() -> None:
-    """Features that change in place, or come back, are not mistaken; copies remember nothing."""
-    model = SimPGCN(4, 2, 3, neighbours=2).double().eval()
-    x, other = some_features(0), some_features(1)
-    expected = [copy.deepcopy(model)(each, PATH) for each in (x, other)]
-    torch.testing.assert_close(model(x, PATH), expected[0])
-    torch.testing.assert_close(model(other, PATH), expected[1])
-    other.copy_(x)
-    torch.testing.assert_close(model(other, PATH), expected[0])
-    assert copy.deepcopy(model).remembered._last is None
-
-
-def test_pairs_are_the_most_and_the_least_similar_of_each_node() -> None:
-    """Each once, with their cosines."""
-    x = some_features(5, 30)
-    pairs, cosines = contrasting_pairs(x, torch.Generator())
-    unit = F.normalize(x, dim=1)
-    every = unit @ unit.T
-    torch.testing.assert_close(cosines, every[pairs[0], pairs[1]])
-    codes = pairs[0] * 30 + pairs[1]
-    assert codes.unique().numel() == codes.numel()
-    best = every.clone().fill_diagonal_(-2.0).topk(5, dim=1).indices
-    worst = (-every).topk(5, dim=1).indices
-    for node in range(30):
-        if node == 15:  # its row is zero: all are as similar
-            continue
-        for mate in (*best[node].tolist(), *worst[node].tolist()):
-            assert min(node, mate) * 30 + max(node, mate) in codes
-
-
-def test_what_inference_mode_or_autocast_left_can_be_trained_with() -> None:
-    """The similar nodes are remembered as the features give them without either."""
-    x = some_features(0).float()
-    weight = torch.ones(4, requires_grad=True)
-    model = SimPGCN(4, 2, 3, neighbours=2).eval()
-    expected = model(x, PATH)
-    model.remembered = defence.Remembered()
-    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
-        model(x, PATH)
-    torch.testing.assert_close(model(x, PATH), expected)
-    model(x, PATH, weight).sum().backward()
-    assert weight.grad is not None
 
 
 @pytest.mark.slow

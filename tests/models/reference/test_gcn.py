@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import coalesce, to_undirected
 
-from grb_check.models.reference.gcn import GCN, gcn, gcn_ln
+from grb_check.models.reference.gcn import GCN, gcn
 
 PUBLISHED = json.loads(
     resources.files("grb_check").joinpath("models/paper_figures/models.json").read_text("utf-8")
@@ -47,12 +47,6 @@ def test_has_the_published_number_of_parameters(dataset: str) -> None:
     row = PUBLISHED[dataset]
     model = gcn(row["num_features"], row["num_classes"], dataset)
     assert sum(p.numel() for p in model.parameters()) == row["GCN"]["parameters"]
-
-
-def test_grb_cora_has_28167_parameters() -> None:
-    """Table 6; other datasets get the same layers."""
-    for dataset in ("grb-cora", "synthetic-cora", ""):
-        assert sum(p.numel() for p in gcn(302, 7, dataset).parameters()) == 28167
 
 
 @settings(deadline=None, max_examples=60)
@@ -92,37 +86,3 @@ def test_gradients_of_weights_and_features_are_right(graph: tuple[int, Tensor], 
     assert torch.autograd.gradcheck(lambda h, w: model(h, edge_index, w), (x, weight))
     assert torch.autograd.gradcheck(lambda h: model(h, edge_index), (x,))
     assert torch.autograd.gradgradcheck(lambda h: model(h, edge_index), (x,))
-
-
-def test_topology_is_read_once() -> None:
-    """The prepared map equals the model, for any features."""
-    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    model = GCN(4, 2, (3,)).eval()
-    forward = model.on_topology(edge_index, 4)
-    for _ in range(2):
-        x = torch.randn(4, 4)
-        torch.testing.assert_close(model(x, edge_index), forward(x))
-
-
-def test_layer_norm_changes_rows_before_each_layer() -> None:
-    """LN on the input and on every hidden layer but the last, as the published counts show."""
-    model = gcn_ln(302, 7)
-    *norms, last = model.norms
-    assert [getattr(norm, "normalized_shape", None) for norm in norms] == [(302,), (64,), (64,)]
-    assert isinstance(last, nn.Identity)
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    x = torch.randn(3, 302)
-    model = model.eval()
-    torch.testing.assert_close(model(x, edge_index), model(5 * x + 2, edge_index))
-    assert not torch.allclose(gcn(302, 7).eval()(x, edge_index), model(x, edge_index))
-
-
-def test_a_negative_total_weight_gives_finite_logits() -> None:
-    """A weight below -1 gives its node a degree that is not positive."""
-    edge_index = torch.tensor([[0, 1], [1, 0]])
-    weight = torch.tensor([-2.0, -2.0], requires_grad=True)
-    logits = GCN(4, 2, (3,)).eval()(torch.randn(3, 4), edge_index, weight)
-    logits.sum().backward()
-    assert torch.isfinite(logits).all()
-    assert weight.grad is not None
-    assert torch.isfinite(weight.grad).all()

@@ -11,7 +11,6 @@ from sets_of_graphs import graph_batches, rings_and_triangles
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from grb_check import models
 from grb_check.gradients.message_masks import Edges, message_masks
 from grb_check.models.contrastive.graph_views import edges_kept
 from grb_check.models.graph_training import classifier_fit
@@ -19,7 +18,6 @@ from grb_check.models.published import GraphSettings
 from grb_check.models.reference.graph_gcn import GraphGCN
 from grb_check.models.reference.graph_gin import GINStack, GraphGIN
 from grb_check.training.graph_batches import graphs_of
-from grb_check.victims.wrappers import Encoder, SelfTrained
 
 SMALL: dict[str, Callable[[], nn.Module]] = {
     "GCN": lambda: GraphGCN(3, 2, width=5, layers=3),
@@ -29,13 +27,6 @@ SMALL: dict[str, Callable[[], nn.Module]] = {
 BROAD: dict[str, Callable[[], nn.Module]] = {
     "GCN": lambda: GraphGCN(3, 2, width=32, layers=2),
     "GIN": lambda: GraphGIN(3, 2, width=32, layers=2),
-}
-FACTORIES = {
-    "graph_gcn": (SelfTrained, 2, [128] * 4),
-    "graph_gin": (SelfTrained, 2, [64] * 8),
-    "infograph": (Encoder, 256, [32] * 8),
-    "graph_graphcl": (Encoder, 512, [64] * 8),
-    "adgcl": (Encoder, 160, [32] * 5),
 }
 
 
@@ -75,47 +66,6 @@ def test_a_message_of_weight_zero_removes_the_edge(kind: str, data: Batch) -> No
     torch.testing.assert_close(weighted, without, rtol=1e-4, atol=1e-4)
     (gradient,) = torch.autograd.grad(weighted.square().sum(), weights)
     assert torch.isfinite(gradient).all()
-
-
-def test_a_gcn_takes_weights_itself() -> None:
-    """With the same result as masks."""
-    module = small("GCN")
-    data = rings_and_triangles(4)
-    weights = torch.rand(data.edge_index.shape[1], generator=torch.Generator().manual_seed(0))
-    with message_masks(module, Edges(data.edge_index, data.num_nodes), weights):
-        masked = module(data.x, data.edge_index, data.batch)
-    torch.testing.assert_close(module(data.x, data.edge_index, data.batch, weights), masked)
-
-
-def test_embeddings_are_the_sums_of_all_layers_side_by_side() -> None:
-    """Computed layer by layer, with explicit sums."""
-    module = small("encoder")
-    data = rings_and_triangles(3)
-    h, columns = data.x, []
-    for layer, norm in zip(module.layers, module.norms, strict=True):
-        around = h.clone()
-        for source, target in data.edge_index.t().tolist():
-            around[target] += h[source]
-        h = norm(layer.nn(around)).relu()
-        columns.append(torch.stack([h[data.batch == number].sum(dim=0) for number in range(3)]))
-    found = module(data.x, data.edge_index, data.batch)
-    torch.testing.assert_close(found, torch.cat(columns, dim=1))
-
-
-@pytest.mark.parametrize("name", FACTORIES)
-def test_a_factory_builds_the_row_of_its_table(name: str) -> None:
-    """Layers, widths and shape of the output; nothing is cached."""
-    kind, columns, widths = FACTORIES[name]
-    built = getattr(models, name)(3, 2, "proteins")
-    assert type(built) is kind
-    data = rings_and_triangles(4)
-    assert built.module(data.x, data.edge_index, data.batch).shape == (4, columns)
-    stack = built.module.encoder if name == "graph_gin" else built.module
-    sizes = [
-        layer.out_channels if name == "graph_gcn" else layer.nn[-1].out_features
-        for layer in stack.layers
-    ]
-    assert sizes == widths
 
 
 @pytest.mark.parametrize("kind", BROAD)

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from boards import board_of, boards, write_board
 from hypothesis import given, settings
-from mutants import byte_mutants, new_digest, structural_mutants
+from mutants import new_digest, structural_mutants
 
 from grb_check.errors import DataError
 from grb_check.ranking.boards.board import NO_ATTACK, Board
 from grb_check.ranking.boards.files import Content, measured_board, read_board
-from grb_check.ranking.boards.published import published_board
 from grb_check.ranking.boards.tables import csv_text, markdown
 from grb_check.ranking.standing import weighted_standing
 
@@ -39,14 +38,6 @@ def test_what_is_written_is_read_again(board: Board) -> None:
         write_board(board, path)
         assert read_board(path) == board
         assert [each.name for each in Path(folder).iterdir()] == ["board.json"]
-
-
-def test_published_boards_can_be_written(tmp_path: Path) -> None:
-    """With their printed summaries, which take precedence over the cells'."""
-    board = published_board("grb-cora")
-    assert board is not None
-    write_board(board, tmp_path / "published.json")
-    assert read_board(tmp_path / "published.json") == board
 
 
 def cell(file: dict[str, Any]) -> dict[str, Any]:
@@ -124,15 +115,6 @@ def test_an_edited_figure_is_refused(path: Path) -> None:
         read_board(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense", b"[1, 2]", b"null", b"\xff", b"[" * 100_000])
-def test_a_file_that_is_not_a_json_object_is_an_error(tmp_path: Path, content: bytes) -> None:
-    """Whatever it holds instead."""
-    path = tmp_path / "made.json"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=r"made\.json"):
-        read_board(path)
-
-
 def read_or_refused(path: Path, raw: bytes) -> Board | None:
     """The board that a file holds, after every use of it; None if it is refused."""
     path.write_bytes(raw)
@@ -174,19 +156,6 @@ def test_a_changed_field_is_refused_or_gives_a_consistent_board(path: Path, how_
             unchanged = f'"digest": "{stale}"'.encode() in raw
             assert not unchanged or found == replace(BOARD, name="made")
     assert 0 < read < how_many
-
-
-def test_changed_bytes_are_refused_or_give_the_same_board(path: Path, how_many: int) -> None:
-    """As a broken disk or an editor would leave them."""
-    for raw in byte_mutants(path.read_bytes(), how_many, seed=1):
-        assert read_or_refused(path, raw) in (None, BOARD)
-
-
-def test_the_measured_board_of_a_dataset_is_found(tmp_path: Path) -> None:
-    """In the data home, under the name of the dataset."""
-    write_board(BOARD, tmp_path / "leaderboards" / "tiny.json")
-    assert measured_board("tiny", tmp_path) == replace(BOARD, name="zoo")
-    assert measured_board("unheard-of", tmp_path) is None
 
 
 def test_the_board_of_another_dataset_under_a_datasets_name_is_an_error(tmp_path: Path) -> None:

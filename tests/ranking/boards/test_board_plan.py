@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from windows_names import refused
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES
@@ -18,8 +15,7 @@ from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
 from grb_check.models.zoo import ZOO
-from grb_check.ranking.boards.plan import Candidate, plan
-from grb_check.ranking.boards.saving import FORMATS
+from grb_check.ranking.boards.plan import plan
 
 SOURCE = Source("tiny", GRB_FILES, Path("tiny"), places=Places(home=Path("home"), sources=()))
 
@@ -32,34 +28,6 @@ def test_the_default_is_the_zoo_under_the_attacks_of_the_paper() -> None:
     assert made.difficulties == DIFFICULTIES
     assert (made.repeats, made.name) == (3, "tiny")
     assert len(made.cases()) == 20
-
-
-def test_models_by_name_title_and_path() -> None:
-    """Reference models have GRB's titles; users' models that of the factory, or a given one."""
-    models = ["gcn, GAT+LN", "grb_check.models:sgcn", "board_models:good,Mine=board_models:poor"]
-    found = plan(SOURCE, registry=AttackRegistry(), models=models).candidates
-    assert found == (
-        Candidate("GCN", "grb_check.models:gcn"),
-        Candidate("GAT+LN", "grb_check.models:gat_ln"),
-        Candidate("SGCN", "grb_check.models:sgcn"),
-        Candidate("good", "board_models:good"),
-        Candidate("Mine", "board_models:poor"),
-    )
-
-
-def test_attacks_have_their_canonical_names() -> None:
-    """In any order and spelling; also white-box ones."""
-    attacks = ["tdgia,injection/pgd+white-box", "injection/rnd", "pgd+iterations=0200"]
-    found = plan(SOURCE, registry=AttackRegistry(), attacks=attacks).attacks
-    assert ("injection", "pgd+white-box") in found
-    assert ("injection", "pgd+iterations=200") in found
-    assert found[0] == ("injection", "rnd")
-
-
-def test_difficulties_are_in_order_and_each_once() -> None:
-    """In any order."""
-    found = plan(SOURCE, registry=AttackRegistry(), difficulties=["full,easy", "full"])
-    assert found.difficulties == ("easy", "full")
 
 
 @pytest.mark.parametrize(
@@ -88,16 +56,6 @@ def test_a_wrong_option_is_an_error_with_the_allowed_values(
     """Before data are read or a model is built."""
     with pytest.raises(UsageError, match=message):
         plan(SOURCE, registry=AttackRegistry(), **wrong)
-
-
-@given(st.from_regex(r"\A([A-Za-z0-9._-]{1,4}|(?i:con|aux|lpt1))(\.[a-z]{0,3})?\Z"))
-def test_every_system_takes_the_names_of_the_files(name: str) -> None:
-    """Of a leaderboard whose name is accepted."""
-    try:
-        accepted = plan(SOURCE, registry=AttackRegistry(), models=["gcn"], name=name).name
-    except UsageError:
-        return
-    assert not any(refused(f"{accepted}.{suffix}") for suffix in FORMATS)
 
 
 def test_a_set_of_graphs_has_no_leaderboard() -> None:

@@ -10,9 +10,8 @@ import pytest
 from boards import board_of, boards
 from hypothesis import given, settings
 
-from grb_check.ranking.boards.board import NO_ATTACK, Board, defence_summary
-from grb_check.ranking.boards.published import published_board
-from grb_check.ranking.boards.tables import block_of, csv_text, markdown
+from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.ranking.boards.tables import csv_text, markdown
 
 BOARD = board_of(
     {
@@ -51,17 +50,6 @@ def test_black_box_and_adaptive_attacks_have_a_column_and_a_rank_each() -> None:
     assert "| 2 | GCN | 51.43 ± 0.00 | 82.00 ± 0.00 (1) | 50.00 ± 0.00 (2) |" in lines
 
 
-def test_markdown_of_a_published_board() -> None:
-    """Its origin, printed summaries, and no deviation if it is unknown."""
-    board = published_board("grb-cora")
-    assert board is not None
-    text = markdown(board)
-    assert "- Table 13 of Graph Robustness Benchmark" in text
-    assert "| 1 | R-GCN+AT | 80.19 ± 0.86 |" in text
-    assert "those of attacks formed from the means" in text
-    assert "nan" not in text
-
-
 @settings(max_examples=20, deadline=None)
 @given(boards())
 def test_every_line_of_a_table_has_the_same_columns(board: Board) -> None:
@@ -87,14 +75,3 @@ def test_csv_has_every_figure_once(board: Board) -> None:
         if cell is not None:
             assert float(each["mean"]) == pytest.approx(cell.mean, abs=1e-6)
             assert float(each["deviation"]) == pytest.approx(cell.deviation, abs=1e-6)
-
-
-@settings(max_examples=20, deadline=None)
-@given(boards())
-def test_defences_are_ordered_by_the_last_difficulty(board: Board) -> None:
-    """In the tables of all difficulties, so that columns keep their place."""
-    last = board.difficulties[-1]
-    for level in board.difficulties:
-        order = block_of(board, level).columns[: len(board.defences)]
-        figures = [defence_summary(board, each, last, "weighted").mean for each in order]
-        assert figures == sorted(figures, reverse=True)

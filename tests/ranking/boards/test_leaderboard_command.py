@@ -51,13 +51,6 @@ def test_it_writes_the_board_in_three_forms(
     assert float(first["mean"]) == pytest.approx(cell.mean, abs=1e-6)
 
 
-def test_folder_and_name_of_the_files(run: Run, tmp_path: Path) -> None:
-    """As they are given."""
-    assert run("--models=board_models:good", f"--out={tmp_path / 'here'}", "--name=mine") == 0
-    names = {path.name for path in (tmp_path / "here").iterdir()}
-    assert names == {"mine.json", "mine.md", "mine.csv"}
-
-
 @pytest.mark.slow
 def test_a_larger_board_is_not_written_over(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -75,33 +68,6 @@ def test_a_larger_board_is_not_written_over(
     (tmp_path / "tiny.json").write_text("{}")
     assert run(both, folder) == 4
     assert "remove the file" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
-def test_a_file_that_fails_costs_no_other(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Links are not replaced: one leads to a file, the other to a full device."""
-    folder = tmp_path / "out"
-    folder.mkdir()
-    (folder / "tiny.md").symlink_to("/dev/full")
-    (folder / "tiny.csv").symlink_to("made.csv")
-    assert run("--models=board_models:good", f"--out={folder}") == 1
-    captured = capsys.readouterr()
-    full = f"grb_check: {folder / 'tiny.md'} not written: No space left on device"
-    assert captured.err.splitlines()[-1] == full
-    assert captured.out.split() == [str(folder / f"tiny.{kind}") for kind in ("json", "csv")]
-    assert (folder / "made.csv").read_text()
-    assert (folder / "tiny.md").is_symlink()
-
-
-def test_a_command_that_is_refused_makes_nothing(run: Run, tmp_path: Path) -> None:
-    """Neither the directory of the board nor that of the store."""
-    new = [f"--out={tmp_path / 'out'}", "--models=board_models:good"]
-    assert run(*new, f"--store={__file__}/x") == 4
-    assert run(*new, f"--store={tmp_path / 'kept'}", "--device=cuda:99") == 4
-    assert not (tmp_path / "out").exists()
-    assert not (tmp_path / "kept").exists()
 
 
 def test_an_interrupted_command_says_what_is_stored_and_is_resumed(
@@ -134,18 +100,6 @@ def test_an_interrupted_command_says_what_is_stored_and_is_resumed(
     assert trained[4:] == [20, 20, 1, 1]
 
 
-def test_a_model_that_fails_makes_the_status_1(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The board of the others is written."""
-    assert run("--models=board_models:broken,board_models:good") == 1
-    assert "broken is left out: " in capsys.readouterr().err
-    board = measured_board("tiny", tmp_path / "home")
-    assert board is not None
-    assert board.defences == ("good",)
-    assert "left out broken: " in board.about[-1]
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [
@@ -172,11 +126,3 @@ def test_an_error_is_one_message(
     assert captured.err.splitlines()[-1].startswith("grb_check: ") or "\n  File" in captured.err
     assert message in captured.err
     assert captured.out == ""
-
-
-def test_a_dataset_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
-    """argparse reports it."""
-    with pytest.raises(SystemExit) as raised:
-        main(["leaderboard"])
-    assert raised.value.code == 4
-    assert "--dataset" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 from hypothesis import given
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from grb_check.ranking.budget_curves import Curve, Point
 from grb_check.reports.html.charts import LINE, plot
-from grb_check.reports.html.page import ENVIRONMENT
 
 shares = st.floats(-0.2, 1.0)
 lines = st.lists(
@@ -32,18 +30,6 @@ def test_every_mark_and_label_is_inside(
     labels = sorted(line.label for line in made.lines)
     assert 0 <= labels[0] <= labels[-1] <= made.floor < made.height
     assert all(b - a >= LINE - 0.2 for a, b in pairwise(labels))
-
-
-@given(shares, shares, st.none() | st.tuples(shares, shares))
-def test_a_meter_stays_between_0_and_100_percent(
-    drop: float, limit: float, interval: tuple[float, float] | None
-) -> None:
-    """A drop may be negative, and an interval may reach beyond both ends."""
-    macros = ENVIRONMENT.get_template("macros.html").module
-    text = macros.meter(drop, limit, interval)  # type: ignore[attr-defined]
-    found = [float(value) for value in re.findall(r'(?:x1|x2|width)="([\d.-]+)"', text)]
-    assert len(found) == (6 if interval else 4)
-    assert all(0 <= value <= 400 for value in found)
 
 
 def curve(number: int, marks: list[tuple[float, float]], budgets: tuple[float, ...]) -> Curve:

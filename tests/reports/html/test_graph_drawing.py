@@ -27,10 +27,3 @@ def test_every_node_has_room_and_every_edge_is_one_line(graph: Data, data: st.Da
     drawn = {frozenset((a.number, b.number)) for a, b in found.lines}
     assert drawn == {frozenset(each) for each in kept}
     assert len(drawn) == len(found.lines)
-
-
-def test_loops_are_not_lines() -> None:
-    """They are circles around their nodes."""
-    found = graph_drawing(3, [(0, 1), (2, 2)])
-    assert [each.number for each in found.loops] == [2]
-    assert len(found.lines) == 1
