@@ -121,6 +121,17 @@ class Caching(Plain):
         return super().forward(x, edge_index)
 
 
+class Counting(Plain):
+    """Adds more to one class with every call."""
+
+    calls = 0
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        self.calls += 1
+        favoured = torch.arange(3) == self.calls % 3
+        return super().forward(x, edge_index, edge_weight) + 100 * favoured
+
+
 class Drifting(Plain):
     """Normalises with statistics that change with every call."""
 
@@ -239,6 +250,13 @@ def test_answers_that_change_with_what_was_seen_are_found_out(bench: Bench) -> N
     repeat = bench.repeat(Drifting(bench.inner, bench.size))
     (found,) = [each for each in repeat.diagnostics if each.name == "kept-state"]
     assert "on the clean graph differ after the attack" in found.text
+
+
+def test_a_counter_is_kept_state_and_not_a_random_forward(bench: Bench) -> None:
+    """Two calls with the same seed differ."""
+    found = {each.name for each in bench.repeat(Counting(bench.inner), GREEDY).diagnostics}
+    assert "kept-state" in found
+    assert "random-forward" not in found
 
 
 def test_an_attack_that_does_nothing_is_found_out(bench: Bench) -> None:

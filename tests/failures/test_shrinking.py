@@ -55,22 +55,3 @@ def test_any_predicate_is_still_broken_and_no_single_unit_can_go(
     assert found.minimal
     assert one_minimal(found, breaks)
     assert list(found.units) == sorted(found.units)
-
-
-@given(st.integers(1, 30), st.integers(0, 40), st.data())
-def test_a_search_that_is_stopped_says_so_and_has_something_that_breaks(
-    size: int, tests: int, data: st.DataObject
-) -> None:
-    """It keeps its number of tests, and its result is minimal if it says so."""
-    needed = set(data.draw(st.lists(st.sampled_from(range(size)))))
-    asked = []
-
-    def breaks(part: Sequence[int]) -> bool:
-        asked.append(part)
-        return needed <= set(part)
-
-    found = shrunk(range(size), breaks, tests)
-    assert found.tests == len(asked) <= tests
-    assert needed <= set(found.units)
-    if found.minimal:
-        assert set(found.units) == needed

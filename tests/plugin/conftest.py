@@ -69,12 +69,6 @@ def graph():
     return Data(x=x, edge_index=pairs[:, pairs[0] != pairs[1]], y=y, **masks)
 
 
-def graph_without_labels():
-    data = graph()
-    del data.y
-    return data
-
-
 def broken_graph():
     raise RuntimeError("no such graph")
 
@@ -85,9 +79,6 @@ def build(num_features, num_classes):
 
 def broken(num_features):
     raise ValueError("the factory's own fault")
-
-
-not_callable = 3
 """
 
 
@@ -128,10 +119,6 @@ class Stored(Average):
     size: int = 1
     name: ClassVar[str] = "stored"
     version: ClassVar[int] = 1
-
-
-class Poisoning(Average):
-    scenario = "poisoning"
 
 
 class Pgd(Average):

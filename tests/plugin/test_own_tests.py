@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from plugin_names import QUICK
 
@@ -181,36 +179,3 @@ def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
     more.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
     whole = project.runpytest(".", "--collect-only", "-q")
     whole.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
-
-
-@pytest.mark.slow
-def test_own_tests_of_a_built_in_case_are_named_and_counted_once(
-    project: pytest.Pytester,
-) -> None:
-    """In the table and in the reports; summaries are over cases, not over tests."""
-    project.makepyfile(
-        test_own="""
-        import pytest
-
-        @pytest.mark.grb(dataset="./tiny", difficulty="easy", attack="injection/rnd", repeats=2)
-        def test_mine(grb_outcome):
-            pass
-        """
-    )
-    files = ("--grb-json=run.json", "--grb-html=run.html")
-    attacks = ("--grb-attack=injection/rnd,injection/fgsm", "--grb-difficulty=easy")
-    limits = ("--grb-max-drop=1", "--grb-min-clean=0", "--grb-repeats=1", "--grb-dataset=./tiny")
-    result = project.runpytest("--grb-model=models:build", *attacks, *limits, *files)
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(
-        ["*easy *injection/rnd  *", "*easy *injection/rnd (test_own.py::test_mine) *"]
-    )
-    assert "test_own.py::test_mine" in (project.path / "run.html").read_text()
-    record = json.loads((project.path / "run.json").read_text())
-    own, built_in = (
-        next(each for each in record["cases"] if each["node_id"].startswith(start))
-        for start in ("test_own", "grb::tiny::test_attack[easy/injection/rnd]")
-    )
-    assert own["outcome"]["drop"] != built_in["outcome"]["drop"]  # another number of repeats
-    drops = {each["name"]: each["drop"] for each in record["ranks"]["mean_attacks"]}
-    assert drops["injection/rnd"] == built_in["outcome"]["drop"]

@@ -109,29 +109,6 @@ def test_a_limit_on_the_rank_is_a_test_of_its_own(
     assert failure.get("message", "").startswith("rank 2 > limit 1")
 
 
-def test_the_models_of_a_run_are_ranked_among_each_other(ranked: pytest.Pytester) -> None:
-    """Without a leaderboard, the limit is on that rank. Equal models share it."""
-    result = ranked.runpytest(
-        *(*BASE, "--grb-model=twin=attacks:untrained", "--grb-max-drop=1"),
-        *("--grb-min-rank=*/easy=1", "--junitxml=out.xml", "--grb-json=out.json"),
-    )
-    result.assert_outcomes(passed=6)
-    result.stdout.fnmatch_lines(
-        [
-            "attacks by mean drop: 1. *",
-            "models by mean drop, most robust first: 1. build *, 1. twin *",
-            "models on tiny/easy by weighted accuracy over 2 attacks: 1. build *, 1. twin *",
-        ]
-    )
-    wide = properties(suite(ranked))
-    assert wide["grb.model_rank"].startswith("1 build ")
-    for name in ("tiny/easy", "tiny/easy/injection/rnd", "tiny/easy/modification/rnd"):
-        assert [each[:2] for each in wide[f"grb.rank.run.{name}"].split(", ")] == ["1 ", "1 "]
-    record = json.loads((ranked.path / "out.json").read_text())
-    assert [each["rank"] for each in record["ranks"]["models"]] == [1, 1]
-    assert record["ranks"]["comparisons"][0]["models"][1]["rank"] == 1
-
-
 def test_only_named_defences_or_a_file_are_ranked_against(ranked: pytest.Pytester) -> None:
     """By name or title, on the measured leaderboard; one in a file has the file's name."""
     write_board(board(ranked), ranked.path / "mine.json")

@@ -52,11 +52,6 @@ class ExitsInForward(models.Net):
         sys.exit(0)
 
 
-class Interrupts(Trains):
-    def end(self):
-        raise KeyboardInterrupt
-
-
 class OutOfPlace(models.Net):
     def forward(self, x, edge_index):
         output = super().forward(x, edge_index)
@@ -93,18 +88,6 @@ def other_device(num_features, num_classes):
 def no_streams(num_features, num_classes):
     sys.stdout = sys.stderr = None
     return Trains(num_features, num_classes)
-
-
-def prints(num_features, num_classes):
-    print("printed by a factory")
-    os.system("echo printed by a child")
-    return Trains(num_features, num_classes)
-
-
-def prints_and_raises(num_features, num_classes):
-    print("printed by a factory")
-    os.system("echo printed by a child")
-    raise ValueError("no weights")
 
 
 def exits(num_features, num_classes):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
@@ -85,30 +83,3 @@ def test_delta_to_the_reference_is_of_the_largest_drops() -> None:
     assert found.value == pytest.approx((0.275 - 0.625 + 0.5 - 0.5) / 2)
     assert found.groups == ("citeseer/full", "cora/full")
     assert found.deviation == pytest.approx(0.025 / 2**0.5)
-
-
-accuracies = st.integers(1, 100).map(lambda each: each / 100)
-
-
-@given(st.lists(st.tuples(accuracies, accuracies), min_size=2, max_size=4), st.data())
-def test_no_attack_has_a_lower_accuracy_than_the_lowest(pairs: Pairs, data: st.DataObject) -> None:
-    """The delta to itself is 0."""
-    clean = data.draw(accuracies)
-    made = rows(
-        *(
-            (
-                "a",
-                f"d/full/modification/rnd+removal_share={number}",
-                [(clean, clean * left), (clean, clean * right)],
-                [(clean, clean * left), (clean, clean * right)],
-            )
-            for number, (left, right) in enumerate(pairs)
-        )
-    )
-    (low,) = lowest(made)
-    outcomes = [row.outcome for row in made if row.outcome is not None]
-    assert low.strongest.accuracy.mean == min(each.attacked for each in outcomes)
-    assert low.strongest.drop.mean == pytest.approx(max(each.drop for each in outcomes))
-    (found,) = deltas(made)
-    assert found.value == pytest.approx(0)
-    assert found.deviation == pytest.approx(0)

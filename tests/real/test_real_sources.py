@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -15,8 +14,6 @@ from torch_geometric.datasets import TUDataset
 from grb_check.datasets import Places, find, load_graph_set
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.formats.npz_graph import NPZ_GRAPH
-from grb_check.datasets.formats.planetoid import PLANETOID
-from grb_check.datasets.formats.pyg import PYG
 
 # Many of the files list each edge once, or have self-loops: that is what the notices say.
 pytestmark = [
@@ -52,34 +49,6 @@ def test_single_files(real_data: Path, file: str) -> None:
     assert [dataset.num_nodes // 10] * 3 == levels(dataset)
     sizes = CLASS_SIZES.get(path.stem)
     assert sizes is None or sizes == torch.bincount(dataset.graph.y).tolist()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("graph", "expected", "parts"),
-    [
-        ("Cora", (2708, 5278, 1433, 7), (140, 500, 1000)),
-        ("CiteSeer", (3327, 4552, 3703, 6), (120, 500, 1000)),
-    ],
-)
-def test_planetoid_both_ways(
-    real_data: Path, tmp_path: Path, graph: str, expected: tuple[int, ...], parts: tuple[int, ...]
-) -> None:
-    """PyG's class and the raw files give the same dataset with either split; the given one is the
-    public one; nothing is written beside the files."""
-    before = sorted(real_data.rglob("*"))
-    raw = real_data / "planetoid" / graph / "raw"
-    for split in ("grb", "given"):
-        ours: Any = read_with(PLANETOID, f"planetoid-{graph.lower()}", raw, split=split)
-        spec = f"Planetoid/{graph}"
-        pyg = read_with(
-            PYG, "x", spec=f"pyg:{spec}", folders=[real_data], home=tmp_path, split=split
-        )
-        assert expected == counts(ours)
-        assert ours.fingerprint() == pyg.fingerprint()
-    sizes = (ours.train.numel(), ours.val.numel(), ours.test["full"].numel())
-    assert parts == sizes
-    assert before == sorted(real_data.rglob("*"))
 
 
 @pytest.mark.slow

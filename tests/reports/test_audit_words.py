@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -52,60 +53,37 @@ def modification(black_box: float, adaptive: float) -> list[Outcome]:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "words"),
+    ("outcomes", "verdict", "figures"),
     [
         (
             [*injection(0.6, 0.12), *modification(0.7, 0.41)],
-            "build only looks robust: attackers who know it leave "
-            "injection 12.0% (GCN 10.0%; 60.0% by attackers who do not know it), "
-            "modification 41.0% (GCN 40.0%; 70.0% by attackers who do not know it)",
+            "only looks robust",
+            "12 10 60 41 40 70",
         ),
-        (
-            injection(0.5, 0.15),
-            "build is no more robust than an undefended GCN: attackers who know it leave "
-            "injection 15.0% (GCN 10.0%; 50.0% by attackers who do not know it)",
-        ),
-        (
-            injection(0.6, 0.16),
-            "build stands against attackers who know it: "
-            "injection 16.0% (GCN 10.0%; 60.0% by attackers who do not know it)",
-        ),
-        (
-            [*injection(0.6, 0.3), *modification(0.7, 0.2)],
-            "build stands against attackers who know it only under "
-            "injection 30.0% (GCN 10.0%; 60.0% by attackers who do not know it); "
-            "it does not stand under "
-            "modification 20.0% (GCN 40.0%; 70.0% by attackers who do not know it)",
-        ),
+        (injection(0.5, 0.15), "no more robust than", "15 10 50"),
+        (injection(0.6, 0.16), "stands against", "16 10 60"),
+        ([*injection(0.6, 0.3), *modification(0.7, 0.2)], "only under", "30 10 60 20 40 70"),
         (
             [*injection(0.6, 0.3)[:1], attacked("injection", "rnd", 0.7, 0.7)],
-            "build was not attacked by anyone who knows it: nothing can be concluded",
+            "was not attacked",
+            "",
         ),
-        (
-            injection(0.12, 0.6),
-            "build is no more robust than an undefended GCN: attackers who know it leave "
-            "injection 12.0% (GCN 10.0%; 12.0% by attackers who do not know it)",
-        ),
-        (
-            [*injection(0.6, 0.3), modification(0.7, 0.0)[1]],
-            "build stands against attackers who know it only under "
-            "injection 30.0% (GCN 10.0%; 60.0% by attackers who do not know it); "
-            "it does not stand under modification 0.0% (GCN 40.0%)",
-        ),
-        (
-            [*injection(0.6, 0.3), modification(0.7, 0.0)[0]],
-            "build stands against attackers who know it: "
-            "injection 30.0% (GCN 10.0%; 60.0% by attackers who do not know it); "
-            "nobody who knows it attacked under modification",
-        ),
+        (injection(0.12, 0.6), "no more robust than", "12 10 12"),
+        ([*injection(0.6, 0.3), modification(0.7, 0.0)[1]], "only under", "30 10 60 0 40"),
+        ([*injection(0.6, 0.3), modification(0.7, 0.0)[0]], "nobody who knows it", "30 10 60"),
     ],
 )
 def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
-    outcomes: list[Outcome], words: str
+    outcomes: list[Outcome], verdict: str, figures: str
 ) -> None:
-    """By more than five points, under the strongest attack that knows it, for each threat."""
+    """By more than five points, under the strongest attack that knows it, for each threat.
+
+    Figures are what is left of it, of the GCN, and what black-box attacks leave.
+    """
     made = audit(*outcomes)
-    assert conclusions(made) == [words]
+    (words,) = conclusions(made)
+    assert verdict in words
+    assert re.findall(r"([\d.]+)\.0%", words) == figures.split()
     page = page_text([digest(made)])
     assert words in page
     assert page.index('id="threats"') < page.index('id="drops"')

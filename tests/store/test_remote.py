@@ -101,24 +101,6 @@ def test_what_one_machine_stores_another_reads(bucket: str, tmp_path: Path) -> N
     assert (tmp_path / "b" / KEY[:2] / path.name).read_bytes() == path.read_bytes()
 
 
-def test_a_store_that_is_only_read_writes_to_its_cache_alone(bucket: str, tmp_path: Path) -> None:
-    """Results of this machine are found again; the remote stays as it was, with what is damaged."""
-    url = f"s3://{bucket}/runs"
-    Store(tmp_path / "a", remote=Remote(url)).save_text(KEY, "found")
-    damaged = f"{bucket}/runs/{OTHER[:2]}/{OTHER}.npz"
-    fsspec.filesystem("s3", skip_instance_cache=True).pipe_file(damaged, b"damaged")
-    before = objects(bucket)
-    store = Store(tmp_path / "b", remote=Remote(url, read_only=True))
-    with store.lock(KEY):
-        assert store.load_text(KEY) == "found"
-    with pytest.warns(StoreWarning, match="ignored, it is recomputed"):
-        assert store.load_text(OTHER) is None
-    store.save_text(OTHER, "new")
-    store.discard(KEY, "of no use")
-    assert store.load_text(OTHER) == "new"
-    assert objects(bucket) == before
-
-
 def failing(status: int, code: str = "", methods: str = "GET PUT DELETE") -> Fault:
     """Answer with an error of S3."""
 

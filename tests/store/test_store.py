@@ -78,27 +78,6 @@ def test_text_comes_back_as_it_was(tmp_path, text) -> None:
     assert store.load_text(KEY) == text
 
 
-@given(st.data())
-@in_folder
-def test_damaged_file_is_never_read(tmp_path, data) -> None:
-    """A flipped bit or a missing end, anywhere: a warning naming the file, and None."""
-    store = Store(tmp_path)
-    store.save_perturbation(KEY, PERTURBATION)
-    path = file_of(store)
-    content = bytearray(path.read_bytes())
-    position = data.draw(st.integers(0, len(content) - 1))
-    if data.draw(st.booleans()):
-        content[position] ^= 1 << data.draw(st.integers(0, 7))
-    else:
-        del content[position:]
-    path.write_bytes(content)
-    with pytest.warns(StoreWarning, match=path.name):
-        assert store.load_perturbation(KEY) is None
-    assert not path.exists()
-    store.save_perturbation(KEY, PERTURBATION)
-    assert same(PERTURBATION, store.load_perturbation(KEY))
-
-
 def test_pickle_is_neither_written_nor_read(tmp_path) -> None:
     """Arrays of Python objects are refused; an npz that holds some is foreign."""
     store = Store(tmp_path)

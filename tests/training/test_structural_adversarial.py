@@ -89,23 +89,6 @@ def test_flips_keep_both_budgets(flipped: list[Data], share: float | None) -> No
             assert (at_nodes <= local_budgets(VIEW, share)).all()
 
 
-@pytest.mark.slow
-def test_it_withstands_what_a_plainly_trained_model_does_not() -> None:
-    """The attack of training hurts the trained model less than the model of the warm-up."""
-    left = []
-    for epochs in (1, 60):
-        chosen = StructuralSettings(
-            budget=0.5,
-            local_budget=None,
-            warmup=TrainingSettings(max_epochs=40),
-            training=TrainingSettings(max_epochs=epochs, warmup_epochs=1),
-            measure_every=5,
-        )
-        done = structural_adversarial_training(fresh(), VIEW, settings=chosen, seed=0)
-        left.append(done.accuracy)
-    assert left[1] > left[0] + 0.05
-
-
 def test_nodes_without_a_label_are_trained_with_predicted_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

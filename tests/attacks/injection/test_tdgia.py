@@ -10,7 +10,6 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.injection.tdgia import InjectionTdgia
 from grb_check.attacks.threat import Perturbation, Threat, verify
-from grb_check.errors import UsageError
 
 
 def ring(num_nodes: int = 20) -> Data:
@@ -84,17 +83,3 @@ def test_later_rounds_move_earlier_features_only_where_they_are_asked_to() -> No
         assert not torch.equal(asked[0][known:], asked[-1][known:])
     moved, seen = run(InjectionTdgia(rounds=3, iterations=1), threat)
     assert not torch.equal(seen[1][0][:2], moved.injected_x[:2])
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rounds": 0}, "rounds is 0; it must be 1 or more"),
-        ({"dealing": "odd"}, "unknown dealing 'odd'; allowed: grouped, even"),
-        ({"objective": "loss"}, "unknown objective 'loss'"),
-    ],
-)
-def test_invalid_settings_are_refused(settings: dict, message: str) -> None:
-    """Each is named with what is allowed."""
-    with pytest.raises(UsageError, match=message):
-        InjectionTdgia(**settings)

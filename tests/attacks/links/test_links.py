@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from grb_check.attacks.links.links import (
     even_links,
-    grouped_links,
     random_links,
     ring_links,
 )
@@ -38,34 +35,6 @@ def test_each_injected_node_gets_distinct_targets(targets, injected, edges, seed
         assert expected == len(ends) == len(set(ends))
         assert set(ends) <= set(threat.targets.tolist())
     assert bool(notes) == (targets < edges)
-
-
-Deal = tuple[Tensor, Tensor, int, int]
-
-
-@st.composite
-def deals(draw: st.DrawFn) -> Deal:
-    """Ordered targets with their groups, number of injected nodes, links of each."""
-    targets = draw(st.lists(st.integers(0, 99), unique=True, min_size=1, max_size=12))
-    group = st.integers(0, draw(st.integers(0, 4)))
-    groups = draw(st.lists(group, min_size=len(targets), max_size=len(targets)))
-    links_each = draw(st.integers(1, len(targets)))
-    return torch.tensor(targets), torch.tensor(groups), draw(st.integers(1, 9)), links_each
-
-
-@pytest.mark.parametrize("deal", [grouped_links, even_links])
-@given(deals())
-def test_dealt_links_are_distinct_and_shared_evenly(deal, given: Deal) -> None:
-    """Every node has exactly its links; the first targets get the remainder."""
-    order, _, nodes, links_each = given
-    links = deal(*given)
-    assert links.dtype == torch.int64
-    assert links.shape == (2, nodes * links_each)
-    assert len(set(map(tuple, links.t().tolist()))) == nodes * links_each
-    assert torch.bincount(links[0]).tolist() == [links_each] * nodes
-    whole, rest = divmod(nodes * links_each, order.numel())
-    received = [int((links[1] == target).sum()) for target in order.tolist()]
-    assert received == [whole + (place < rest) for place in range(order.numel())]
 
 
 @given(

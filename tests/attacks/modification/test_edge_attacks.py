@@ -172,24 +172,6 @@ def test_no_gradient_is_an_error_that_says_so(attack) -> None:
         assert run(attack, graph, threat_to(torch.arange(0), 2), model).notes
 
 
-@pytest.mark.parametrize("kind", [ModificationFga, ModificationGrbcd])
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"steps": 0}, "steps is 0; it must be 1 or more"),
-        ({"block_size": -3}, "block_size is -3; it must be 1 or more"),
-        ({"objective": "margins"}, "unknown objective 'margins'.*did you mean 'margin'"),
-        ({"knowledge": "grey-box"}, "unknown knowledge 'grey-box'"),
-        ({"surrogates": ("gat",)}, "'gat'"),
-        ({"knowledge": "white-box", "surrogates": ("gin",)}, "leave one of the two out"),
-    ],
-)
-def test_settings_are_checked(kind, given, message) -> None:
-    """The message has the value given and what is allowed."""
-    with pytest.raises(UsageError, match=message):
-        kind(**given)
-
-
 def test_settings_of_one_attack_are_checked() -> None:
     """FGA's restriction and GR-BCD's exchange."""
     with pytest.raises(UsageError, match="unknown restrict 'removals'"):

@@ -15,7 +15,7 @@ from grb_check.attacks.edges.feature_nodes import covering_nodes, objective_of_r
 from grb_check.attacks.modification.pgd import CHOICES, STRUCTURES, ModificationPgd
 from grb_check.attacks.objectives import cross_entropy
 from grb_check.attacks.threat import Perturbation, Threat, apply, verify
-from grb_check.errors import ModelError, UsageError
+from grb_check.errors import ModelError
 from grb_check.evaluation.surrogates import Ensemble
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gcn import GCN
@@ -159,18 +159,3 @@ def test_model_without_gradient_is_an_error() -> None:
     graph, targets = stars()
     with pytest.raises(ModelError, match="no gradient"):
         run(ModificationPgd(**QUICK), graph, threat_to(targets, 2), model)
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "message"),
-    [
-        ("structure", "flip", "unknown structure 'flip'"),
-        ("node_choice", "degree", "unknown node_choice 'degree'"),
-        ("reach", 0.0, "reach is 0.0; it must be above 0"),
-        ("step_size", -1.0, "step_size is -1.0"),
-    ],
-)
-def test_unknown_settings_are_refused(setting, value, message) -> None:
-    """The setting and the value given are named."""
-    with pytest.raises(UsageError, match=message):
-        ModificationPgd(**{setting: value})

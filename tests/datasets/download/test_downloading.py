@@ -138,49 +138,6 @@ def test_waits_are_doubled_up_to_the_longest(target: Path) -> None:
     assert waits(Answer(b"", 500), target, longest_wait=5.0) == [1.0, 2.0, 4.0, 5.0]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer(b"<p>log in</p>", headers={"Content-Type": "text/html; charset=utf-8"}),
-        Answer(b"\xef\xbb\xbf\n <!DOCTYPE html><title>Link\n&amp; expired</title>"),
-        Answer(b"<HTML><title>Link\n&amp; expired</title>", etag='"one"'),
-    ],
-)
-def test_a_web_page_is_refused(answer: Answer, target: Path) -> None:
-    """Login pages and the like have status 200; their title often names the reason."""
-    with serving(answer) as server:
-        said = refusal(server, target)
-    assert "a web page" in said
-    assert ("titled 'Link & expired'" in said) == (b"title" in answer.body)
-    assert len(server.requests) == 1
-    assert not part_of(target).exists()
-
-
-def test_redirects_are_followed_and_named(target: Path) -> None:
-    """A link that has expired often leads to a page elsewhere."""
-    routes = {
-        "/file.zip": Answer(b"", 302, {"Location": "/good"}),
-        "/good": WHOLE,
-        "/expired": Answer(b"", 302, {"Location": "/login"}),
-        "/login": Answer(b"<html>"),
-        "/loop": Answer(b"", 302, {"Location": "/loop"}),
-        "/nowhere": Answer(b"", 302, {"Location": "http://127.0.0.1:99999/"}),
-        "/scheme": Answer(b"", 302, {"Location": "file:///etc/passwd"}),
-    }
-    with serving(routes=routes) as server:
-        download(server.url(), target)
-        assert target.read_bytes() == BODY
-        for path, said in {
-            "/expired": f"web page, expected a file (redirected to {server.url('/login')})",
-            "/loop": "Exceeded 30 redirects",
-            "/nowhere": "the URL, or its redirection, cannot be used: ",
-            "/scheme": "No connection adapters",
-        }.items():
-            with pytest.raises(DownloadError) as caught:
-                download(server.url(path), target, retry=ONCE)
-            assert said in str(caught.value)
-
-
 def test_more_than_a_range_announced_is_not_kept(target: Path) -> None:
     """A range of wrong bytes makes the partial file invalid."""
     interrupted(target)

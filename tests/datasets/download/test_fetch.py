@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 from bad_server import Answer, serving, zipped
 
-from grb_check.datasets.download import fetch as fetch_module
 from grb_check.datasets.download.downloading import Report
 from grb_check.datasets.download.fetch import Fetched, fetch
 from grb_check.datasets.download.requesting import Retry
 from grb_check.errors import DataError
-from grb_check.files.writing import UnwritableError
 
 FILES = ("adj.npz", "raw/edge.csv.gz")
 ONCE = Retry(attempts=1, sleep=lambda seconds: None)
@@ -162,26 +160,6 @@ def test_what_a_user_put_there_is_not_touched(home: Path) -> None:
             get(home, [server.url()], "grb-citeseer")
     assert server.requests == []
     assert (home / NAME / "adj.npz").read_bytes() == b"mine"
-
-
-def test_a_full_disk_is_not_blamed_on_the_source(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The archive stays, no other source is asked, and the next call needs no network."""
-
-    def full(*args: object) -> None:
-        raise UnwritableError("adj.npz: cannot be written: No space left on device")
-
-    with serving(CORA) as server:
-        urls = [server.url("/a"), server.url("/b")]
-        with monkeypatch.context() as patched:
-            patched.setattr(fetch_module, "extract", full)
-            for _ in range(2):
-                with pytest.raises(UnwritableError, match="No space left"):
-                    get(home, urls)
-        assert visible(home) == set()
-        assert is_complete(get(home, urls).path)
-    assert len(server.requests) == 1
 
 
 def test_ctrl_c_leaves_only_what_can_be_continued(home: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from torch_geometric.datasets import TUDataset
 
 from grb_check.datasets import Places, find, load_graph_set
@@ -46,21 +45,6 @@ def zipped(path: Path, inside: str = "MUTAG/") -> Path:
             archive.writestr(f"{inside}MUTAG_{part}.txt", text)
         archive.writestr(f"{inside}README.txt", "a set of graphs")
     return path
-
-
-@notice
-def test_layout_of_a_batch(tmp_path: Path) -> None:
-    """One disconnected graph: features, edges numbered through, graph of each node, pointers."""
-    made = read_graph_set("mutag", write(tmp_path))
-    graphs = made.graphs
-    assert (made.num_graphs, made.num_classes) == (10, 2)
-    assert graphs.x.dtype == torch.float32
-    assert graphs.x.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]] * NUM_GRAPHS
-    assert graphs.edge_index[:, :8].tolist() == [[0, 1, 1, 2, 3, 4, 4, 5], [1, 0, 2, 1, 4, 3, 5, 4]]
-    assert graphs.batch.tolist() == [g for g in range(NUM_GRAPHS) for _ in range(3)]
-    assert graphs.ptr.tolist() == list(range(0, 31, 3))
-    assert graphs.y.tolist() == [0, 1] * 5
-    assert graphs.validate()
 
 
 @notice

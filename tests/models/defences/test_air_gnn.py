@@ -15,8 +15,6 @@ from grb_check.models.defences.air_gnn import AdaptivePropagation
 from grb_check.models.defences.decoupled import Decoupled
 from grb_check.models.defences.edge_differences import Incidence
 
-PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-
 
 def dense_matrix(edge_index: Tensor, num_nodes: int) -> Tensor:
     adjacency = torch.eye(num_nodes, dtype=torch.float64)
@@ -50,24 +48,6 @@ def test_equals_the_papers_iteration(graph: Data, share: float, size: float) -> 
     model = AdaptivePropagation(share=share, k=5)
     edges = Incidence.of(graph.edge_index, graph.num_nodes, torch.float64).weighted(None)
     torch.testing.assert_close(model(h, edges), dense_steps(h, graph.edge_index, share, 5))
-
-
-def test_the_steps_minimise_the_objective() -> None:
-    """No rows that are a little off have a lower one, after many steps."""
-    torch.manual_seed(1)
-    share, h = 0.4, 5 * torch.randn(3, 2, dtype=torch.float64)
-    matrix = dense_matrix(PATH, 3)
-
-    def objective(f: Tensor) -> float:
-        smooth = (f * (f - matrix @ f)).sum()
-        return float(share * (f - h).norm(dim=1).sum() + (1 - share) * smooth)
-
-    model = AdaptivePropagation(share=share, k=500)
-    found = model(h, Incidence.of(PATH, 3, torch.float64).weighted(None))
-    least = objective(found)
-    assert least < objective(h)
-    for _ in range(50):
-        assert objective(found + 0.01 * torch.randn_like(found)) > least
 
 
 def test_gradients_of_weights_are_right() -> None:

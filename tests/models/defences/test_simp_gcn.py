@@ -75,24 +75,6 @@ def test_equals_the_dense_formula(graph: Data, k: int, seed: int) -> None:
         torch.testing.assert_close(model(x, graph.edge_index, weight), expected)
 
 
-@settings(deadline=None, max_examples=30)
-@given(graph=graphs(), data=st.data())
-def test_an_edge_of_weight_zero_is_no_edge(graph: Data, data: st.DataObject) -> None:
-    """Gradients are finite, also where a node has no other edge."""
-    first, second = graph.edge_index
-    pairs = graph.edge_index[:, first < second]
-    kept = data.draw(st.lists(st.booleans(), min_size=pairs.shape[1], max_size=pairs.shape[1]))
-    present = torch.tensor(kept, dtype=torch.bool)
-    both = torch.cat([pairs, pairs.flip(0)], dim=1)
-    weight = present.double().repeat(2).requires_grad_()
-    model = SimPGCN(4, 3, 4, neighbours=2).double().eval()
-    x = some_features(0, graph.num_nodes)
-    logits = model(x, both, weight)
-    torch.testing.assert_close(logits, model(x, both[:, present.repeat(2)]))
-    (gradient,) = torch.autograd.grad(logits.square().sum(), weight)
-    assert gradient.isfinite().all()
-
-
 def test_gradients_are_right() -> None:
     """Of weights of edges and of features, against finite differences."""
     torch.manual_seed(2)

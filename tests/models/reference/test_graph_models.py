@@ -11,13 +11,10 @@ from sets_of_graphs import graph_batches, rings_and_triangles
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from grb_check.gradients.message_masks import Edges, message_masks
-from grb_check.models.contrastive.graph_views import edges_kept
 from grb_check.models.graph_training import classifier_fit
 from grb_check.models.published import GraphSettings
 from grb_check.models.reference.graph_gcn import GraphGCN
 from grb_check.models.reference.graph_gin import GINStack, GraphGIN
-from grb_check.training.graph_batches import graphs_of
 
 SMALL: dict[str, Callable[[], nn.Module]] = {
     "GCN": lambda: GraphGCN(3, 2, width=5, layers=3),
@@ -49,23 +46,6 @@ def test_a_graph_has_the_same_output_alone(kind: str, data: Batch) -> None:
     for number, graph in enumerate(data.to_data_list()):
         alone = module(graph.x, graph.edge_index, torch.zeros(len(graph.x), dtype=torch.int64))
         torch.testing.assert_close(alone, together[number : number + 1], rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", SMALL)
-@settings(deadline=None, max_examples=8)
-@given(data=graph_batches())
-def test_a_message_of_weight_zero_removes_the_edge(kind: str, data: Batch) -> None:
-    """With the masks that attacks use; the weights have a gradient."""
-    module = small(kind)
-    torch.manual_seed(data.num_nodes)
-    kept = edges_kept(graphs_of(data), 0.5)
-    weights = kept.float().requires_grad_()
-    with message_masks(module, Edges(data.edge_index, data.num_nodes), weights):
-        weighted = module(data.x, data.edge_index, data.batch)
-    without = module(data.x, data.edge_index[:, kept], data.batch)
-    torch.testing.assert_close(weighted, without, rtol=1e-4, atol=1e-4)
-    (gradient,) = torch.autograd.grad(weighted.square().sum(), weights)
-    assert torch.isfinite(gradient).all()
 
 
 @pytest.mark.parametrize("kind", BROAD)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import replace
 
-import pytest
 from boards import board_of, boards
 from hypothesis import given, settings
 
 from grb_check.ranking.boards.board import NO_ATTACK, Board
-from grb_check.ranking.boards.tables import csv_text, markdown
+from grb_check.ranking.boards.tables import markdown
 
 BOARD = board_of(
     {
@@ -59,19 +56,3 @@ def test_every_line_of_a_table_has_the_same_columns(board: Board) -> None:
     assert len(tables) == 1 + len(board.difficulties)
     for lines in tables:
         assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
-
-
-@settings(max_examples=20, deadline=None)
-@given(boards())
-def test_csv_has_every_figure_once(board: Board) -> None:
-    """One line for each cell and each summary; lines end with LF."""
-    text = csv_text(board)
-    lines = list(csv.DictReader(io.StringIO(text)))
-    rows, defences = len(board.rows), len(board.defences)
-    assert len(lines) == len(board.difficulties) * (rows * defences + 3 * defences + 3 * rows)
-    assert len({(each["difficulty"], each["row"], each["column"]) for each in lines}) == len(lines)
-    for each in lines:
-        cell = board.cells.get((each["row"], each["column"], each["difficulty"]))
-        if cell is not None:
-            assert float(each["mean"]) == pytest.approx(cell.mean, abs=1e-6)
-            assert float(each["deviation"]) == pytest.approx(cell.deviation, abs=1e-6)

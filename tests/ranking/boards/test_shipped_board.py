@@ -12,7 +12,7 @@ from grb_check import datasets
 from grb_check.cases.suites import SUITES
 from grb_check.datasets import Places
 from grb_check.models.zoo import ZOO, Entry
-from grb_check.ranking.boards.board import defence_summary, not_measured
+from grb_check.ranking.boards.board import not_measured
 from grb_check.ranking.boards.files import measured_board
 from grb_check.ranking.comparison_models import find_boards, read_comparison_models
 from grb_check.session.listing import listing
@@ -35,20 +35,6 @@ def test_the_shipped_board_is_of_the_bundled_dataset(tmp_path: Path) -> None:
     assert board.difficulties == ("easy", "medium", "hard", "full")
     assert board.fingerprint == datasets.load(SOURCE).fingerprint()
     assert not any(line.startswith("left out") for line in board.about)
-
-
-def test_adversarial_training_helps_on_the_shipped_board(tmp_path: Path) -> None:
-    """It raises the weighted accuracy under injection of every model trained against injection."""
-    board = measured_board("synthetic-cora", tmp_path)
-    assert board is not None
-
-    def weighted(title: str) -> float:
-        return defence_summary(board, title, "full", "weighted").mean
-
-    trained = [each.title for each in ZOO.values() if each.module == "defences.adversarial"]
-    assert len(trained) == 8
-    for title in trained:
-        assert weighted(title) > weighted(title.removesuffix("+AT")) + 0.05, title
 
 
 def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
