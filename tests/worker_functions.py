@@ -94,9 +94,23 @@ def processes_below(pid: int) -> set[psutil.Process]:
 
 
 def ended(processes: set[psutil.Process], seconds: float) -> bool:
-    """Return whether processes end in time; those of multiprocessing's own trackers may stay."""
-    _, alive = psutil.wait_procs([each for each in processes if not _tracker(each)], seconds)
-    return not alive
+    """Return whether processes end in time; those of multiprocessing's own trackers may stay.
+
+    Their exit status is left to who started them: without it an executor takes them for alive.
+    """
+    end = time.monotonic() + seconds
+    while any(_runs(each) and not _tracker(each) for each in processes):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _tracker(process: psutil.Process) -> bool:
