@@ -14,17 +14,20 @@ PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 demo: $(VENV)/.ready
 	$(BIN)/pytest --grb-only --grb-model grb_check.models:gcn
 
-# A file of tests stays on one worker: some share a long run.
+# A file of tests stays on one worker: some share a long run. In the order of folders, since pytest-xdist
+# would begin with files of many tests, and end with a long one while the other worker is idle.
+ON_TWO := -n 2 --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/.ready
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest $(ON_TWO)
 
 # Slow tests too, and all examples of properties.
 test-all: $(VENV)/.ready
-	$(BIN)/pytest -n 2 --dist loadfile --thorough
+	$(BIN)/pytest $(ON_TWO) --thorough
 
 # The attacks' tests again as on a processor without vector instructions: other sums round otherwise.
 test-portable: $(VENV)/.ready
-	ATEN_CPU_CAPABILITY=default $(BIN)/pytest -n 2 --dist loadfile tests/attacks
+	ATEN_CPU_CAPABILITY=default $(BIN)/pytest $(ON_TWO) tests/attacks
 
 # Tests again on the oldest pytest that pyproject.toml allows: those of options, ini values, hooks,
 # collection, fixtures, expected failures, JUnit and workers. What a case finds does not depend on it.

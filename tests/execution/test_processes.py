@@ -65,10 +65,10 @@ def test_a_process_that_dies_costs_its_call_alone(two: Processes) -> None:
 @pytest.mark.slow
 def test_a_process_without_a_sign_of_life_is_killed() -> None:
     """And its call is lost."""
-    processes = Processes(1, hangs=30.0)
+    processes = Processes(1, hangs=12.0)
     try:
         pid = processes.submit(own_process).result(WAIT)
-        with pytest.raises(LostError, match="no sign of life for 30 s"):
+        with pytest.raises(LostError, match="no sign of life for 12 s"):
             processes.submit(stop).result(WAIT)
         assert gone(pid)
     finally:

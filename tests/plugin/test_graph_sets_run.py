@@ -111,10 +111,7 @@ def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [(), ("--grb-jobs=2",)], ids=["here", "in processes"])
-def test_a_users_set_of_graphs_is_attacked(
-    pytester: pytest.Pytester, jobs: tuple[str, ...]
-) -> None:
+def test_a_users_set_of_graphs_is_attacked(pytester: pytest.Pytester) -> None:
     """Nothing but the function is named; its graphs have neither features nor a split."""
     pytester.makepyfile(mysets=SETS, gin=GIN)
     args = (
@@ -125,7 +122,7 @@ def test_a_users_set_of_graphs_is_attacked(
         "--grb-max-drop=1",
         "--grb-json=run.json",
     )
-    result = pytester.runpytest_subprocess(*args, *jobs)
+    result = pytester.runpytest(*args)
     result.assert_outcomes(passed=9)
     result.stdout.fnmatch_lines(
         [
