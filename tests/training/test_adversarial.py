@@ -1,4 +1,4 @@
-"""Adversarial training: its effect, the budget of its attacks, and its errors."""
+"""Adversarial training: the budget of its attacks, its seeds and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adversarial training against flips of edges: its effect, its attack, and its errors."""
+"""Adversarial training against flips of edges: its attack, its penalty and its errors."""
 
 from __future__ import annotations
 
