@@ -111,7 +111,7 @@ def test_an_attack_of_ones_own_is_evaluated_without_pytest(tmp_path: Path) -> No
         assert not made.repeats[0].from_store
     with pytest.raises(AttackError, match=r"injection/broken raised:\n(?s:.*)the user's own fault"):
         grb_check.evaluate(untrained, attack=Broken(), **given)
-    with pytest.raises(UsageError, match="attack int is a int without name"):
+    with pytest.raises(UsageError, match="attack int"):
         grb_check.evaluate(untrained, attack=3, **given)
     with pytest.raises(UsageError, match="'rnd' is ambiguous"):
         grb_check.evaluate(untrained, attack="rnd", **given)

@@ -48,5 +48,5 @@ def test_results_make_the_outcome() -> None:
 def test_repeats_of_different_data_or_attacks_make_none(field: str) -> None:
     """As when a worker sees another file under the same path."""
     other = replace(RESULTS[1], facts=replace(FACTS, **{field: "another"}))
-    with pytest.raises(DataError, match="measured on different data or by different attacks"):
+    with pytest.raises(DataError, match="measured on different data"):
         outcome_of(CASE, MADE.model, [RESULTS[0], other])

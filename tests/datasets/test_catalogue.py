@@ -60,7 +60,7 @@ def test_set_of_graphs_is_found_and_not_taken_for_one_graph(tmp_path: Path) -> N
     raw = touch(tmp_path / "PROTEINS" / "raw", tuple(f"PROTEINS_{part}.txt" for part in parts))
     source = find("proteins", at(tmp_path))
     assert place(source) == ("proteins", TU_DATASET, raw)
-    with pytest.raises(UsageError, match="proteins is a set of graphs, but a single"):
+    with pytest.raises(UsageError, match="proteins is a set of graphs"):
         load(source)
 
 

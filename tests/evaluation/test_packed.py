@@ -152,5 +152,5 @@ def test_what_is_lacking_is_an_error_that_names_the_case(tmp_path: Path) -> None
 def test_an_attack_without_a_version_cannot_be_in_a_pack(tmp_path: Path) -> None:
     """Nothing tells whether it is still the same attack."""
     pack = packed(tmp_path / "a.npz", trial(Spy()))
-    with pytest.raises(UsageError, match="spy has no version, so that no pack has its perturb"):
+    with pytest.raises(UsageError, match="spy has no version"):
         check_pack(pack, [(CASE, [trial(Changing("black-box"))])], 1)

@@ -22,7 +22,7 @@ def test_an_audit_says_how_long_it_takes_and_what_it_concludes(project: pytest.P
         [
             "grb time: about * s of one process; --grb-jobs=N divides it, --grb-resume continues *",
             "  full/injection *% * rnd * fgsm+white-box",
-            "audit: build * injection * (GCN *; * by attackers who do not know it)*",
+            "audit: build * injection * (GCN *)*",
         ]
     )
     assert 'name="grb.audit.0" value="build ' in Path(project.path / "out.xml").read_text()
@@ -54,4 +54,4 @@ def build(num_features, num_classes):
     result = project.runpytest(*ARGS, "--grb-model=nan=nan:build")
     result.assert_outcomes(passed=2, errors=2)
     result.stdout.no_fnmatch_line("grb time: *")
-    result.stdout.fnmatch_lines(["*audit: nan was not attacked by anyone who knows it*"])
+    result.stdout.fnmatch_lines(["*audit: nan was not attacked*"])

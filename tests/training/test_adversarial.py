@@ -99,7 +99,7 @@ def test_another_attack_takes_the_place_of_fgsm() -> None:
 @pytest.mark.parametrize("attack", [InjectionPgd(), ModificationPrbcd(), object()])
 def test_an_attack_has_to_inject_and_to_know_the_model(attack: Any) -> None:
     """Others say nothing about the model that is trained."""
-    with pytest.raises(UsageError, match="must be an injection attack on the model itself"):
+    with pytest.raises(UsageError, match="injection"):
         AdversarialSettings(attack=attack)
 
 

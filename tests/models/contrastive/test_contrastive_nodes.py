@@ -150,5 +150,5 @@ class Falling(nn.Module):
 
 def test_a_loss_that_is_not_finite_is_an_error() -> None:
     module = Falling()
-    with pytest.raises(ModelError, match="the training loss is nan in epoch 1"):
+    with pytest.raises(ModelError, match="nan in epoch 1"):
         minimise(module, lambda: module.loss() * float("nan"), FEW)
