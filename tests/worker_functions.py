@@ -7,13 +7,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 
 import psutil
-
-from grb_check.execution.run_task import TELL
 
 
 def double(number: int) -> int:
@@ -26,9 +22,10 @@ def own_process(_: int = 0) -> int:
     return os.getpid()
 
 
-def variable(name: str) -> str | None:
-    """An environment variable."""
-    return os.environ.get(name)
+def slow_variable(name: str, seconds: float) -> tuple[str | None, int]:
+    """An environment variable and the number of the process, after some time."""
+    time.sleep(seconds)
+    return os.environ.get(name), os.getpid()
 
 
 def sleep(seconds: float) -> float:
@@ -44,21 +41,9 @@ def die(text: str = "") -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def stop() -> None:
-    """Give no sign of life any more."""
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
 def refuse(text: str) -> None:
     """Raise."""
     raise ValueError(text)
-
-
-def tell(text: str, mark: str) -> None:
-    """Say what is done, and do it until there is a file."""
-    TELL.get()(text)
-    while not Path(mark).exists():
-        time.sleep(0.02)
 
 
 def spawned() -> Executor:
@@ -75,19 +60,6 @@ def loky_pool() -> Executor:
     return loky.get_reusable_executor(max_workers=2)
 
 
-def dask_client() -> object:
-    from distributed import Client, LocalCluster
-
-    return Client(LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0"))
-
-
-class NoFutures(ThreadPoolExecutor):
-    """Its `submit` returns what is no future."""
-
-    def submit(self, fn: Callable[..., object], /, *args: object, **kwargs: object) -> Future:  # type: ignore[override,type-arg]
-        return fn(*args, **kwargs)  # type: ignore[return-value]
-
-
 def processes_below(pid: int) -> set[psutil.Process]:
     """Return the processes that a process has started, and those that these have."""
     return set(psutil.Process(pid).children(recursive=True))
@@ -99,14 +71,15 @@ def ended(processes: set[psutil.Process], seconds: float) -> bool:
     Their exit status is left to who started them: without it an executor takes them for alive.
     """
     end = time.monotonic() + seconds
-    while any(_runs(each) and not _tracker(each) for each in processes):
+    while any(runs(each) and not _tracker(each) for each in processes):
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
     return True
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """Return whether a process has not ended."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

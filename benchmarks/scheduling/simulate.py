@@ -22,7 +22,7 @@ from benchmarks.scheduling.record import TRAINING, read
 from grb_check.attacks.names import WORST
 from grb_check.cases.case import DIFFICULTIES, Case
 from grb_check.cases.suites import SUITES
-from grb_check.execution.planning import NO_DURATIONS, Durations, Part, end, plan, victim_name
+from grb_check.execution.planning import Part, end, plan
 
 FILE: Final = Path(__file__).parent / "durations.jsonl"
 RUNS: Final = (
@@ -43,6 +43,14 @@ COLUMNS: Final = (
     "efficiency",
     "bound",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Durations:
+    """Seconds of the cases by id, and of the training of a victim by dataset."""
+
+    cases: Mapping[str, float]
+    training: Mapping[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +89,7 @@ def rows(options: argparse.Namespace) -> Iterator[Row]:
                 cases = {case: repeats for dataset in datasets for case in suite(dataset)}
                 for workers in options.workers:
                     for known in ("known", "unknown"):
-                        told = truth if known == "known" else NO_DURATIONS
+                        told = truth.cases if known == "known" else {}
                         found = simulate(cases, truth, plan(cases, told, workers), workers)
                         yield {
                             "datasets": ", ".join(each[10:] for each in datasets),
@@ -141,14 +149,13 @@ def simulate(
     if planned != sorted((case, seed) for case, count in cases.items() for seed in range(count)):
         raise ValueError("the parts do not hold each case and repeat once")
     taken = [
-        truth.training[victim_name(part.cases[0])]
-        + sum(truth.cases[each.id] for each in part.cases)
+        truth.training[part.cases[0].dataset] + sum(truth.cases[each.id] for each in part.cases)
         for part in parts
     ]
-    victims = {(victim_name(case), seed) for case, seed in planned}
+    victims = {(case.dataset, seed) for case, seed in planned}
     useful = sum(truth.cases[case.id] for case, _ in planned)
     useful += sum(truth.training[name] for name, _ in victims)
-    longest = max(truth.cases[case.id] + truth.training[victim_name(case)] for case in cases)
+    longest = max(truth.cases[case.id] + truth.training[case.dataset] for case in cases)
     last = end(taken, workers)
     return Simulated(
         parts=len(parts),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-
-import torch
 
 from grb_check import datasets
 from grb_check.attacks.protocol import Attack
@@ -20,7 +17,7 @@ from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Outcome
 from grb_check.cases.repeat_results import CaseFacts, Made, RepeatResult, outcome_of
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.datasets.views import AnyDataset
-from grb_check.errors import ModelError, choose, count
+from grb_check.errors import choose, count
 from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.foreign_perturbations import stronger_transfers
@@ -35,7 +32,6 @@ from grb_check.store.packs import open_pack
 from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
-from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.subject import Model, Subject, as_subject
 
 DATASETS_KEPT: Final = 2  # datasets held in memory, with their caches
@@ -151,26 +147,6 @@ class Evaluator:
         with threads_for(cache.own.dataset.num_nodes), restored():
             cache.victims.build(subject, 0)
         return cache.own.fingerprint
-
-    def costs(self, subject: Subject, source: datasets.Source) -> tuple[float, float]:
-        """Train the victim of the first repeat, and return how long that and a pass took.
-
-        Returns:
-            Seconds of the training, and of a call of the victim with its gradient in the features,
-            or of the call alone if there is none.
-
-        Raises:
-            ModelError: it cannot be built, trained or called.
-        """
-        start = time.perf_counter()
-        victim = self.victim(subject, source, 0)
-        trained = time.perf_counter()
-        graph = self.dataset(source).graph
-        with threads_for(graph.num_nodes), restored(), isolated_randomness(0), torch.enable_grad():
-            x = graph.x.clone().requires_grad_()
-            with suppress(ModelError, RuntimeError):  # it has no gradient
-                torch.autograd.grad(victim.victim(x, graph.edge_index).square().sum(), x)
-        return trained - start, time.perf_counter() - trained
 
     def trials(
         self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()

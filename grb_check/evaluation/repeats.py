@@ -98,18 +98,12 @@ def measure_repeat(
     with progress(f"{case.id}: {label}, training {subject.name}"):
         victim = cache.victims.get(subject, seed)
     trained = time.perf_counter()
-    is_worst = base_name(case.attack) == WORST
     results = []
     for trial in (replace(each, seed=seed) for each in trials):
-        key = (subject.key, trial.case, seed, tuple(kinds))
-        known = cache.results.get(key) if is_worst else None
-        if known is None:
-            with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
-                known = _attack(cache, trial, victim, kinds)
-            cache.results.add(key, known)
-        results.append(known)
+        with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
+            results.append(_attack(cache, trial, victim, kinds))
     names = [each.case.attack for each in trials]
-    result = worst_result(names, results) if is_worst else results[0]
+    result = worst_result(names, results) if base_name(case.attack) == WORST else results[0]
     measurement = replace(
         result.measurement,
         seconds=time.perf_counter() - start,

@@ -34,30 +34,29 @@ class Finished:
     as Python's imports tell (see `user_code.sources.sources_digest`), not if it reads other files.
 
     Args:
+        evaluator: measures what is not finished.
         store: that keeps them.
+        selected: attacks of the run as the user selected them, for `worst`.
         resume: whether they are used.
     """
 
-    def __init__(self, store: Store, *, resume: bool) -> None:
+    def __init__(
+        self, evaluator: Evaluator, store: Store, selected: Sequence[Pair] = (), *, resume: bool
+    ) -> None:
+        self._evaluator = evaluator
         self._store = store
+        self._selected = selected
         self._resume = resume
         self._sources: dict[str, str] = {}  # of the models of this run
 
     def repeat(
-        self,
-        evaluator: Evaluator,
-        subject: Subject,
-        source: Source,
-        case: Case,
-        seed: int,
-        *,
-        repeats: int,
-        selected: Sequence[Pair],
+        self, subject: Subject, source: Source, case: Case, seed: int, *, repeats: int
     ) -> RepeatResult:
         """Measure one repeat of a case, see `Evaluator.repeat`, unless it is finished.
 
         A result from the store lacks its perturbation.
         """
+        evaluator, selected = self._evaluator, self._selected
         facts = evaluator.facts(source, case, selected)
         key = None
         if subject.target and facts.attack:  # else a change cannot be detected

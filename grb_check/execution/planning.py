@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ from grb_check.cases.case import Case
 # Parts may take these shares of what each worker has to do: with smaller ones more victims are
 # trained twice, with larger ones workers wait for the last part. The plan that ends first counts.
 LARGEST: Final = (math.inf, 1.0, 0.7, 0.5, 0.35, 0.25, 0.15)
-TRAINING: Final = 10  # cases that a training is taken to be as long as, if it is unknown
+TRAINING: Final = 10  # cases that a training is taken to be as long as
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,24 +32,7 @@ class Part:
     seconds: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Durations:
-    """Expected seconds of one repeat.
-
-    Attributes:
-        cases: of cases by id, without training; those that are missing are given the median.
-        training: of a victim, by `[model@]dataset`; one that is missing is taken to be as long as
-            `TRAINING` cases.
-    """
-
-    cases: Mapping[str, float]
-    training: Mapping[str, float]
-
-
-NO_DURATIONS: Final = Durations(cases={}, training={})
-
-
-def plan(repeats: Mapping[Case, int], durations: Durations, workers: int) -> list[Part]:
+def plan(repeats: Mapping[Case, int], seconds: Mapping[str, float], workers: int) -> list[Part]:
     """Divide a run into parts, each for one victim, the longest first.
 
     One part for each victim, so that each is trained once; a victim whose cases would keep one
@@ -57,25 +40,26 @@ def plan(repeats: Mapping[Case, int], durations: Durations, workers: int) -> lis
 
     Args:
         repeats: number of repeats of each case.
-        durations: expected.
+        seconds: expected for one repeat of a case, without training, by id; those that are missing
+            are given the median.
         workers: that may run parts at the same time.
 
     Returns:
         Parts that hold each case and repeat once. With equal durations they are in the order of the
         cases, and of the repeats.
     """
-    usual = _usual(repeats, durations)
-    seconds = {case: durations.cases.get(case.id, usual) for case in repeats}
-    victims = _by_victim(repeats)
-    training = {name: durations.training.get(name, TRAINING * usual) for name, _ in victims}
-    total = sum(training[name] + _sum(cases, seconds) for (name, _), cases in victims.items())
+    known = [seconds[case.id] for case in repeats if case.id in seconds]
+    usual = statistics.median(known) if known else 1.0
+    expected = {case: seconds.get(case.id, usual) for case in repeats}
+    victims, training = _by_victim(repeats), TRAINING * usual
+    total = sum(training + _sum(cases, expected) for _, cases in victims)
 
     def divided(share: float) -> list[Part]:
         limit = share * total / workers if workers > 1 else math.inf
         parts = [
-            Part(cases=tuple(each), seed=seed, seconds=training[name] + _sum(each, seconds))
-            for (name, seed), cases in victims.items()
-            for each in _shares(cases, seconds, limit, training[name])
+            Part(cases=tuple(each), seed=seed, seconds=training + _sum(each, expected))
+            for seed, cases in victims
+            for each in _shares(cases, expected, limit, training)
         ]
         return sorted(parts, key=lambda part: -round(part.seconds, 3))
 
@@ -102,25 +86,14 @@ def _sum(cases: Sequence[Case], seconds: Mapping[Case, float]) -> float:
     return sum(seconds[case] for case in cases)
 
 
-def _usual(cases: Iterable[Case], durations: Durations) -> float:
-    """The median of the known durations of these cases."""
-    known = [durations.cases[case.id] for case in cases if case.id in durations.cases]
-    return statistics.median(known) if known else 1.0
-
-
-def _by_victim(repeats: Mapping[Case, int]) -> dict[tuple[str, int], list[Case]]:
-    """Cases of each victim: by model and dataset, and seed."""
-    found: dict[tuple[str, int], list[Case]] = {}
+def _by_victim(repeats: Mapping[Case, int]) -> list[tuple[int, list[Case]]]:
+    """The seed of each victim, and its cases."""
+    found: dict[tuple[str, str, int], list[Case]] = {}
     for seed in range(max(repeats.values(), default=0)):
         for case, count in repeats.items():
             if seed < count:
-                found.setdefault((victim_name(case), seed), []).append(case)
-    return found
-
-
-def victim_name(case: Case) -> str:
-    """Return `[model@]dataset` of a case."""
-    return f"{case.model}@{case.dataset}" if case.model else case.dataset
+                found.setdefault((case.model, case.dataset, seed), []).append(case)
+    return [(seed, cases) for (_, _, seed), cases in found.items()]
 
 
 def _shares(

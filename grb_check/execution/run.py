@@ -17,12 +17,9 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import outcome_of
 from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
-from grb_check.execution.elsewhere import Elsewhere, joined
-from grb_check.execution.planning import NO_DURATIONS
-from grb_check.execution.retrying import Calls, Retrying
-from grb_check.execution.start import setup_for, workers_for
-from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
-from grb_check.execution.this_process import ThisProcess
+from grb_check.execution.measuring import Measuring, joined
+from grb_check.execution.start import calls_for, setup_for
+from grb_check.execution.tasks import ModelOnDataset
 from grb_check.execution.transfers import Transfers, with_findings
 from grb_check.gate.limits import judge_beside
 from grb_check.ranking.rank_plan import RankPlan
@@ -39,7 +36,7 @@ TAKEN: Final = (
     *("model_args", "suite", "dataset", "difficulty", "scenario", "attack", "budget", "case"),
     *("repeats", "max_drop", "min_clean", "threshold", "strict_limits", "strict_diagnostics"),
     *("data", "download", "sources", "split", "training", "features"),
-    *("device", "store", "store_mode", "pack", "jobs", "executor", "resume"),
+    *("device", "store", "store_mode", "pack", "jobs", "executor", "timeout", "resume"),
 )
 
 
@@ -51,16 +48,16 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     >>> [case.id for case in record.cases if case.result == "fail"]  # doctest: +SKIP
     ['synthetic-cora/easy/injection/fgsm']
 
-    With `jobs` or `executor`, other processes import the script that calls this function: call it
-    below `if __name__ == "__main__":`.
+    With `executor`, other processes may import the script that calls this function: call it below
+    `if __name__ == "__main__":` then.
 
     Args:
         model: as for `--grb-model`: `[LABEL=]pkg.module:attr` or a name; or several.
         options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
             scenario, attack, budget, case, repeats, max_drop, min_clean, threshold, strict_limits,
             strict_diagnostics, model_args, data, download, sources, split, training, features,
-            device, store, store_mode, pack, jobs, executor, resume. One that may be repeated takes
-            a list as well.
+            device, store, store_mode, pack, jobs, executor, timeout, resume. One that may be
+            repeated takes a list as well.
 
     Returns:
         What `--grb-json` writes. A case whose model or attack raised has the result `error` and the
@@ -73,9 +70,9 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     settings = _settings(model, options, registry)
     cases = settings.cases()
     tasks = settings.repeats * len(cases)
-    with closing(_elsewhere(settings, registry, tasks)) as measuring:
+    with closing(_measuring(settings, registry, tasks)) as measuring:
         measuring.check(cases, settings.repeats)
-        measuring.plan(dict.fromkeys(cases, settings.repeats), NO_DURATIONS)
+        measuring.plan(dict.fromkeys(cases, settings.repeats), {})
         rows, missing, transfers = [], [], Transfers()
         for case in cases:
             try:
@@ -89,7 +86,6 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
             rows = [with_findings(row, late) for row in rows]
             for text in transfers.untried:
                 warnings.warn(text, stacklevel=2)
-        transfers.close()
         environment = environment_of(joined(measuring.environments))
     ranks = RankPlan(request=rank_request(settings)).ranks(rows, [node_id_of(c) for c in cases])
     return record_of(
@@ -134,19 +130,16 @@ def _text(value: Any, option: Option) -> Any:
     return str(value) if option.type == "string" else value
 
 
-def _elsewhere(settings: Settings, registry: AttackRegistry, tasks: int) -> Elsewhere:
+def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Measuring:
     def on_dataset(case: Case) -> ModelOnDataset:
-        return model_on_dataset(settings.model(case.model), settings.source(case.dataset))
+        return ModelOnDataset(settings.model(case.model), settings.source(case.dataset))
 
     setup = setup_for(settings, registry, settings.attacks, ())
-    calls: Calls = ThisProcess()
-    if settings.measured_elsewhere:
-        calls = Retrying(workers_for(settings, registry, (), tasks))
-    return Elsewhere(calls, setup, on_dataset)
+    return Measuring(calls_for(settings, setup, tasks), setup, on_dataset)
 
 
 def _row(
-    settings: Settings, case: Case, measuring: Elsewhere, transfers: Transfers, cases: int
+    settings: Settings, case: Case, measuring: Measuring, transfers: Transfers, cases: int
 ) -> Row:
     """Measure and judge a case.
 

@@ -1,21 +1,30 @@
-"""Start the workers that settings ask for, and say what their tasks have in common."""
+"""Who runs the tasks that settings ask for, and what these tasks have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final
 from uuid import uuid4
 
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.datasets.formats.own_data import OWN_DATA
+from grb_check.errors import UsageError, count
+from grb_check.execution.calls import Calls, Inline, Retrying
 from grb_check.execution.cores import cores
-from grb_check.execution.executors import Workers, open_workers
-from grb_check.execution.gpus import SHARED_OUT, VISIBLE, visible_gpus
-from grb_check.execution.processes import Processes
+from grb_check.execution.dask_cluster import dask_workers
+from grb_check.execution.gpus import SHARED_OUT, visible_gpus
+from grb_check.execution.processes import start_processes
+from grb_check.execution.steps import shared_versions
 from grb_check.execution.tasks import Setup
+from grb_check.execution.workers import OPTION, Workers, call_factory
 from grb_check.settings.settings import Settings
 from grb_check.store.packs import PackPlace
 from grb_check.user_code.sources import sources_digest
+
+ALLOWED: Final = "dask, dask:tcp://HOST:PORT or pkg.module:factory"
 
 
 def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
@@ -27,30 +36,57 @@ def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
     return [each for each in dict.fromkeys(found) if ":" in each]
 
 
-def workers_for(
-    settings: Settings, registry: AttackRegistry, folders: Sequence[str], tasks: int
-) -> Workers:
-    """Start the workers that settings ask for.
+def calls_for(
+    settings: Settings,
+    setup: Setup,
+    tasks: int,
+    progress: Callable[[str], AbstractContextManager[None]] | None = None,
+) -> Calls:
+    """Return what runs the tasks of a run: this process, or the workers that settings ask for.
 
     Args:
-        settings: with `jobs` or `executor`.
-        registry: of the attacks.
-        folders: to search for users' modules.
+        settings: of the run.
+        setup: of its tasks.
         tasks: most that the run can have.
+        progress: see `execution.steps.Process`.
 
     Raises:
-        UsageError: see `open_workers`.
+        UsageError, LostError: the workers cannot be started.
     """
     if settings.executor:
-        jobs = settings.jobs or None
-        return open_workers(
-            settings.executor, models=targets(settings, registry), folders=folders, jobs=jobs
-        )
+        return Retrying(starter(settings.executor, settings.jobs or None), settings.timeout)
+    if settings.jobs is None:
+        return Inline(setup, progress)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     wanted = settings.jobs or min(len(gpus) or cores(), tasks)
-    environments = [{VISIBLE: each} for each in gpus]
-    # Importing torch takes seconds, which all processes spend at the same time.
-    return Processes(max(1, wanted), environments, module="grb_check.evaluation.evaluator")
+    return Retrying(partial(start_processes, max(1, wanted), gpus), settings.timeout)
+
+
+def starter(text: str, jobs: int | None = None) -> Callable[[], Workers]:
+    """Return what starts, or connects to, the workers that `--grb-executor` names.
+
+    Args:
+        text: `dask`, `dask:tcp://HOST:PORT` or `pkg.module:factory`.
+        jobs: number of processes of a local Dask cluster; default: one for each core.
+
+    Raises:
+        UsageError: the text has another form. The function that is returned raises it if nothing
+            can be started or reached, and `LostError` if a worker died while it started.
+    """
+    engine, colon, rest = text.partition(":")
+    if engine == "dask" and not colon:
+        return partial(dask_workers, "", jobs)
+    if jobs is not None:
+        raise UsageError(
+            f"{OPTION}={text} cannot be combined with --grb-jobs: its workers are its own; leave "
+            f"--grb-jobs away, or give {OPTION}=dask for {count(jobs, 'process', 'processes')} "
+            f"of this machine"
+        )
+    if engine == "dask":
+        return partial(dask_workers, rest, None)
+    if not colon:
+        raise UsageError(f"{OPTION}={text!r}: name one of {ALLOWED}")
+    return partial(call_factory, text)
 
 
 def setup_for(
@@ -73,6 +109,7 @@ def setup_for(
         folders=tuple(folders),
         resume=settings.resume,
         sources=tuple((each, sources_digest(each)) for each in targets(settings, registry)),
+        versions=tuple(shared_versions().items()),
         run=uuid4().hex,
         pack=None if settings.pack is None else PackPlace.of(settings.pack),
     )

@@ -7,8 +7,11 @@ Paths are absolute; packages and the user's model have to be importable where th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.case import Case
 from grb_check.datasets import Source
@@ -16,6 +19,10 @@ from grb_check.datasets.places import Places
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.packs import PackPlace
 from grb_check.store.place import StorePlace
+
+if TYPE_CHECKING:
+    from grb_check.execution.steps import Process
+    from grb_check.victims.subject import Subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +38,7 @@ class Setup:
         folders: to search for users' modules, before those of the process.
         resume: whether measurements of an interrupted run are taken from the store.
         sources: import path and `sources_digest` of all that is the user's.
+        versions: name and version of what figures depend on, see `files.versions`.
         run: different for each run, so that a process keeps nothing from one to the next.
         pack: that black-box perturbations are taken from; None to make them.
     """
@@ -43,30 +51,29 @@ class Setup:
     folders: tuple[str, ...] = ()
     resume: bool = False
     sources: tuple[tuple[str, str], ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
     run: str = ""
     pack: PackPlace | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ModelOnDataset:
     """A model on a dataset.
 
     Attributes:
-        model: named by its import path.
-        name: of the model in reports.
-        dataset: text that `datasets.find` understands in any working directory.
-        places: where to look for it.
+        model: named by its import path; or one of this process, which cannot leave it.
+        source: of the dataset. A worker finds it again, in folders of its own.
     """
 
-    model: ModelSpec
-    name: str
-    dataset: str
-    places: Places
+    model: ModelSpec | Subject
+    source: Source
+
+    def __reduce__(self) -> tuple[Callable[..., ModelOnDataset], tuple[Any, ...]]:
+        return _found_again, (self.model, self.source.asked, self.source.places)
 
 
-def model_on_dataset(model: ModelSpec, source: Source) -> ModelOnDataset:
-    """Return a model on a dataset that was found."""
-    return ModelOnDataset(model=model, name=model.label, dataset=source.asked, places=source.places)
+def _found_again(model: ModelSpec, dataset: str, places: Places) -> ModelOnDataset:
+    return ModelOnDataset(model, datasets.find(dataset, places))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +81,43 @@ class Task:
     """Cases of one repeat of a model on a dataset.
 
     Attributes:
+        step: what is done for its cases, a function of `execution.steps`.
         setup: of the run.
-        subject: the model on the dataset.
+        on: the model on the dataset.
         cases: of that model and dataset.
         seed: of the repeat, from 0.
         repeats: number of repeats of the run, for the progress.
+        given: for each case what the step needs besides.
+        made: perturbations of the run, for the step that tries them.
     """
 
+    step: Step
     setup: Setup
-    subject: ModelOnDataset
+    on: ModelOnDataset
     cases: tuple[Case, ...]
     seed: int
     repeats: int
+    given: Mapping[Case, Any] = field(default_factory=dict)
+    made: tuple[Any, ...] = ()
+
+
+# Yields for each case, or some, what was found, or the error that is this case's own. What it
+# raises is an error of the whole task.
+Step: TypeAlias = "Callable[[Process, Task], Iterator[tuple[Case, Any]]]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a task found, and where it ran.
+
+    Attributes:
+        values: what its step has yielded.
+        device: that was used.
+        environment: everything else that figures depend on, see `measured_with`.
+        warnings: class, text, file and line of each warning in a worker.
+    """
+
+    values: Mapping[Case, Any]
+    device: str
+    environment: Mapping[str, str]
+    warnings: tuple[tuple[str, str, str, int], ...] = ()

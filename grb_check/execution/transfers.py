@@ -16,7 +16,6 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import Made, RepeatResult
 from grb_check.errors import GrbCheckError, count
-from grb_check.execution.spool import Spool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,18 +38,19 @@ class Transfers:
     """The perturbations of a run."""
 
     def __init__(self) -> None:
-        self._spool = Spool()
-        self._known: dict[tuple[Case, int], bool] = {}  # whether the attack knows the model
+        self._made: dict[tuple[Case, int], Made] = {}
+        self._contents: dict[bytes, bytes] = {}  # each once: models share those of surrogates
         self._lost: dict[Case, None] = {}  # measured by an interrupted run
         self.untried: list[str] = []  # what was not tried, and why
 
     def add(self, case: Case, results: Sequence[RepeatResult]) -> None:
         """Keep the perturbations of a case; those of an interrupted run are not known."""
         for each in results:
-            seed, known = each.measurement.seed, each.measurement.method != "black-box"
             if each.perturbation:
-                self._spool.put(case, seed, {"perturbation": each.perturbation})
-                self._known[case, seed] = known
+                content = self._contents.setdefault(each.perturbation, each.perturbation)
+                knows = each.measurement.method != "black-box"
+                made = Made(case=case, knows_model=knows, perturbation=content)
+                self._made[case, each.measurement.seed] = made
             elif base_name(case.attack) != WORST:
                 self._lost[case] = None
 
@@ -73,7 +73,7 @@ class Transfers:
         for cases in by_model_and_dataset(known):
             for seed in range(max(_repeats(known[case]) for case in cases)):
                 own = {case: right for case in cases if (right := _right(known[case], seed))}
-                made = self._made(own, seed)
+                made = self._foreign_to(own, seed)
                 if made:
                     found |= self._tried(Trying(own=own, seed=seed, made=made), tried)
         return found
@@ -89,20 +89,14 @@ class Transfers:
             self.untried.append(f"perturbations were not tried on {model}: {error}")
             return {}
 
-    def close(self) -> None:
-        """Forget all perturbations."""
-        self._spool.close()
-
-    def _made(self, cases: Mapping[Case, bytes], seed: int) -> list[Made]:
+    def _foreign_to(self, cases: Mapping[Case, bytes], seed: int) -> list[Made]:
         """Perturbations that may be tried in some of these cases, each once."""
-        made: dict[bytes, Made] = {}
-        for case, own_seed in sorted(self._known, key=lambda key: key[0].order):
-            known = self._known[case, own_seed]
-            each = Made(case=case, knows_model=known, perturbation=b"")
+        found: dict[bytes, Made] = {}
+        for case, own_seed in sorted(self._made, key=lambda key: key[0].order):
+            each = self._made[case, own_seed]
             if own_seed == seed and any(map(each.is_foreign, cases)):
-                content: bytes = self._spool.get(case, seed)["perturbation"]
-                made.setdefault(content, replace(each, perturbation=content))
-        return list(made.values())
+                found.setdefault(each.perturbation, each)
+        return list(found.values())
 
 
 def _repeats(row: Row) -> int:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from grb_check.cases.case import Case
 from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
-from grb_check.execution.planning import NO_DURATIONS, Durations
 from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.rank_plan import RankPlan, prepare
 from grb_check.session.collection import names_files_only, take_node_ids
@@ -35,6 +32,7 @@ from grb_check.settings.reading import read
 from grb_check.settings.report_paths import check_all
 from grb_check.settings.selecting import read_places
 from grb_check.settings.settings import Settings
+from grb_check.user_code.factories import quiet_imports
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +45,7 @@ class SessionPlan:
         selected: attacks that the options select, without those that node ids add.
         cases: of the whole run, and those of this part of it.
         folders: that were added to the places where modules are searched.
-        seconds: that one repeat of each case may take.
+        seconds: that one repeat of each case may take, by id.
         durations: file of these durations; None without one.
         ranks: leaderboards and limits on ranks.
         expected_failures: id -> reason of the cases that are expected to fail.
@@ -60,7 +58,7 @@ class SessionPlan:
     selected: tuple[Pair, ...]
     cases: Plan
     folders: tuple[str, ...]
-    seconds: Durations
+    seconds: Mapping[str, float]
     durations: Path | None
     ranks: RankPlan
     expected_failures: Mapping[str, str]
@@ -102,7 +100,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     idle = left_out or not settings.models
     selected = [] if idle else _selected(settings, node_ids)
     seconds, durations = recorded_durations(settings)
-    cases = plan(selected, settings.shard, seconds.cases)
+    cases = plan(selected, settings.shard, seconds)
     narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
     check_expected_failures(settings, registry, selected, narrowed=narrowed)
     ranks = prepare(rank_request(settings), selected)
@@ -125,7 +123,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     )
 
 
-def recorded_durations(settings: Settings) -> tuple[Durations, Path | None]:
+def recorded_durations(settings: Settings) -> tuple[Mapping[str, float], Path | None]:
     """Return the seconds of one repeat of each case, and the file that they are from.
 
     Returns:
@@ -135,9 +133,8 @@ def recorded_durations(settings: Settings) -> tuple[Durations, Path | None]:
     divided = settings.shard is not None or settings.measured_elsewhere
     if divided and baseline is not None and baseline.entries:
         entries = baseline.entries.items()
-        seconds = {key: entry.seconds / entry.repeats for key, entry in entries}
-        return Durations(cases=seconds, training={}), baseline.path
-    return NO_DURATIONS, None
+        return {key: entry.seconds / entry.repeats for key, entry in entries}, baseline.path
+    return {}, None
 
 
 def places_of(config: pytest.Config) -> datasets.Places:
@@ -148,15 +145,6 @@ def places_of(config: pytest.Config) -> datasets.Places:
     """
     here = config.invocation_params.dir
     return read_places(read_raw(options.lookup(config), config.rootpath, here))
-
-
-@contextmanager
-def quiet_imports() -> Iterator[None]:
-    """Hide the warnings of torch_geometric about torch, which users cannot act on."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        warnings.simplefilter("ignore", FutureWarning)
-        yield
 
 
 def _leaves_out(

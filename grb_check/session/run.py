@@ -11,7 +11,6 @@ from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.outcomes import Finding
 from grb_check.errors import UsageError
-from grb_check.execution.estimate import duration
 from grb_check.execution.gpus import SHARED_OUT, visible_gpus
 from grb_check.execution.transfers import with_findings
 from grb_check.gate.limits import Verdict
@@ -76,11 +75,6 @@ class Run:
             return []
         lines = header(plan.settings, len(plan.cases.cases), device)
         lines += shard_lines(plan.cases, plan.durations, others=bool(self._config.args))
-        if self.runner.seconds is not None:
-            lines.append(
-                f"grb time: about {duration(self.runner.seconds)} of one process; --grb-jobs=N "
-                f"divides it, --grb-resume continues an interrupted run"
-            )
         if self.runner.workers:
             lines.append(f"grb measures in: {self.runner.workers}")
         if is_controller(self._config) and device in SHARED_OUT:

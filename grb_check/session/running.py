@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,34 +13,31 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from grb_check import datasets
-from grb_check.cases.case import Case, by_model_and_dataset
+from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
-from grb_check.execution.elsewhere import Elsewhere, joined
-from grb_check.execution.estimate import seconds
-from grb_check.execution.finished import Finished
-from grb_check.execution.retrying import Retrying
-from grb_check.execution.start import setup_for, workers_for
-from grb_check.execution.tasks import ModelOnDataset, model_on_dataset
-from grb_check.execution.transfers import Transfers, Trying
+from grb_check.execution.calls import Inline
+from grb_check.execution.measuring import Measuring, joined
+from grb_check.execution.start import calls_for, setup_for
+from grb_check.execution.tasks import ModelOnDataset, Setup
+from grb_check.execution.transfers import Transfers
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
-from grb_check.reports.audit_words import AUDIT
 from grb_check.session.collection import MARK, cases_of_marker, point_to
-from grb_check.session.planning import SessionPlan, quiet_imports
+from grb_check.session.planning import SessionPlan
 from grb_check.session.progress import LogLines, Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker, overridden
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.store.place import open_store
+from grb_check.user_code.factories import quiet_imports
 from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
-    from grb_check.execution.here import Here
+    from grb_check.evaluation.evaluator import Evaluator
     from grb_check.failures.record_failure import Kept
     from grb_check.gate.limits import Verdict
     from grb_check.victims.subject import Subject
@@ -62,11 +59,10 @@ class CaseRunner:
         self._plan = plan
         self._subjects: dict[str, Subject] = {}
         self._sources: dict[str, Source] = {}
-        self._definitions: dict[str, tuple[str, int] | None] = {}  # that workers have told
+        self._definitions: dict[str, tuple[str, int] | None] = {}  # that checks have found
         self._terminal: Ticker | LogLines | None = None
-        self._elsewhere: Elsewhere | None = None
+        self._remote: Measuring | None = None  # by workers
         self._transfers = Transfers()
-        self.seconds: float | None = None  # that the run may take; None if unknown
         self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
 
     def check(self) -> None:
@@ -76,64 +72,24 @@ class CaseRunner:
             UsageError, DataError, ModelError: so that errors come before any work.
         """
         self._terminal = _terminal(self._config)  # nothing is captured yet
-        if self._plan.settings.measured_elsewhere:
-            self._start_elsewhere(self._plan.cases.own)
-        else:
-            self._check_here()
-        if self._plan.settings.suite == AUDIT and not is_controller(self._config):
-            with suppress(GrbCheckError):  # the cases of a model that cannot be trained say so
-                self.seconds = self._estimate()
-
-    def _check_here(self) -> None:
-        repeats, selected = self._plan.settings.repeats, self._plan.selected
-        with quiet_imports():
-            for cases in by_model_and_dataset(self._plan.cases.own):
-                source, evaluator = self._source(cases[0].dataset), self.here.evaluator
-                with captured(self._config):
-                    loaded = evaluator.check(self.subject(cases[0].model), source)
-                self._plan.ranks.check_data(cases[0].dataset, loaded)
-                evaluator.check_pack(source, cases, repeats, selected)
-
-    def _estimate(self) -> float:
-        """Train each model once, which the run needs anyway, and return what the run may take."""
-        cases, repeats = self._plan.cases.own, self._plan.settings.repeats
-        if self._elsewhere is not None:
-            costs = self._elsewhere.costs(cases, repeats)
-        else:
-            costs = {each[0]: self._costs(each[0]) for each in by_model_and_dataset(cases)}
-        return sum(
-            seconds(each, repeats, training=costs[each[0]][0], one_pass=costs[each[0]][1])
-            for each in by_model_and_dataset(cases)
-        )
-
-    def _costs(self, case: Case) -> tuple[float, float]:
-        source, evaluator = self._source(case.dataset), self.here.evaluator
+        settings = self._plan.settings
+        if settings.measured_elsewhere:
+            calls = calls_for(settings, self._setup, settings.repeats * len(self._plan.cases.own))
+            self._remote = Measuring(calls, self._setup, self._on_dataset, self._terminal)
         with quiet_imports(), captured(self._config):
-            return evaluator.costs(self.subject(case.model), source)
-
-    def _start_elsewhere(self, cases: Iterable[Case]) -> None:
-        plan, settings = self._plan, self._plan.settings
-        most = settings.repeats * len(plan.cases.own)
-        self._elsewhere = Elsewhere(
-            Retrying(workers_for(settings, plan.registry, plan.folders, most)),
-            setup_for(settings, plan.registry, plan.selected, plan.folders),
-            self._on_dataset,
-            self._terminal,
-        )
-        for case, found in self._elsewhere.check(cases, settings.repeats).items():
+            checked = self._measuring.check(self._plan.cases.own, settings.repeats)
+        for case, found in checked.items():
             self._definitions[settings.model(case.model).label] = found.definition
             self._plan.ranks.check_data(case.dataset, found.fingerprint)
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
-        """Give the cases of these tests to the workers, if there are any."""
-        if self._elsewhere is None:
-            return
+        """Plan the cases of these tests, and give them to the workers, if there are any."""
         repeats: dict[Case, int] = {}
         for item in items:
             case = self._planned_case(item)
             if case is not None:
                 repeats[case] = max(repeats.get(case, 0), self._repeats(item))
-        self._elsewhere.plan(repeats, self._plan.seconds)
+        self._measuring.plan(repeats, self._plan.seconds)
 
     def _planned_case(self, item: pytest.Item) -> Case | None:
         """The case that a test will ask for, as far as that is known before it runs."""
@@ -155,39 +111,46 @@ class CaseRunner:
     @property
     def place(self) -> str:
         """Devices that cases are measured on, for pytest's header; empty until known."""
-        if self._elsewhere is not None:
-            return ", ".join(self._elsewhere.devices)
-        return str(self.here.evaluator.device) if "here" in self.__dict__ else ""
+        return ", ".join(self._measuring.devices)
 
     @property
     def workers(self) -> str:
         """Name of the workers; empty without any."""
-        return "" if self._elsewhere is None else self._elsewhere.calls.workers.name
+        return self._measuring.calls.name
 
     @property
     def environment(self) -> dict[str, str]:
         """The environment that measured, see `measured_with`."""
-        found = [] if self._elsewhere is None else self._elsewhere.environments
+        found = self._measuring.environments
         if self.kept_here or not found:
-            found = [*found, self.here.evaluator.environment]
+            found = [*found, self._evaluator.environment]
         return joined(found)
 
     @cached_property
-    def here(self) -> Here:
-        """Measures in this process."""
-        with quiet_imports():  # these import torch, which collecting does not need
-            from grb_check.evaluation.evaluator import Evaluator
-            from grb_check.execution.here import Here
-        settings = self._plan.settings
-        store = open_store(settings.store)
-        evaluator = Evaluator(
-            store=store,
-            device=settings.device,
-            progress=self._terminal if isinstance(self._terminal, Ticker) else None,
-            attacks=self._plan.registry.own,
-            pack=settings.pack,
-        )
-        return Here(evaluator, Finished(store, resume=settings.resume), self._plan.selected)
+    def _setup(self) -> Setup:
+        plan = self._plan
+        return setup_for(plan.settings, plan.registry, plan.selected, plan.folders)
+
+    @cached_property
+    def _inline(self) -> Inline:
+        """What runs tasks in this process."""
+        ticker = self._terminal if isinstance(self._terminal, Ticker) else None
+        return Inline(self._setup, ticker)
+
+    @cached_property
+    def _here(self) -> Measuring:
+        """What measures in this process."""
+        return Measuring(self._inline, self._setup, self._on_dataset)
+
+    @property
+    def _measuring(self) -> Measuring:
+        """What measures the models that settings name."""
+        return self._remote or self._here
+
+    @property
+    def _evaluator(self) -> Evaluator:
+        """The evaluator of this process; torch is imported with it."""
+        return self._inline.process.evaluator
 
     def case_of(self, request: pytest.FixtureRequest) -> Case:
         """Return the case of a test: its parameter, or that of its marker.
@@ -233,7 +196,7 @@ class CaseRunner:
         Raises:
             UsageError: no model is named, or it cannot be imported.
         """
-        if self._elsewhere is not None and is_node_id(node.nodeid):
+        if self.workers and is_node_id(node.nodeid):
             return self._plan.settings.model(label)
         return self.subject(label)
 
@@ -249,9 +212,10 @@ class CaseRunner:
 
     def _definition(self, label: str) -> tuple[Path, int] | None:
         """The file and line of a model's factory."""
-        if self._elsewhere is None:
+        name = self._plan.settings.model(label).label
+        if name not in self._definitions and not self.workers:  # as in a worker of pytest-xdist
             return definition(self.subject(label).source)
-        told = self._definitions.get(self._plan.settings.model(label).label)
+        told = self._definitions.get(name)
         return None if told is None else (Path(told[0]), told[1])
 
     def definition(self, label: str) -> tuple[str, int]:
@@ -274,25 +238,19 @@ class CaseRunner:
             model: value of the fixture `grb_model`.
             node: the test, whose marker may give the number of repeats.
         """
-        repeats, elsewhere = self._repeats(node), self._elsewhere
-        spec = self._travelling(model)
-        if elsewhere is not None and spec is not None:
-            results = elsewhere.results(case, repeats)
-            self._transfers.add(case, results)
-            add = partial(elsewhere.with_references, case)
-            return self._case_result(case, spec.label, results, add)
-        subject, source = self.imported(model), self._source(case.dataset)
-        if elsewhere is not None and subject.name not in self.kept_here:
-            self.kept_here.append(subject.name)
-        results = self.here.results(subject, source, case, repeats)
+        repeats, spec = self._repeats(node), self._travelling(model)
         if spec is not None:
+            results = self._measuring.results(case, repeats)
             self._transfers.add(case, results)
-        return self._case_result(
-            case,
-            subject.name,
-            results,
-            partial(self.here.with_references, source, case),
-        )
+            add = partial(self._measuring.with_references, case)
+            return self._case_result(case, spec.label, results, add)
+        subject = self.imported(model)
+        if self.workers and subject.name not in self.kept_here:
+            self.kept_here.append(subject.name)
+        on = ModelOnDataset(subject, self._source(case.dataset))
+        results = self._here.results(case, repeats, on)
+        add = partial(self._here.with_references, case, on=on)
+        return self._case_result(case, subject.name, results, add)
 
     def _case_result(
         self,
@@ -357,14 +315,7 @@ class CaseRunner:
     def transfers(self, rows: Sequence[Row]) -> dict[tuple[Case, int], Finding]:
         """Return what perturbations of other models do to a model, by case and repeat."""
 
-        def tried(trying: Trying) -> Mapping[Case, Finding]:
-            case = next(iter(trying.own))
-            if self._elsewhere is not None:
-                return self._elsewhere.tried(trying)
-            source = self._source(case.dataset)
-            return self.here.tried(self.subject(case.model), source, trying)
-
-        return self._transfers.findings(rows, tried)
+        return self._transfers.findings(rows, self._measuring.tried)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.
@@ -406,7 +357,7 @@ class CaseRunner:
         here = self._config.invocation_params.dir
         places = Places(folder=settings.evidence, root=self._config.rootpath, here=here)
         shrink = settings.shrink and verdict is not None and not verdict.passed
-        return keep(failure, self.here.evaluator, places, shrink=shrink)
+        return keep(failure, self._evaluator, places, shrink=shrink)
 
     def name_of(self, dataset: str) -> str:
         """Return the name in case ids of a dataset, which may be given as a folder below rootdir.
@@ -423,9 +374,8 @@ class CaseRunner:
 
     def close(self) -> None:
         """End all work, and release the terminal."""
-        self._transfers.close()
-        if self._elsewhere is not None:
-            self._elsewhere.close()
+        if self._remote is not None:
+            self._remote.close()
         if self._terminal is not None:
             self._terminal.close()
 
@@ -440,7 +390,7 @@ class CaseRunner:
         for each in result.results:
             content = each.perturbation
             if not content:
-                again = self.here.evaluator.repeat(
+                again = self._evaluator.repeat(
                     subject,
                     source,
                     case,
@@ -453,7 +403,7 @@ class CaseRunner:
         return tuple(found)
 
     def _on_dataset(self, case: Case) -> ModelOnDataset:
-        return model_on_dataset(self._plan.settings.model(case.model), self._source(case.dataset))
+        return ModelOnDataset(self._plan.settings.model(case.model), self._source(case.dataset))
 
     def _source(self, name: str) -> Source:
         return self._sources.get(name) or self._plan.settings.source(name)

@@ -14,7 +14,7 @@ MISSING: Final = object()
 UPDATE_FLAG: Final = "--grb-update-baseline"
 PIN_FLAG: Final = "--grb-pin"
 # Options that say where and in which order a run is measured.
-WHERE: Final = ("grb_jobs", "grb_executor", "grb_resume")
+WHERE: Final = ("grb_jobs", "grb_executor", "grb_timeout", "grb_resume")
 IniType = Literal["string", "linelist", "int", "float", "bool"]
 
 
@@ -295,6 +295,15 @@ OPTIONS: Final = _options(
         False,
         "measure on a cluster: of Dask, by default one on this machine, or an executor of "
         "concurrent.futures that a function of yours returns",
+    ),
+    (
+        "--grb-timeout",
+        "grb_timeout",
+        "SECONDS",
+        "float",
+        False,
+        "end a task of --grb-jobs or --grb-executor, all attacks on one trained model, that takes "
+        "longer: its cases are lost (default: none)",
     ),
     (
         "--grb-resume",

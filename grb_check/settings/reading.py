@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import reprlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,6 +118,7 @@ def read(
         shard=shard,
         jobs=_jobs(raw),
         executor=str(raw.one("grb_executor", "")).strip(),
+        timeout=_timeout(raw),
         resume=raw.one("grb_resume") is True,
         registered_datasets=texts,
         pack=pack,
@@ -158,6 +161,19 @@ def _jobs(raw: RawValues) -> int | None:
             f"whole number from 1 to {MOST_JOBS:,}, or auto"
         )
     return jobs
+
+
+def _timeout(raw: RawValues) -> float | None:
+    given = raw.one("grb_timeout")
+    if given is None:
+        return None
+    with suppress(ValueError):
+        if 0 < (seconds := float(given)) < math.inf:
+            return seconds
+    raise UsageError(
+        f"{raw.name('grb_timeout')} {reprlib.repr(given)} is not a number of seconds; give one "
+        f"above 0"
+    )
 
 
 def _device(text: str, name: str) -> str:

@@ -23,7 +23,7 @@ from grb_check.settings.registered_names import RegisteredNames
 # Options that mean nothing in a suite without attacks.
 OF_ATTACKS: Final = (
     *("grb_attack", "grb_budget", "grb_pack", "grb_threshold", "grb_rank_against", "grb_min_rank"),
-    *("grb_baseline", "grb_jobs", "grb_executor", "grb_resume", "grb_shard"),
+    *("grb_baseline", "grb_jobs", "grb_executor", "grb_timeout", "grb_resume", "grb_shard"),
 )
 
 
@@ -184,7 +184,7 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
             if not matches:
                 raise UsageError(
                     f"{raw.name('grb_attack')} {text!r} matches no attack of the suite "
-                    f"{suite.name!r}, which has {', '.join(map('/'.join, suite.attacks))}"
+                    f"{suite.name!r}, which has {', '.join(map('/'.join, suite.attacks))}; give another pattern or a name"
                 )
             selected += matches
         else:

@@ -52,7 +52,8 @@ class Settings:
     shrink: bool = False
     shard: Shard | None = None
     jobs: int | None = None  # processes of this machine; 0 for as many as it has room for
-    executor: str = ""  # that runs tasks; see `execution.executors`
+    executor: str = ""  # that runs tasks; see `execution.workers`
+    timeout: float | None = None  # seconds of a task in another process; None for any number
     resume: bool = False
     pack: Pack | None = None
     registered_datasets: Mapping[str, str] = field(default_factory=dict)  # name -> NAME=TARGET

@@ -10,7 +10,9 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Final
@@ -267,3 +269,12 @@ def _literal(value: str) -> object:
         return ast.literal_eval(value)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return value
+
+
+@contextmanager
+def quiet_imports() -> Iterator[None]:
+    """Hide the warnings of torch_geometric about torch, which users cannot act on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        yield

@@ -44,9 +44,7 @@ def folder(
     monkeypatch.setenv("GRB_CHECK_STORE", str(store))
     # What several pages measure is measured once, as in an interrupted run that goes on.
     made = Finished.__init__
-    monkeypatch.setattr(
-        Finished, "__init__", lambda self, store, *, resume: made(self, store, resume=True)
-    )
+    monkeypatch.setattr(Finished, "__init__", lambda *given, resume: made(*given, resume=True))
     monkeypatch.syspath_prepend(pytester.path)
     before = set(sys.modules)
     yield pytester

@@ -53,14 +53,12 @@ def measure(store: Store, evaluator: Imitation, *, resume: bool = True, **given:
     """What comes out for one repeat."""
     target = str(given.pop("target", "grb_check.models:gcn"))
     subject = Subject(target, "gcn", print, dict(given.pop("args", {})), target=target)
-    return Finished(store, resume=resume).repeat(
-        cast(Evaluator, evaluator),
+    return Finished(cast(Evaluator, evaluator), store, resume=resume).repeat(
         subject,
         source(),
         given.pop("case", CASE),
         int(given.pop("seed", 0)),
         repeats=2,
-        selected=(),
     )
 
 

@@ -66,7 +66,6 @@ def tried(*rows: Row, contents: Mapping[str, bytes]) -> list[tuple[str, int, lis
         return {}
 
     transfers.findings(rows, note)
-    transfers.close()
     return seen
 
 

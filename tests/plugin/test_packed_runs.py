@@ -13,10 +13,10 @@ from record_factory import file_of
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case
-from grb_check.datasets import Places
+from grb_check.datasets import Places, find
 from grb_check.errors import UsageError
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.execution.run_task import check_task, run_task
+from grb_check.execution.steps import check, measure, run_task
 from grb_check.execution.tasks import ModelOnDataset, Setup, Task
 from grb_check.settings.model_specs import ModelSpec
 from grb_check.store.packs import PackPlace, open_pack
@@ -202,18 +202,18 @@ def test_a_task_opens_the_pack_of_its_run_and_no_other(
     pack = open_pack(packed.path / "attacks.npz")
     spec = ModelSpec(label="m", target="attacks:untrained", args={}, source="")
     places = Places(home=packed.path / "home")
-    subject = ModelOnDataset(model=spec, name="m", dataset=f"{packed.path}/tiny", places=places)
+    on = ModelOnDataset(spec, find(f"{packed.path}/tiny", places))
     setup = Setup(store=None, device="cpu", pack=PackPlace.of(pack))
     case = Case("tiny", "easy", "injection", "rnd")
-    task = Task(setup=setup, subject=subject, cases=(case,), seed=1, repeats=2)
+    task = Task(step=check, setup=setup, on=on, cases=(case,), seed=1, repeats=2)
     digest = pack.digest[:16]
-    assert check_task(task)["environment"]["pack"] == digest
-    found = run_task(task)["cases"][case.id]["result"]["measurement"]
+    assert run_task(task).environment["pack"] == digest
+    found = run_task(replace(task, step=measure)).values[case].measurement
     record = json.loads((packed.path / "run.json").read_text("utf-8"))
     repeats = {each["id"]: each["outcome"]["repeats"] for each in record["cases"]}[case.id]
-    assert found["perturbation"] == repeats[1]["perturbation"]
+    assert found.perturbation == repeats[1]["perturbation"]
     with pytest.raises(UsageError, match="needs repeat 3, but it has repeats 1, 2"):
-        check_task(replace(task, repeats=3))
+        run_task(replace(task, repeats=3))
     other = replace(setup, pack=replace(PackPlace.of(pack), digest="0" * 64))
     with pytest.raises(UsageError, match=f"has the digest {digest}, but the run uses"):
-        check_task(replace(task, setup=other))
+        run_task(replace(task, setup=other))

@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Future
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grb_check.errors import LostError
-from grb_check.execution.retrying import Retrying
+from grb_check.errors import LostError, UsageError
+from grb_check.execution.calls import Retrying
+from grb_check.execution.tasks import Task
+from grb_check.execution.workers import Workers
 
 WAIT = 600  # seconds, until which a test fails instead of waiting for ever
 
 
-class Imitation:
+class Imitation(Executor):
     """Workers that do what a test says, and count."""
-
-    name = "imitation"
 
     def __init__(self, width: int, answer: Callable[[int, int], object]) -> None:
         self.width = width
-        self.restarts = 0
+        self.starts = 0
         self.most = 0
-        self.closed = False
+        self.closed = 0
         self._answer = answer
         self._tries: dict[int, int] = {}
         self._busy = 0
         self._lock = threading.Lock()
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
+    def start(self) -> Workers:
+        self.starts += 1
+        return Workers(
+            executor=self, name="imitation", width=lambda: self.width, close=self._count_close
+        )
+
+    def _count_close(self) -> None:
+        self.closed += 1
+
+    def submit(self, _: Any, /, *arguments: Any, **__: Any) -> Future[Any]:
         future: Future[Any] = Future()
         with self._lock:
             self._busy += 1
             self.most = max(self.most, self._busy)
-        threading.Thread(target=self._run, args=(future, arguments[0])).start()
+        threading.Thread(target=self._run, args=(future, arguments[0]), daemon=True).start()
         return future
 
     def _run(self, future: Future[Any], number: int) -> None:
@@ -51,18 +60,10 @@ class Imitation:
         else:
             future.set_result(found)
 
-    def doing(self) -> list[str]:
-        return []
 
-    def restart(self) -> None:
-        self.restarts += 1
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def nothing() -> None:
-    """Never called: an imitation of workers looks at the arguments only."""
+def submitted(calls: Retrying, numbers: Iterable[int]) -> list[Future[Any]]:
+    """Submit numbers, which an imitation of workers takes for tasks."""
+    return [calls.submit(cast(Task, number)) for number in numbers]
 
 
 @pytest.fixture
@@ -97,15 +98,15 @@ def test_each_call_ends_with_its_result_or_is_lost_twice(
         return LOSSES.get(kind, number)
 
     workers = Imitation(width, answer)
-    calls = Retrying(workers)
-    futures = [calls.submit(nothing, number) for number in range(8)]
+    calls = Retrying(workers.start)
+    futures = submitted(calls, range(8))
     found = [each.exception(WAIT) or each.result(WAIT) for each in futures]
     for number, each in enumerate(found):
         lost = [number < len(part) and bool(part[number]) for part in (first, second)]
         assert isinstance(each, LostError) if all(lost) else each == number
     assert workers.most <= width
     calls.close()
-    assert workers.closed
+    assert workers.closed == workers.starts
 
 
 def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None:
@@ -119,9 +120,42 @@ def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None
         return BrokenExecutor("again") if number == 1 else number
 
     workers = Imitation(3, answer)
-    calls.append(Retrying(workers))
-    futures = [calls[0].submit(nothing, number) for number in range(5)]
+    calls.append(Retrying(workers.start))
+    futures = submitted(calls[0], range(5))
     assert [each.result(WAIT) for each in (futures[0], *futures[2:])] == [0, 2, 3, 4]
     with pytest.raises(LostError, match=r"^lost twice: again$"):
         futures[1].result(WAIT)
-    assert workers.restarts == 2  # once for each time, not for each call
+    assert workers.starts == 3  # once more for each time, not for each task
+
+
+def test_a_task_that_takes_too_long_is_lost_at_once(calls: list[Retrying]) -> None:
+    """Its answer is not waited for, and the others are run by workers that are started again."""
+    never = threading.Event()
+
+    def answer(number: int, tries: int) -> object:
+        if number == 0:
+            never.wait(WAIT)
+        return number
+
+    workers = Imitation(2, answer)
+    calls.append(Retrying(workers.start, timeout=0.2))
+    futures = submitted(calls[0], range(4))
+    with pytest.raises(LostError, match=r"0\.2 s of --grb-timeout"):
+        futures[0].result(WAIT)
+    assert [each.result(WAIT) for each in futures[1:]] == [1, 2, 3]
+    never.set()
+
+
+def test_a_start_that_fails_loses_what_is_left(calls: list[Retrying]) -> None:
+    """With its reason, as of a scheduler that is gone."""
+    workers = Imitation(1, lambda *_: BrokenExecutor("all gone"))
+
+    def start() -> Workers:
+        if workers.starts:
+            raise UsageError("no scheduler answers")
+        return workers.start()
+
+    calls.append(Retrying(start))
+    for future in submitted(calls[0], range(3)):
+        with pytest.raises(LostError, match="no scheduler answers"):
+            future.result(WAIT)

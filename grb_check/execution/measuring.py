@@ -1,0 +1,285 @@
+"""A run whose tasks are measured: by workers, while this process judges and reports, or in it.
+
+Loads no torch.
+"""
+
+from __future__ import annotations
+
+import builtins
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from grb_check.cases.case import Case, by_model_and_dataset
+from grb_check.cases.outcomes import Finding
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.suites import members_of
+from grb_check.errors import UsageError, count, one_line
+from grb_check.execution import steps
+from grb_check.execution.calls import Calls, Pending
+from grb_check.execution.planning import plan
+from grb_check.execution.steps import Checked
+from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Step, Task
+from grb_check.execution.transfers import Trying
+
+_WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
+
+
+class RemoteWarning(UserWarning):
+    """A warning of a worker whose class is not one of Python's."""
+
+
+class Terminal(Protocol):
+    """Shows how far a run is; see `session.progress`."""
+
+    def poll(self, text: Callable[[], str]) -> None:
+        """Show a text that may have changed; called several times a second."""
+
+    def clear(self) -> None:
+        """Remove what is shown."""
+
+
+class Measuring:
+    """Measures the cases of a run.
+
+    Args:
+        calls: runs the tasks; it is closed with this object.
+        setup: of the run.
+        model_of: the model on the dataset of a case.
+        terminal: shows what is done while a result is waited for.
+
+    Attributes:
+        devices: on which tasks have run.
+        environments: that tasks have run in, see `measured_with`, each once.
+    """
+
+    def __init__(
+        self,
+        calls: Calls,
+        setup: Setup,
+        model_of: Callable[[Case], ModelOnDataset],
+        terminal: Terminal | None = None,
+    ) -> None:
+        self.calls = calls
+        self.devices: dict[str, None] = {}
+        self.environments: list[Mapping[str, str]] = []
+        self._setup = setup
+        self._model_of = model_of
+        self._terminal = terminal
+        self._planned: dict[tuple[Case, int], Pending] = {}
+        self._tasks: list[tuple[float, Pending]] = []  # with their expected seconds
+        self._members: dict[Case, tuple[Case, ...]] = {}  # of cases `worst`
+        self._warned: set[tuple[str, str]] = set()
+        self._begun = time.monotonic()
+
+    def check(self, cases: Iterable[Case], repeats: int) -> dict[Case, Checked]:
+        """Check the model, the dataset and the pack of these cases.
+
+        Args:
+            cases: of the run.
+            repeats: number of repeats of the run.
+
+        Returns:
+            What was found, by the first case of each model and dataset.
+
+        Raises:
+            DataError, ModelError, UsageError: the first that a task raised.
+            LostError: a worker was lost twice.
+        """
+        groups = [tuple(each) for each in by_model_and_dataset(cases)]
+        calls = [self.calls.submit(self._task(steps.check, each, 0, repeats)) for each in groups]
+        found: dict[Case, Checked] = {}
+        with self._cleared():
+            for call in calls:
+                try:
+                    found |= self._wait(call).values
+                except (ImportError, AttributeError) as error:
+                    if not self.calls.name:
+                        raise
+                    raise UsageError(
+                        f"{self.calls.name}: workers cannot run grb_check ({one_line(error)}); "
+                        f"install the same packages as here where workers run, and where Dask's "
+                        f"scheduler runs"
+                    ) from error
+        return found
+
+    def plan(self, repeats: Mapping[Case, int], seconds: Mapping[str, float]) -> None:
+        """Give all cases to the workers.
+
+        Args:
+            repeats: number of repeats of each case.
+            seconds: that one repeat of a case may take, by id.
+        """
+        self._begun = time.monotonic()
+        for case in repeats:
+            self._members[case] = self._members_of(case, repeats)
+        if not self.calls.width:
+            return
+        measured = {case: count for case, count in repeats.items() if not self._members[case]}
+        for part in plan(measured, seconds, self.calls.width):
+            most = max(repeats[case] for case in part.cases)
+            pending = self._submit(part.cases, part.seed, most)
+            self._tasks.append((part.seconds, pending))
+
+    def results(
+        self, case: Case, repeats: int, on: ModelOnDataset | None = None
+    ) -> list[RepeatResult]:
+        """Return the results of all repeats of a case, which are waited for.
+
+        Args:
+            case: to measure.
+            repeats: number of them.
+            on: another model than the one that the case names.
+
+        Raises:
+            GrbCheckError: as `Evaluator.repeat`; `LostError` if workers were lost.
+        """
+        members = self._members.get(case, ()) if on is None else ()
+        if members:
+            from grb_check.evaluation.worst import worst_result  # imports numpy
+
+            every = [self.results(each, repeats) for each in members]
+            names = [each.attack for each in members]
+            return [worst_result(names, each) for each in zip(*every, strict=True)]
+        if on is not None:
+            task = [
+                self._task(steps.measure, (case,), seed, repeats, on) for seed in range(repeats)
+            ]
+            calls: list[Pending] = [self.calls.submit(each) for each in task]
+        else:
+            for seed in range(repeats):
+                if (case, seed) not in self._planned:
+                    self._submit((case,), seed, repeats)
+            calls = [self._planned[case, seed] for seed in range(repeats)]
+        with self._cleared():
+            return [_raised(self._wait(call).values[case]) for call in calls]
+
+    def with_references(
+        self, case: Case, results: Sequence[RepeatResult], on: ModelOnDataset | None = None
+    ) -> list[RepeatResult]:
+        """Return results with the scores of all references; see `results` for the arguments."""
+        calls = []
+        for each in results:
+            task = self._task(steps.references, (case,), each.measurement.seed, len(results), on)
+            lean = replace(each, perturbation=b"")
+            calls.append(self.calls.submit(replace(task, given={case: lean})))
+        with self._cleared():
+            full = [_raised(self._wait(call).values[case]) for call in calls]
+        return [
+            replace(one, perturbation=each.perturbation)
+            for one, each in zip(full, results, strict=True)
+        ]
+
+    def tried(self, trying: Trying) -> Mapping[Case, Finding]:
+        """Try perturbations of the run on a victim, which a worker may have to train again.
+
+        Raises:
+            GrbCheckError: as `Evaluator.stronger_transfers`.
+        """
+        task = self._task(steps.transfers, tuple(trying.own), trying.seed, trying.seed + 1)
+        task = replace(task, given=trying.own, made=tuple(trying.made))
+        with self._cleared():
+            return self._wait(self.calls.submit(task)).values
+
+    def progress(self) -> str:
+        """Say how far the run is, and how long the rest may take."""
+        done = sum(seconds for seconds, pending in self._tasks if pending.done())
+        total = sum(seconds for seconds, _ in self._tasks)
+        finished = sum(pending.done() for _, pending in self._tasks)
+        if not self._tasks:
+            return "checking models and data"
+        text = f"{finished} of {count(len(self._tasks), 'task')} done"
+        if done and done < total:
+            left = (time.monotonic() - self._begun) * (total - done) / done
+            text += f", about {_duration(left)} left"
+        return text
+
+    def close(self) -> None:
+        """End all work, and release the workers."""
+        self.calls.close()
+
+    def _members_of(self, case: Case, repeats: Mapping[Case, int]) -> tuple[Case, ...]:
+        """The cases that `worst` is put together from, if the run has them all; else nothing."""
+        of_graphs = self._model_of(case).source.of_graphs
+        members = members_of(case, self._setup.selected, of_graphs=of_graphs)
+        if members == (case,):
+            return ()
+        there = all(repeats.get(each, 0) >= repeats[case] for each in members)
+        return members if there else ()
+
+    def _task(
+        self,
+        step: Step,
+        cases: tuple[Case, ...],
+        seed: int,
+        repeats: int,
+        on: ModelOnDataset | None = None,
+    ) -> Task:
+        return Task(
+            step=step,
+            setup=self._setup,
+            on=on or self._model_of(cases[0]),
+            cases=cases,
+            seed=seed,
+            repeats=repeats,
+        )
+
+    def _submit(self, cases: tuple[Case, ...], seed: int, repeats: int) -> Pending:
+        pending = self.calls.submit(self._task(steps.measure, cases, seed, repeats))
+        self._planned |= {(case, seed): pending for case in cases}
+        return pending
+
+    def _wait(self, pending: Pending) -> Answer:
+        """Return an answer; take down where the task ran, and give its warnings, each once."""
+        while isinstance(pending, Future) and not pending.done():
+            wait([pending], timeout=_WAKE)
+            if self._terminal is not None:
+                self._terminal.poll(self.progress)
+        answer = pending.result()
+        self.devices[answer.device] = None
+        if answer.environment not in self.environments:
+            self.environments.append(answer.environment)
+        for category, text, file, line in answer.warnings:
+            if (category, text) not in self._warned:
+                self._warned.add((category, text))
+                warnings.warn_explicit(text, _category(category), file, line)
+        return answer
+
+    @contextmanager
+    def _cleared(self) -> Iterator[None]:
+        """Remove the progress when the waiting is over."""
+        try:
+            yield
+        finally:
+            if self._terminal is not None and self.calls.width:
+                self._terminal.clear()
+
+
+def joined(environments: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return one environment for several; values that differ are all named."""
+    names = {name: None for each in environments for name in each}
+    return {
+        name: " | ".join(sorted({each[name] for each in environments if name in each}))
+        for name in names
+    }
+
+
+def _raised(value: Any) -> Any:
+    """The result of a case, or its error raised."""
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def _category(name: str) -> type[Warning]:
+    found = getattr(builtins, name, None)
+    return found if isinstance(found, type) and issubclass(found, Warning) else RemoteWarning
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes >= 2 else f"{seconds:.0f} s"

@@ -1,0 +1,110 @@
+"""A run whose tasks are measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+import pytest
+from outcome_factory import outcome
+
+from grb_check import datasets
+from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import CaseFacts, RepeatResult
+from grb_check.errors import ModelError
+from grb_check.execution.calls import Pending
+from grb_check.execution.measuring import Measuring
+from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Task
+from grb_check.settings.model_specs import ModelSpec
+
+FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
+PAIRS = (("injection", "rnd"), ("injection", "pgd"), ("injection", "worst"))
+RND, PGD, WORST = (Case("synthetic-cora", "easy", *pair) for pair in PAIRS)
+LEFT = {RND: 0.6, PGD: 0.4}
+
+
+class Later:
+    """Answers when it is asked, once."""
+
+    def __init__(self, calls: Imitation, task: Task) -> None:
+        self._calls = calls
+        self._task = task
+
+    def done(self) -> bool:
+        return True
+
+    @cached_property
+    def _answer(self) -> Answer:
+        return Answer(
+            values={case: self._calls.value(case, self._task.seed) for case in self._task.cases},
+            device="cpu",
+            environment={"threads": str(1 + self._task.seed)},
+        )
+
+    def result(self) -> Answer:
+        return self._answer
+
+
+class Imitation:
+    """Calls that note what is measured; one case may fail."""
+
+    name = ""
+    width = 0
+
+    def __init__(self, failing: Case | None = None) -> None:
+        self.run: list[tuple[Case, int]] = []
+        self._failing = failing
+
+    def submit(self, task: Task) -> Pending:
+        return Later(self, task)
+
+    def value(self, case: Case, seed: int) -> RepeatResult | Exception:
+        self.run.append((case, seed))
+        if case == self._failing:
+            return ModelError("its own fault")
+        measurement = outcome([(0.8, LEFT[case])], [(0.8, 0.5)], case).repeats[0]
+        measurement = replace(measurement, seed=seed, perturbation=case.attack)
+        return RepeatResult(
+            facts=FACTS,
+            measurement=measurement,
+            warnings=(),
+            attacked_by=(),
+            perturbation=case.attack.encode(),
+        )
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def measuring(calls: Imitation) -> Measuring:
+    on = ModelOnDataset(
+        ModelSpec(label="m", target="pkg:build", args={}), datasets.find("synthetic-cora")
+    )
+    made = Measuring(calls, Setup(store=None, device="cpu", selected=PAIRS), lambda _: on)
+    made.plan(dict.fromkeys((RND, PGD, WORST), 2), {})
+    return made
+
+
+def test_the_worst_is_put_together_from_members_that_were_measured() -> None:
+    """None is measured twice, and each repeat has its strongest."""
+    calls = Imitation()
+    made = measuring(calls)
+    assert calls.run == []  # nothing before it is asked for
+    pgd = made.results(PGD, 2)
+    worst = made.results(WORST, 2)
+    assert [each.measurement.member for each in worst] == ["pgd", "pgd"]
+    assert [each.perturbation for each in worst] == [each.perturbation for each in pgd]
+    made.results(RND, 2)
+    assert [each for each in calls.run if each[0] == PGD] == [(PGD, 0), (PGD, 1)]
+    assert WORST not in {case for case, _ in calls.run}
+
+
+def test_a_case_that_fails_raises_its_error_each_time() -> None:
+    """And the environments that tasks ran in are known."""
+    made = measuring(Imitation(failing=RND))
+    for _ in range(2):
+        with pytest.raises(ModelError, match="its own fault"):
+            made.results(RND, 2)
+    made.results(PGD, 2)
+    assert made.environments == [{"threads": "1"}, {"threads": "2"}]
+    assert list(made.devices) == ["cpu"]
