@@ -184,7 +184,8 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
             if not matches:
                 raise UsageError(
                     f"{raw.name('grb_attack')} {text!r} matches no attack of the suite "
-                    f"{suite.name!r}, which has {', '.join(map('/'.join, suite.attacks))}; give another pattern or a name"
+                    f"{suite.name!r}, which has {', '.join(map('/'.join, suite.attacks))}; give "
+                    f"another pattern or a name"
                 )
             selected += matches
         else:
