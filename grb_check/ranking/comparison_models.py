@@ -18,7 +18,8 @@ from grb_check.ranking.boards.published import PUBLISHED, published_board, publi
 
 FLAG: Final = "--grb-rank-against"
 RUN: Final = "run"  # the models of the run, in reports that also name leaderboards
-MAKE: Final = "python -m grb_check leaderboard --dataset"
+MAKE: Final = "python -m grb_check leaderboard RUN.json"
+MEASURE: Final = "pytest --grb-only --grb-suite=paper --grb-model=zoo --grb-json=RUN.json"
 SHOWN_DIGITS: Final = 12  # of a fingerprint
 SHOWN_MODELS: Final = 5  # in a note
 
@@ -153,8 +154,8 @@ def check_data(boards: Sequence[Board], dataset: str, fingerprint: str) -> None:
             raise UsageError(
                 f"{FLAG}: the leaderboard {board.name} of {dataset} was measured on other data or "
                 f"another split (fingerprint {board.fingerprint[:SHOWN_DIGITS]}, here "
-                f"{fingerprint[:SHOWN_DIGITS]}); measure this data with {MAKE} ... and give the "
-                f"file"
+                f"{fingerprint[:SHOWN_DIGITS]}); measure this data, as with {MEASURE}, make "
+                f"another with {MAKE}, and give its file"
             )
 
 
@@ -165,7 +166,7 @@ def _present(boards: Iterable[tuple[str, Board | None]]) -> dict[str, Board]:
 def _from_file(path: Path, names: Sequence[str]) -> Board:
 
     if not path.is_file():
-        raise UsageError(f"{FLAG}: there is no file {str(path)!r}; make one with {MAKE} NAME")
+        raise UsageError(f"{FLAG}: there is no file {str(path)!r}; make one with {MAKE}")
     if path.stem in (PUBLISHED, ZOO, RUN):
         raise UsageError(
             f"{FLAG}: reports would call {str(path)!r} {path.stem!r}, which already means "
@@ -207,7 +208,7 @@ def _check_boards(boards: Sequence[Board], places: Places) -> None:
             raise UsageError(
                 f"{FLAG}: the leaderboard {board.name} of {board.dataset} is on the split "
                 f"{board.split!r}, and this run on {places.split!r}; give --grb-split="
-                f"{board.split}, or make one with {MAKE} {board.dataset} --split {places.split}"
+                f"{board.split}, or make one of a run with --grb-split={places.split}: {MAKE}"
             )
 
 
@@ -241,7 +242,7 @@ def _title(word: str, board: Board) -> str:
     if title not in board.defences:
         raise UsageError(
             f"{FLAG}: {title} is not measured on the leaderboard of {board.dataset}, which has "
-            f"{', '.join(board.defences)}; measure it with {MAKE} {board.dataset}"
+            f"{', '.join(board.defences)}; measure it, and make another with {MAKE}"
         )
     return title
 
@@ -280,4 +281,4 @@ def _listed(sources: Sequence[Source]) -> str:
 
 def _command(sources: Sequence[Source]) -> str:
     first = next(source for source in sources if not source.of_graphs)
-    return f"{MAKE} {first.asked or first.name}"
+    return f"{MEASURE} --grb-dataset={first.asked or first.name}, then {MAKE}"

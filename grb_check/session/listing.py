@@ -50,7 +50,11 @@ def model_lines() -> list[str]:
         ("name", "title", ""),
         *((each.name, each.title, each.about) for each in (*ZOO.values(), *CONTRASTIVE)),
     ]
-    return [*columns(rows), "", "--grb-model=NAME, or your own pkg.module:attr"]
+    return [
+        *columns(rows),
+        "",
+        "--grb-model=NAME, or your own pkg.module:attr; zoo: all that learn with labels",
+    ]
 
 
 def attack_lines() -> list[str]:
@@ -148,8 +152,7 @@ def leaderboard_lines(places: Places) -> list[str]:
         *lacking,
         *wrong,
         "",
-        f"looked in {places.home / FOLDER}; python -m grb_check leaderboard --dataset NAME makes "
-        f"more",
+        f"looked in {places.home / FOLDER}; python -m grb_check leaderboard RUN.json makes more",
     ]
 
 

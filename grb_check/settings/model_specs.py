@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from grb_check.errors import UsageError, count
+from grb_check.models.zoo import ZOO
 from grb_check.settings.registered_names import BUILT_IN_MODELS
 from grb_check.user_code.factories import parse_model_args
 from grb_check.user_code.sources import source_digest
+
+EVERY: Final = "zoo"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,13 +34,14 @@ def read_models(
     """Return the models of `[LABEL=]pkg.module:attr` or `[LABEL=]NAME`, each with its arguments.
 
     Args:
-        specs: as given.
+        specs: as given; `zoo` stands for all reference models of nodes.
         args: `NAME=VALUE,...`, none, one for all of them or one for each.
         names: name -> `pkg.module:attr`.
 
     Raises:
         UsageError: the form of a model, a label or the number of arguments is wrong.
     """
+    specs = [each for spec in specs for each in (ZOO if spec == EVERY else (spec,))]
     if len(args) not in (0, 1, len(specs)):
         raise UsageError(
             f"--grb-model-args was given {count(len(args), 'time')} for "

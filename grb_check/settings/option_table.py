@@ -52,8 +52,8 @@ OPTIONS: Final = _options(
         "[LABEL=]PKG.MODULE:ATTR",
         "string",
         True,
-        "factory of the model to attack, or a name of --grb-list=models; repeat it to compare "
-        "several",
+        "factory of the model to attack, or a name of --grb-list=models, or zoo for all that learn "
+        "with labels; repeat it to compare several",
     ),
     (
         "--grb-model-args",

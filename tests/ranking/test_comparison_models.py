@@ -96,7 +96,7 @@ def test_sets_of_graphs_have_no_leaderboards(places: Places, words: str) -> None
     graphs = Source("proteins", TU_DATASET, Path("/nowhere"), asked="proteins")
     with pytest.raises(UsageError, match="proteins is a set of graphs"):
         find_boards(models, [graphs], places)
-    with pytest.raises(UsageError, match=r"leaderboard --dataset \./other "):
+    with pytest.raises(UsageError, match=r"--grb-dataset=\./other, then"):
         find_boards(models, [graphs, *sources("other")], places)
 
 

@@ -36,3 +36,10 @@ def test_reference_models_have_names(tmp_path: Path) -> None:
         UsageError, match=r"'gnc' must have the form .* name that --grb-list=models"
     ):
         settings(tmp_path, model=["gnc"])
+
+
+def test_zoo_stands_for_all_reference_models() -> None:
+    """As for a leaderboard; others may be named beside it."""
+    found = read_models(["zoo", "mypkg:build"], [])
+    assert [each.label for each in found] == [*ZOO, "build"]
+    assert found[0].target == ZOO["gcn"].target

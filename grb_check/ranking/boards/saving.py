@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from grb_check.errors import DataError, UsageError
 from grb_check.files.outputs import check_output, try_write
 from grb_check.ranking.boards.board import Board
-from grb_check.ranking.boards.files import board_text, read_board
-from grb_check.ranking.boards.plan import Plan
+from grb_check.ranking.boards.files import board_text
 from grb_check.ranking.boards.tables import csv_text, markdown
 
 FORMATS: Final[Mapping[str, Callable[[Board], str]]] = {
@@ -33,35 +31,6 @@ def check_files(name: str, folder: Path) -> None:
     """
     for suffix in FORMATS:
         check_output("--out", folder / f"{name}.{suffix}")
-
-
-def refuse_smaller(plan: Plan, folder: Path) -> None:
-    """Refuse to replace a leaderboard by one that lacks some of its content.
-
-    Raises:
-        UsageError: names what would be lost, and how to keep it.
-    """
-    path = folder / f"{plan.name}.json"
-    if not path.exists():
-        return
-    try:
-        there = read_board(path)
-    except DataError as error:
-        raise UsageError(f"{error}; give another --name or --out, or remove the file") from None
-    titles = [each.title for each in plan.candidates]
-    attacks = ["/".join(pair) for pair in plan.attacks]
-    kinds = (
-        ({there.dataset}, {plan.source.name}),
-        (there.defences, titles),
-        (there.attacks, attacks),
-        (there.difficulties, plan.difficulties),
-    )
-    lost = [each for old, new in kinds for each in old if each not in new]
-    if lost:
-        raise UsageError(
-            f"{str(path)!r} has {', '.join(lost)}, which the new leaderboard would not have; name "
-            f"them too, give another --name or --out, or remove the file"
-        )
 
 
 def save(board: Board, folder: Path) -> dict[Path, str]:

@@ -1,0 +1,176 @@
+"""Leaderboards of the cases of runs, and the command that writes them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from record_factory import entry, file_of, measured, record
+
+from grb_check.__main__ import main
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import node_id_of
+from grb_check.cases.outcomes import Outcome
+from grb_check.errors import UsageError
+from grb_check.ranking.boards.board import NO_ATTACK, Cell
+from grb_check.ranking.boards.files import measured_board, read_board
+from grb_check.ranking.boards.measured import MeasuredRun, boards_of
+
+MINE, OURS = "mine", "gcn"
+TARGETS = {MINE: "mypkg:build", OURS: "grb_check.models:gcn"}
+
+
+def case(model: str, attack: str, level: str = "easy") -> Case:
+    return Case("synthetic-cora", level, "injection", attack, model)
+
+
+def row(of: Case, made: Outcome | None = None, **changes: Any) -> Row:
+    """The row of a built-in case."""
+    fields: dict[str, Any] = {
+        "node_id": node_id_of(of),
+        "case": of,
+        "result": "pass" if made is not None else "error",
+        "outcome": made,
+        "verdict": None,
+        "message": "",
+    }
+    return Row(**fields | changes)
+
+
+def rows(*attacks: str, level: str = "easy") -> list[Row]:
+    """Both models under each attack."""
+    return [
+        row(of, measured(of, drop, model))
+        for model, drop in ((MINE, 0.2), (OURS, 0.5))
+        for of in (case(model, attack, level) for attack in attacks)
+    ]
+
+
+def run(cases: Sequence[Row], **changes: Any) -> MeasuredRun:
+    made = MeasuredRun(
+        name="run.json", targets=TARGETS, rows=cases, split="grb", about=("measured with torch 9",)
+    )
+    return replace(made, **changes)
+
+
+def test_a_board_has_the_figures_of_the_cases() -> None:
+    """Each repeat; reference models have their titles; `worst` and tests of users are left out."""
+    worst, own = case(MINE, "worst"), case(MINE, "dice")
+    more = [row(worst, measured(worst, 0.9, MINE))]
+    more += [row(own, measured(own, 0.9, MINE), node_id="tests/test_own.py::test_own")]
+    (board,) = boards_of([run([*rows("rnd", "pgd"), *more])])
+    assert board.defences == (MINE, "GCN")
+    assert board.models == {MINE: "mypkg:build", "GCN": "gcn v1"}
+    assert board.attacks == ("injection/rnd", "injection/pgd")
+    assert (board.difficulties, board.split) == (("easy",), "grb")
+    found = measured(case(MINE, "pgd"), 0.2, MINE)
+    attacked = Cell.of([each.victim.attacked for each in found.repeats])
+    assert board.cells["injection/pgd", MINE, "easy"] == attacked
+    assert board.cells[NO_ATTACK, MINE, "easy"].mean == pytest.approx(0.8)
+    assert len(board.cells) == 2 * 3
+    assert "measured with torch 9" in board.about
+
+
+def test_runs_are_put_together() -> None:
+    """Of other attacks, difficulties or models."""
+    first, second = rows("rnd"), rows("rnd", level="full")
+    (board,) = boards_of([run(second), run(first)])
+    assert board.difficulties == ("easy", "full")
+    assert len(board.cells) == 2 * 2 * 2
+
+
+def test_a_model_that_lacks_a_case_is_left_out() -> None:
+    """A rank over other attacks than those of the others would say nothing."""
+    failed = row(case(MINE, "pgd"))
+    kept = [each for each in rows("rnd", "pgd") if each.case != failed.case]
+    (board,) = boards_of([run([*kept, failed])])
+    assert board.defences == ("GCN",)
+    assert set(board.models) == {"GCN"}
+    assert f"left out {MINE}: no figures under injection/pgd at easy" in board.about
+    with pytest.raises(UsageError, match="no model is left"):
+        boards_of([run([failed])])
+
+
+def _other_data(each: Row) -> Row:
+    assert each.outcome is not None
+    return replace(each, outcome=replace(each.outcome, dataset="a" * 64))
+
+
+def _fewer(each: Row) -> Row:
+    assert each.outcome is not None
+    return replace(each, outcome=replace(each.outcome, repeats=each.outcome.repeats[:1]))
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ([run(rows("rnd")), run(rows("rnd"))], "mine under injection/rnd at easy is in another"),
+        ([run(rows("rnd")), run(rows("pgd"), split="given")], "split is given and grb"),
+        ([run(rows("rnd")), run([*map(_other_data, rows("pgd"))])], "fingerprint is"),
+        ([run(rows("rnd")), run([*map(_fewer, rows("pgd"))])], "number of repeats is 1 and 3"),
+        ([run([])], "there are no cases"),
+    ],
+)
+def test_runs_that_do_not_fit_together_are_refused(
+    runs: Sequence[MeasuredRun], message: str
+) -> None:
+    """Their accuracies cannot be ranked with each other."""
+    with pytest.raises(UsageError, match=message):
+        boards_of(runs)
+
+
+@pytest.fixture
+def record_file(tmp_path: Path) -> Path:
+    cases = [each for each in rows("rnd", "pgd") if each.outcome is not None]
+    path = tmp_path / "run.json"
+    path.write_text(file_of(record([entry(each.case, each.outcome) for each in cases])))
+    return path
+
+
+def test_the_command_writes_the_board_in_three_forms(
+    record_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the data folder, where ranks are looked up."""
+    monkeypatch.setenv("GRB_CHECK_DATA", str(tmp_path / "home"))
+    assert main(["leaderboard", str(record_file)]) == 0
+    folder = tmp_path / "home" / "leaderboards"
+    written = [folder / f"synthetic-cora.{kind}" for kind in ("json", "md", "csv")]
+    assert capsys.readouterr().out.split() == list(map(str, written))
+    board = read_board(written[0])
+    assert set(board.defences) == {OURS, MINE}
+    assert any(line.startswith("measured with grb_check 0.1.0, ") for line in board.about)
+    assert measured_board("synthetic-cora", tmp_path / "home") is not None
+    assert "# Leaderboard: synthetic-cora" in written[1].read_text("utf-8")
+    assert b"\r" not in written[2].read_bytes()
+    with written[2].open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    cell = board.cells["injection/rnd", MINE, "easy"]
+    (first, *_) = [each for each in lines if each["column"] == MINE]
+    assert float(first["mean"]) == pytest.approx(cell.mean, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["{run}", "{run}"], "given twice"),
+        (["nowhere.json"], "nowhere.json"),
+        ([__file__], "run record"),
+        (["{run}", f"--out={__file__}"], "--out"),
+    ],
+)
+def test_an_error_is_one_message(
+    record_file: Path, given: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is written."""
+    assert main(["leaderboard", *(each.format(run=record_file) for each in given)]) == 4
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
