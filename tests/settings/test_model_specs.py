@@ -8,6 +8,7 @@ import pytest
 from settings_factory import settings
 
 from grb_check.errors import UsageError
+from grb_check.models.zoo import ZOO
 
 
 def test_several_models_get_labels(tmp_path: Path) -> None:
@@ -38,8 +39,8 @@ def test_reference_models_have_names(tmp_path: Path) -> None:
         settings(tmp_path, model=["gnc"])
 
 
-def test_zoo_stands_for_all_reference_models() -> None:
+def test_zoo_stands_for_all_reference_models(tmp_path: Path) -> None:
     """As for a leaderboard; others may be named beside it."""
-    found = read_models(["zoo", "mypkg:build"], [])
+    found = settings(tmp_path, model=["zoo", "mypkg:build"]).models
     assert [each.label for each in found] == [*ZOO, "build"]
     assert found[0].target == ZOO["gcn"].target
