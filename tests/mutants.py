@@ -36,9 +36,11 @@ def new_digest(file: dict[str, Any], kind: type[msgspec.Struct]) -> str | None:
         file: as builtin types.
         kind: of its content.
     """
-    fields = {name: file[name] for name in kind.__struct_fields__ if name in file}
+    head = ("kind", "format", "grb_check", "digest", "summary")
+    fields = {name: each for name, each in file.items() if name not in head}
     try:
-        return digest_of(msgspec.convert(fields, kind))
+        msgspec.convert(fields, kind)
+        return digest_of(fields)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         return None
 

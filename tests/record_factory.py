@@ -20,7 +20,7 @@ from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.run_ranks import Ranks
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import CaseRecord, OutcomeRecord, RunRecord, RunSettings, rows_of
+from grb_check.reports.record import CaseRecord, RunRecord, RunSettings, rows_of
 from grb_check.reports.record_file import check, encode
 from grb_check.reports.recording import record_of
 
@@ -124,7 +124,7 @@ def entry(
             "result": "pass" if passed else "fail",
             "message": "" if passed else verdict.message,
             "verdict": asdict(verdict),
-            "outcome": msgspec.to_builtins(OutcomeRecord.of(made)),
+            "outcome": msgspec.to_builtins(made),
         }
         if not passed:
             found["evidence"] = {

@@ -11,7 +11,7 @@ from grb_check.attacks.names import without_budgets
 from grb_check.attacks.registry import Pair
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.cases.outcomes import Measurement
+from grb_check.cases.outcomes import Measurement, Outcome
 from grb_check.datasets import Places, Source
 from grb_check.datasets.dataset import digest
 from grb_check.errors import DataError, GradientError, UsageError, count
@@ -22,7 +22,7 @@ from grb_check.evaluation.packed import wanted_by
 from grb_check.evaluation.repeats import described
 from grb_check.evaluation.trials import Trial, describe_threat, on_surrogates, wanted_of
 from grb_check.files.versions import NUMERIC, PACK, PROCESSOR, THREADS, measured_with
-from grb_check.reports.record import OutcomeRecord, RunRecord
+from grb_check.reports.record import RunRecord
 from grb_check.reports.recording import environment_of
 from grb_check.store.pack import Pack, Wanted, write_pack
 from grb_check.store.place import StorePlace, open_store
@@ -95,7 +95,7 @@ class _Differ(Exception):
 
 
 def _all(
-    making: Making, evaluator: Evaluator, outcomes: Sequence[OutcomeRecord]
+    making: Making, evaluator: Evaluator, outcomes: Sequence[Outcome]
 ) -> Iterator[tuple[Wanted, Perturbation | GradientError]]:
     """Yield what each perturbation is for, and the perturbation.
 
@@ -160,7 +160,7 @@ def _source(making: Making, name: str) -> Source:
 
 
 def _trials(
-    evaluator: Evaluator, source: Source, outcome: OutcomeRecord, selected: Sequence[Pair]
+    evaluator: Evaluator, source: Source, outcome: Outcome, selected: Sequence[Pair]
 ) -> Sequence[Trial]:
     """Return the trials of a case, which are those of the run.
 

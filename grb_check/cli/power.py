@@ -64,7 +64,7 @@ def _lines(record: RunRecord, loss: float, margin: float) -> list[str]:
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for row in record.cases:
         if row.outcome is not None and is_node_id(row.node_id):
-            groups.setdefault((row.case.model, row.case.dataset), []).append(row.outcome.outcome)
+            groups.setdefault((row.case.model, row.case.dataset), []).append(row.outcome)
     fewest = min((len(o.repeats) for each in groups.values() for o in each), default=0)
     if fewest < LEAST:
         what = f"a case of {count(fewest, 'repeat')}" if groups else "no built-in case with figures"

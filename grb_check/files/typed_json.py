@@ -33,34 +33,35 @@ class FileKind(Generic[Content]):
         type: of the content; its fields must not be named as those of the head.
         format: version of the content; raised whenever its meaning changes.
         wanted: ends each error: what to do instead.
+        ignored: a section for other programs that follows from the content, and is not read.
     """
 
     name: str
     type: type[Content]
     format: int
     wanted: str
+    ignored: str = ""
 
 
-def to_builtins(kind: FileKind[Content], content: Content, release: str) -> dict[str, Any]:
-    """Return the file as builtin types: the head, then the fields of the content.
+def encode(
+    kind: FileKind[Content], content: Content, release: str, ignored: object | None = None
+) -> str:
+    """Return the text of a file, indented, with a line feed at its end.
 
     Args:
         kind: of the file.
         content: that is written.
         release: of grb_check, which reads this format.
-    """
-    fields: dict[str, Any] = msgspec.to_builtins(content)
-    head = {"kind": kind.name, "format": kind.format, "grb_check": release}
-    return {**head, "digest": digest_of(content), **fields}
-
-
-def encode(kind: FileKind[Content], content: Content, release: str) -> str:
-    """Return the text of a file, indented, with a line feed at its end.
+        ignored: the section that is not read, of builtin types.
 
     Raises:
         ValueError: a number is NaN or infinite, which JSON does not have.
     """
-    file = to_builtins(kind, content, release)
+    fields: dict[str, Any] = msgspec.to_builtins(content)
+    head = {"kind": kind.name, "format": kind.format, "grb_check": release}
+    file = {**head, "digest": _digest(fields), **fields}
+    if ignored is not None:
+        file[kind.ignored] = ignored
     return json.dumps(file, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -70,9 +71,7 @@ def digest_of(content: msgspec.Struct) -> str:
     Raises:
         ValueError: a number is NaN or infinite.
     """
-    fields = msgspec.to_builtins(content)
-    plain = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(plain.encode()).hexdigest()
+    return _digest(msgspec.to_builtins(content))
 
 
 def read(kind: FileKind[Content], path: Path) -> Content:
@@ -104,10 +103,11 @@ def decode(kind: FileKind[Content], raw: bytes, name: str) -> Content:
     """
     fields = _object(kind, raw, name)
     head = {key: fields.pop(key, None) for key in _HEAD}
+    fields.pop(kind.ignored, None)
     _check_head(kind, head, name)
     try:
         content = msgspec.convert(fields, kind.type)
-        digest = digest_of(content)
+        digest = _digest(fields)
         plain = fit_all(fields)
         if plain != fields:
             content = msgspec.convert(plain, kind.type)
@@ -132,7 +132,14 @@ def schema(kind: FileKind[Content]) -> dict[str, Any]:
     }
     content["properties"] = head | content["properties"]
     content["required"] = [*head, *content["required"]]
+    if kind.ignored:
+        content["properties"][kind.ignored] = {"type": "object"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+def _digest(fields: dict[str, Any]) -> str:
+    plain = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
 
 
 def _without_descriptions(value: Any) -> Any:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.metrics import ranks
 from grb_check.cases.outcomes import Outcome
 
 
-class Ranked(NamedTuple):
+@dataclass(frozen=True)
+class Ranked:
     """An entry of an order; equal figures share the smallest rank."""
 
     rank: int

@@ -52,7 +52,7 @@ def _conclusion(model: str, record: RunRecord) -> str:
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
     """Return whether an adaptive attack of a threat has a finding."""
     place = entry.model, entry.dataset, entry.difficulty, entry.threat
-    outcomes = [row.outcome.outcome for row in record.cases if row.outcome is not None]
+    outcomes = [row.outcome for row in record.cases if row.outcome is not None]
     return any(
         each.adaptive
         and each.findings

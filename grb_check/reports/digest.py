@@ -16,6 +16,7 @@ from grb_check.files.control_characters import fit
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
+from grb_check.reports.summary import Summary, summary_of
 
 Status: TypeAlias = Literal[
     "fail",
@@ -162,6 +163,11 @@ class Digest:
         return self.record.cases
 
     @cached_property
+    def summary(self) -> Summary:
+        """What follows from the record."""
+        return summary_of(self.record)
+
+    @cached_property
     def counts(self) -> dict[Status, int]:
         """Number of cases of each status, zeros included."""
         found = Counter(line.status for line in self.lines)
@@ -280,7 +286,8 @@ class Digest:
         """The drops by budget with their names: ids, after `model@` in a run of several models."""
         several = len({row.outcome.model for row in self.rows if row.outcome is not None}) > 1
         return [
-            (f"{each.model}@{each.id}" if several else each.id, each) for each in self.record.curves
+            (f"{each.model}@{each.id}" if several else each.id, each)
+            for each in self.summary.curves
         ]
 
     def name_of(self, line: Line) -> str:
@@ -421,13 +428,13 @@ def _doubted(line: Line) -> bool:
     return (
         line.row.result == "pass"
         and line.row.outcome is not None
-        and bool(line.row.outcome.outcome.late_findings)
+        and bool(line.row.outcome.late_findings)
     )
 
 
 def _found_late(line: Line) -> Failure:
     assert line.row.outcome is not None
-    text = "; ".join(each.text for each in line.row.outcome.outcome.late_findings)
+    text = "; ".join(each.text for each in line.row.outcome.late_findings)
     return Failure(f"diagnostics of {line.row.id}", line.model, text)
 
 

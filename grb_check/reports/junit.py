@@ -13,10 +13,11 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.budget_curves import Curve
+from grb_check.ranking.orders import Ranked
 from grb_check.reports import lowest_words, rank_words
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import Digest
-from grb_check.reports.record import RankedDrop, RunRecord
+from grb_check.reports.record import RunRecord
 
 Property = tuple[str, float | int | str]
 
@@ -85,27 +86,27 @@ def comparison_properties(comparison: Comparison, reference: str = "baseline") -
 
 def suite_properties(digest: Digest) -> dict[str, str]:
     """Return the properties of the whole run: models, settings, orders, ranks and curves."""
-    record, ranks = digest.record, digest.record.ranks
+    record, found = digest.record, digest.summary
     properties = {
         "grb.models": ", ".join(f"{each.label}={each.target}" for each in record.settings.models),
         "grb.suite": record.settings.suite,
         "grb.repeats": str(record.settings.repeats),
     }
     properties |= note_properties(record)
-    for group, attacks in ranks.attacks.items():
+    for group, attacks in found.attacks.items():
         properties[f"grb.attack_rank.{group}"] = ranked(attacks)
     for name, curve in digest.named_curves:
         properties[f"grb.curve.{name}"] = curve_points(curve)
-    properties |= lowest_words.suite_properties(record.lowest, record.delta)
+    properties |= lowest_words.suite_properties(found.lowest, found.delta)
     properties |= {f"grb.audit.{n}": text for n, text in enumerate(conclusions(record))}
     for suffix, models in (
-        ("", ranks.models),
-        ("_black_box", ranks.models_black_box),
-        ("_adaptive", ranks.models_adaptive),
+        ("", found.models),
+        ("_black_box", found.models_black_box),
+        ("_adaptive", found.models_adaptive),
     ):
         if len(models) > 1:
             properties[f"grb.model_rank{suffix}"] = ranked(models)
-    return properties | rank_words.suite_properties(ranks)
+    return properties | rank_words.suite_properties(record.ranks, found.comparisons)
 
 
 def note_properties(record: RunRecord) -> dict[str, str]:
@@ -113,9 +114,9 @@ def note_properties(record: RunRecord) -> dict[str, str]:
     return {f"grb.note.{number}": text for number, text in enumerate(record.notes, 1)}
 
 
-def ranked(order: Sequence[RankedDrop]) -> str:
+def ranked(order: Sequence[Ranked]) -> str:
     """Return `1 injection/pgd 0.4200, 2 injection/rnd 0.0500`."""
-    return ", ".join(f"{each.rank} {each.name} {each.drop:.4f}" for each in order)
+    return ", ".join(f"{each.rank} {each.name} {each.figure:.4f}" for each in order)
 
 
 def curve_points(curve: Curve) -> str:

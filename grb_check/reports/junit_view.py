@@ -16,7 +16,7 @@ import junit_xml
 from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
 from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import MAIN_REFERENCE
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
@@ -25,7 +25,6 @@ from grb_check.reports.junit import curve_points, note_properties, ranked
 from grb_check.reports.lowest_words import suite_properties
 from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import rank_of, sentence
-from grb_check.reports.record import OutcomeRecord
 
 PREFIX = "grb"
 
@@ -90,7 +89,7 @@ def _case(line: Line, class_name: str) -> Any:
     return found
 
 
-def _table(line: Line, outcome: OutcomeRecord) -> str:
+def _table(line: Line, outcome: Outcome) -> str:
     """The figures of a case as text: means, then each repeat."""
     head = ("seed", "clean", "attacked", "drop", "reference drop", "method", "seconds")
     rows = [
@@ -190,16 +189,16 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     for number, (text, origin) in enumerate(gate_lines(record), 1):
         found[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
     found |= note_properties(record)
-    for each in record.averages:
+    for each in made.summary.averages:
         if (fit(each.model), each.dataset) == group:
             found |= _average_properties(each)
     found |= _rank_properties(made, group)
-    for curve in record.curves:
+    for curve in made.summary.curves:
         if (fit(curve.model), curve.dataset) == group:
             name = f"{curve.difficulty}/{curve.scenario}/{curve.attack}"
             found[f"grb.curve.{name}"] = curve_points(curve)
-    lows = [each for each in record.lowest if (fit(each.model), each.dataset) == group]
-    deltas = [each for each in record.delta if fit(each.model) == model]
+    lows = [each for each in made.summary.lowest if (fit(each.model), each.dataset) == group]
+    deltas = [each for each in made.summary.delta if fit(each.model) == model]
     return found | suite_properties(lows, deltas)
 
 
@@ -222,14 +221,14 @@ def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
         if (fit(place.model), place.dataset) == group and place.standing is not None:
             name = f"grb.rank.{place.standing.board}.{place.difficulty}"
             found[name] = f"{rank_of(place.standing)}: {sentence(place.standing)}"
-    for each in ranks.comparisons:
+    for each in made.summary.comparisons:
         name = f"{each.group}/{each.attack}" if each.attack else each.group
         for own in each.models:
             if fit(own.name) == model and name.startswith(f"{dataset}/"):
-                rank = f"{own.rank} of {len(each.models)}, {own.accuracy:.4f}"
+                rank = f"{own.rank} of {len(each.models)}, {own.figure:.4f}"
                 found[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
     ids = made.ids_of(group)
-    for name, order in ranks.attacks.items():
+    for name, order in made.summary.attacks.items():
         about, _, difficulty = name.rpartition("/")
         if about in ids:
             found[f"grb.attack_rank.{difficulty}"] = ranked(order)

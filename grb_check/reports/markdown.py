@@ -220,7 +220,7 @@ def _figure(line: Line | None) -> str:
 
 
 def _lowest(digest: Digest) -> Part:
-    lows = digest.record.lowest
+    lows = digest.summary.lowest
     if not lows:
         return Part(())
     rows = [
@@ -269,10 +269,10 @@ def _baseline(digest: Digest) -> Part:
 def _ranks(digest: Digest) -> Part:
     ranks = digest.record.ranks
     lines = [place_line(each, digest.several_models) for each in ranks.standings]
-    lines += [comparison_line(each) for each in ranks.comparisons if not each.attack]
-    lines += [*delta_lines(digest.record.delta), *ranks.notes]
+    lines += [comparison_line(each) for each in digest.summary.comparisons if not each.attack]
+    lines += [*delta_lines(digest.summary.delta), *ranks.notes]
     rows = [f"- {span(line)}" for line in lines]
-    for mean in digest.record.averages:
+    for mean in digest.summary.averages:
         where = span(f"{mean.dataset}/{with_budget(mean.difficulty, mean.budget)}")
         of = f" of {span(mean.model)}" if digest.several_models else ""
         rows.append(

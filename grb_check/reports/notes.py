@@ -59,7 +59,7 @@ def diagnostic_notes(rows: Sequence[CaseRecord]) -> list[str]:
 
 
 def _outcomes(rows: Sequence[CaseRecord]) -> list[Outcome]:
-    return [row.outcome.outcome for row in rows if row.outcome is not None]
+    return [row.outcome for row in rows if row.outcome is not None]
 
 
 def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:

@@ -10,8 +10,9 @@ from grb_check.ranking.boards.published import PUBLISHED
 from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
+from grb_check.ranking.run_ranks import Ranking
 from grb_check.ranking.standing import Neighbour, Standing
-from grb_check.reports.record import ModelComparison, PlaceRecord, RanksRecord
+from grb_check.reports.record import PlaceRecord, RanksRecord
 
 Property = tuple[str, float | int | str]
 PREFIX = "grb.rank"
@@ -58,9 +59,9 @@ def place_line(place: PlaceRecord, several: bool) -> str:
     return fit(f"rank{of} on {where}: {sentence(place.standing)}")
 
 
-def comparison_line(comparison: ModelComparison) -> str:
+def comparison_line(comparison: Ranking) -> str:
     """Return the models of the run by weighted accuracy, the best first."""
-    models = [f"{each.rank}. {each.name} {each.accuracy:.1%}" for each in comparison.models]
+    models = [f"{each.rank}. {each.name} {each.figure:.1%}" for each in comparison.models]
     return (
         f"models on {comparison.group} by weighted accuracy over "
         f"{count(comparison.attacks, 'attack')}: {', '.join(models)}"
@@ -103,17 +104,17 @@ def case_properties(standings: Sequence[Standing]) -> list[Property]:
     return properties
 
 
-def suite_properties(ranks: RanksRecord) -> dict[str, str]:
+def suite_properties(ranks: RanksRecord, comparisons: Iterable[Ranking]) -> dict[str, str]:
     """Return ranks by weighted accuracy, and those of the run's models under each attack."""
     properties = {
         f"{PREFIX}.{place.standing.board}.{place.group}": _in_figures(place.standing)
         for place in ranks.standings
         if place.standing is not None
     }
-    for each in ranks.comparisons:
+    for each in comparisons:
         name = f"{each.group}/{each.attack}" if each.attack else each.group
         properties[f"{PREFIX}.{RUN}.{name}"] = ", ".join(
-            f"{model.rank} {model.name} {model.accuracy:.4f}" for model in each.models
+            f"{model.rank} {model.name} {model.figure:.4f}" for model in each.models
         )
     return properties
 

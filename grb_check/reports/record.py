@@ -7,8 +7,7 @@ names. Loads neither torch nor numpy.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +15,7 @@ from msgspec import Meta
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Result, Row
 from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Finding, Measurement, Outcome
+from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import MOST_SHARDS
 from grb_check.failures.counter_example_text import CounterExample
 from grb_check.gate.baselines.comparison import Comparison
@@ -25,34 +24,20 @@ from grb_check.gate.baselines.pin import UpdateLoss
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
-from grb_check.ranking.averages import Averages
-from grb_check.ranking.budget_curves import Curve
-from grb_check.ranking.lowest import Delta, Lowest
 from grb_check.ranking.standing import Standing
 
 Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
-Drop: TypeAlias = Annotated[float, Meta(le=1.0)]
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0.0)]
 Number: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 
-# Figures of an outcome that the file holds besides what they are computed from.
-FIGURES: Final = (
-    "clean",
-    "attacked",
-    "drop",
-    "drop_deviation",
-    "per_target",
-    "budget",
-    "reference_clean",
-    "reference_drop",
-    "seconds",
-)
 
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
+    """An object of the file. Unknown fields are ignored: a later release may have added some.
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An object of the file: every field known, no other accepted."""
+    A field that is added has a default, so that earlier records are read.
+    """
 
 
 class ModelSettings(_Part, frozen=True):
@@ -100,47 +85,6 @@ class RunSettings(_Part, frozen=True):
     origins: dict[str, str]
 
 
-class OutcomeRecord(_Part, frozen=True):
-    """The figures of one case: the fields of an `Outcome`, and `FIGURES`, computed from them."""
-
-    id: Name
-    case: Case
-    model: str
-    targets: Positive
-    majority: Share
-    dataset: str
-    origin: str
-    repeats: Annotated[tuple[Measurement, ...], Meta(min_length=1)]
-    warnings: tuple[str, ...]
-    attack: str
-    threat: str
-    clean: Share
-    attacked: Share
-    drop: Drop
-    drop_deviation: NotNegative
-    per_target: Share | None
-    budget: Share | None
-    reference_clean: Share
-    reference_drop: Drop
-    seconds: NotNegative
-
-    @classmethod
-    def of(cls, outcome: Outcome) -> OutcomeRecord:
-        """Return the record of an outcome."""
-        names = (*(each.name for each in fields(Outcome)), *FIGURES)
-        return cls(id=outcome.case.id, **{name: getattr(outcome, name) for name in names})
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome itself."""
-        return Outcome(**{each.name: getattr(self, each.name) for each in fields(Outcome)})
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Return one finding for each diagnostic, of all repeats."""
-        return self.outcome.findings
-
-
 class Evidence(_Part, frozen=True):
     """The file with the perturbations of a failed case, and the command that replays it."""
 
@@ -168,7 +112,7 @@ class CaseRecord(_Part, frozen=True):
     result: Result
     message: str
     verdict: Verdict | None
-    outcome: OutcomeRecord | None
+    outcome: Outcome | None
     evidence: Evidence | None
     standings: tuple[Standing, ...]
 
@@ -275,38 +219,6 @@ class ShardRecord(_Part, frozen=True):
     plan: str
 
 
-class RankedDrop(_Part, frozen=True):
-    """A place in an order by drop."""
-
-    rank: Positive
-    name: str
-    drop: Drop
-
-
-class RankedAccuracy(_Part, frozen=True):
-    """A place in an order by accuracy."""
-
-    rank: Positive
-    name: str
-    accuracy: Share
-
-
-class ModelComparison(_Part, frozen=True):
-    """The models of the run on one `dataset/difficulty`, the best first.
-
-    Attributes:
-        group: `dataset/difficulty`.
-        attack: empty for the accuracy weighted over attacks.
-        attacks: number of attacks that the accuracy is over.
-        models: in order.
-    """
-
-    group: str
-    attack: str
-    attacks: Positive
-    models: tuple[RankedAccuracy, ...]
-
-
 class PlaceRecord(_Part, frozen=True):
     """The rank of a model by weighted accuracy on one leaderboard, or why it has none.
 
@@ -338,33 +250,21 @@ class RankVerdictRecord(_Part, frozen=True):
 
 
 class RanksRecord(_Part, frozen=True):
-    """All ranks of a run.
+    """Ranks on leaderboards, which the record does not hold.
 
     Attributes:
-        attacks: `[model@]dataset/difficulty` -> attacks by drop, the strongest first.
-        mean_attacks: attacks by their mean drop over all cases, the strongest first.
-        models: models by mean drop, the most robust first.
-        models_black_box: the same over the attacks that do not see the model.
-        models_adaptive: the same over the attacks that do.
-        standings: on leaderboards.
-        comparisons: of the models of the run with each other.
+        standings: of each model.
         verdicts: on limits.
         notes: for people.
     """
 
-    attacks: dict[str, tuple[RankedDrop, ...]]
-    mean_attacks: tuple[RankedDrop, ...]
-    models: tuple[RankedDrop, ...]
-    models_black_box: tuple[RankedDrop, ...]
-    models_adaptive: tuple[RankedDrop, ...]
     standings: tuple[PlaceRecord, ...]
-    comparisons: tuple[ModelComparison, ...]
     verdicts: tuple[RankVerdictRecord, ...]
     notes: tuple[str, ...]
 
 
 class RunRecord(_Part, frozen=True):
-    """Everything that a run found.
+    """Everything that a run planned, measured, judged and lost; see `summary` for what follows.
 
     Attributes:
         environment: versions, of grb_check first.
@@ -375,11 +275,7 @@ class RunRecord(_Part, frozen=True):
         planned: all cases of the whole run.
         deselected: ids of planned cases that pytest left out, as for `-k`.
         shard: None if this is the whole run.
-        lowest: accuracy under the strongest attack.
-        delta: drops compared with those of a reference.
-        averages: GRB's summaries over attacks.
-        curves: drops by budget.
-        ranks: of attacks and models.
+        ranks: on leaderboards.
         notes: on the whole run, such as how the parts of a merge differ.
     """
 
@@ -391,10 +287,6 @@ class RunRecord(_Part, frozen=True):
     planned: tuple[PlannedCase, ...]
     deselected: tuple[str, ...]
     shard: ShardRecord | None
-    lowest: tuple[Lowest, ...]
-    delta: tuple[Delta, ...]
-    averages: tuple[Averages, ...]
-    curves: tuple[Curve, ...]
     ranks: RanksRecord
     notes: tuple[str, ...]
 
@@ -411,7 +303,7 @@ def rows_of(cases: Iterable[CaseRecord]) -> list[Row]:
             node_id=each.node_id,
             case=each.case,
             result=each.result,
-            outcome=each.outcome.outcome if each.outcome is not None else None,
+            outcome=each.outcome,
             verdict=msgspec.to_builtins(each.verdict),
             message=each.message,
             evidence=msgspec.to_builtins(each.evidence),

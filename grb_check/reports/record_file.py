@@ -1,8 +1,7 @@
 """The file of a run record: written, read, and refused if it contradicts itself.
 
-What is computed from the repeats of the cases is computed again: figures, verdicts of the gate,
-orders and summaries. Comparisons with a baseline, ranks on leaderboards and texts need what the
-file does not hold; only its digest protects them. Loads no torch, and scipy to judge again.
+Its section `summary` is for other programs: it follows from the rest, and is not read. Loads no
+torch.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,29 +22,15 @@ from grb_check.cases.outcomes import MAIN_REFERENCE, Scores
 from grb_check.errors import GrbCheckError, UsageError, count
 from grb_check.files import typed_json
 from grb_check.files.typed_json import FileKind
-from grb_check.gate.default_limit import ALPHA
-from grb_check.gate.limits import judge
-from grb_check.ranking.run_ranks import Ranks
-from grb_check.ranking.standing import Standing
-from grb_check.reports.record import FIGURES, CaseRecord, RunRecord, RunSettings, rows_of
-from grb_check.reports.recording import ranks_record, summaries
+from grb_check.reports.record import CaseRecord, RunRecord, RunSettings
+from grb_check.reports.summary import summary_of
 
 KIND: Final = FileKind(
-    name="run record", type=RunRecord, format=9, wanted="give a file that --grb-json wrote"
-)
-
-# Fields of a verdict that are compared with those of the gate; texts may be rounded otherwise.
-JUDGED: Final = (
-    "result",
-    "limit",
-    "width",
-    "alpha",
-    "floor",
-    "below_floor",
-    "failed_diagnostics",
-    "interval",
-    "borderline",
-    "undecided",
+    name="run record",
+    type=RunRecord,
+    format=10,
+    wanted="give a file that --grb-json wrote",
+    ignored="summary",
 )
 
 
@@ -63,7 +48,7 @@ def read(path: Path) -> RunRecord:
 
 def encode(record: RunRecord) -> str:
     """Return the text of the file."""
-    return typed_json.encode(KIND, record, record.release)
+    return typed_json.encode(KIND, record, record.release, msgspec.to_builtins(summary_of(record)))
 
 
 def check(record: RunRecord, name: str) -> None:
@@ -86,7 +71,6 @@ def _problems(record: RunRecord) -> Iterator[str]:
     yield from _settings_problems(record.settings)
     for case in record.cases:
         yield from _case_problems(case)
-        yield from _verdict_problems(case, record.settings)
     for what, ids in (
         ("case", [each.node_id for each in record.cases]),
         ("missing case", record.missing),
@@ -97,11 +81,6 @@ def _problems(record: RunRecord) -> Iterator[str]:
     yield from _plan_problems(record)
     if record.shard is not None and record.shard.index > record.shard.count:
         yield f"shard {record.shard.index} of {record.shard.count}"
-    places = [each.standing for each in record.ranks.standings]
-    for standing in (*places, *(each for case in record.cases for each in case.standings)):
-        if standing is not None and not _possible(standing):
-            yield f"the rank {standing.rank} on {standing.board} has impossible figures"
-    yield from _summary_problems(record)
 
 
 def _plan_problems(record: RunRecord) -> Iterator[str]:
@@ -156,9 +135,14 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
     found, named = row.outcome, case_of(row.node_id)
     if named is not None and named.id != row.id:
         yield f"case {row.id!r} has the node id {row.node_id!r}"
-    if case.id != row.id or (found is not None and found.id != row.id):
+    if case.id != row.id:
         yield f"case {row.id!r} has the outcome of {case.id!r}"
     if found is None:
+        if row.verdict is not None:
+            yield f"case {row.id!r} has a verdict and no figures"
+        return
+    if found.targets < 1 or not found.repeats or not 0.0 <= found.majority <= 1.0:
+        yield f"case {row.id!r} has no targets or repeats, or a majority that is no share"
         return
     names = set(found.repeats[0].references)
     for number, repeat in enumerate(found.repeats, 1):
@@ -174,48 +158,6 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
                     f"repeat {number} of case {row.id!r} has accuracies that are not those of its "
                     f"{count(found.targets, 'target')}"
                 )
-    for name in FIGURES:
-        if not _same(getattr(found, name), getattr(found.outcome, name)):
-            yield f"{name} of case {row.id!r} is not that of its repeats"
-
-
-def _verdict_problems(row: CaseRecord, settings: RunSettings) -> Iterator[str]:
-    """The gate judges again; cases of a run share the level of its default limits."""
-    verdict, found = row.verdict, row.outcome
-    if verdict is None:
-        return
-    if found is None:
-        yield f"case {row.id!r} has a verdict and no figures"
-        return
-    cases = 1 if verdict.alpha is None else round(ALPHA / verdict.alpha)
-    formed = judge(found.outcome, settings.gate, verdict.comparison, cases=max(cases, 1))
-    for name in JUDGED:
-        own, other = getattr(verdict, name), getattr(formed, name)
-        if not _same(own, other):
-            yield f"{name} of the verdict on {row.id!r} is {own!r}, and its figures give {other!r}"
-
-
-def _summary_problems(record: RunRecord) -> Iterator[str]:
-    rows = rows_of(record.cases)
-    formed = summaries(rows, record.missing)
-    for name, value in formed.items():
-        if not _same(msgspec.to_builtins(getattr(record, name)), msgspec.to_builtins(value)):
-            yield f"{name} is not that of its cases"
-    orders = ranks_record(rows, Ranks(), ())
-    for name in ("attacks", "mean_attacks", "models", "models_black_box", "models_adaptive"):
-        own, other = (msgspec.to_builtins(getattr(each, name)) for each in (record.ranks, orders))
-        if not _same(own, other):
-            yield f"the order of {name} is not that of its cases"
-
-
-def _possible(standing: Standing) -> bool:
-    """Whether a rank and the accuracies beside it fit together."""
-    beside = [each.figure for each in (standing.better, standing.worse) if each is not None]
-    return (
-        1 <= standing.rank <= standing.competitors
-        and (standing.better is None) == (standing.rank == 1)
-        and all(0.0 <= each <= 1.0 for each in (standing.figure, *beside))
-    )
 
 
 def _counted(scores: Scores, targets: int) -> bool:
@@ -227,17 +169,6 @@ def _counted(scores: Scores, targets: int) -> bool:
         and math.isclose(int.from_bytes(bits, "big").bit_count() / targets, share, abs_tol=1e-6)
         for bits, share in pairs
     )
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values of builtin types are the same but for rounding of figures."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return list(one) == list(other) and _same([*one.values()], [*other.values()])
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
 
 
 def _repeated(ids: Iterable[str]) -> list[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
 
 import msgspec
 
-from grb_check.cases.expected_cases import Row, each_once
-from grb_check.cases.node_ids import case_of, node_id_of
+from grb_check.cases.expected_cases import Row
+from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.control_characters import fit_all
 from grb_check.files.versions import versions
@@ -18,26 +17,18 @@ from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.pin import PIN_ALPHA
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.limits import Verdict
-from grb_check.ranking.averages import averages
-from grb_check.ranking.budget_curves import curves
-from grb_check.ranking.lowest import deltas, lowest
-from grb_check.ranking.orders import Ranked, by_effect, by_robustness, mean_by_attack
 from grb_check.ranking.rank_plan import RankVerdict
-from grb_check.ranking.run_ranks import GroupStandings, Ranking, Ranks
+from grb_check.ranking.run_ranks import GroupStandings, Ranks
 from grb_check.ranking.standing import Standing
 from grb_check.reports.rank_words import verdict_message
 from grb_check.reports.record import (
     BaselineRecord,
     CaseRecord,
     Evidence,
-    ModelComparison,
     ModelSettings,
-    OutcomeRecord,
     PinRecord,
     PlaceRecord,
     PlannedCase,
-    RankedAccuracy,
-    RankedDrop,
     RanksRecord,
     RankVerdictRecord,
     RunRecord,
@@ -82,46 +73,14 @@ def record_of(
         planned=tuple(PlannedCase(id=each.id, node_id=node_id_of(each)) for each in plan.cases),
         deselected=plan.deselected,
         shard=_shard(plan),
-        ranks=ranks_record(rows, ranks, verdicts),
-        **summaries(rows, missing),
+        ranks=RanksRecord(
+            standings=tuple(place for group in ranks.groups for place in places(group)),
+            verdicts=tuple(map(_rank_verdict, verdicts)),
+            notes=ranks.notes,
+        ),
         notes=tuple(notes),
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
-
-
-def summaries(rows: Sequence[Row], missing: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a record that are computed from its cases.
-
-    Args:
-        rows: cases that came back.
-        missing: node ids of cases that were to run and got no verdict.
-    """
-    counted = each_once(rows)
-    return {
-        "lowest": tuple(lowest(counted)),
-        "delta": tuple(deltas(counted)),
-        "averages": tuple(averages([*counted, *_lost(missing, rows)])),
-        "curves": tuple(curves(counted)),
-    }
-
-
-def ranks_record(rows: Sequence[Row], ranks: Ranks, verdicts: Sequence[RankVerdict]) -> RanksRecord:
-    """Return the ranks of a run: orders of its attacks and models, standings, and verdicts."""
-    counted = each_once(rows)
-    return RanksRecord(
-        attacks={
-            f"{model}@{group}" if model else group: _by_drop(ranked)
-            for (model, group), ranked in by_effect(counted).items()
-        },
-        mean_attacks=_by_drop(mean_by_attack(counted)),
-        models=_by_drop(by_robustness(counted)),
-        models_black_box=_by_drop(by_robustness(counted, adaptive=False)),
-        models_adaptive=_by_drop(by_robustness(counted, adaptive=True)),
-        standings=tuple(place for group in ranks.groups for place in _places(group)),
-        comparisons=tuple(map(_comparison, ranks.rankings)),
-        verdicts=tuple(map(_rank_verdict, verdicts)),
-        notes=ranks.notes,
-    )
 
 
 def settings_record(
@@ -179,17 +138,6 @@ def environment_of(measured: Mapping[str, str]) -> dict[str, str]:
     return {**versions(), **measured, "pytest": version("pytest"), "platform": platform.platform()}
 
 
-def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-    """Cases that never came back, without figures: no average may pass them over."""
-    back = {row.node_id for row in rows}
-    cases = ((node_id, case_of(node_id)) for node_id in missing if node_id not in back)
-    return [
-        Row(node_id=node_id, case=case, result="error", outcome=None, verdict=None, message="")
-        for node_id, case in cases
-        if case is not None
-    ]
-
-
 def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:
     return CaseRecord(
         id=row.case.id,
@@ -197,7 +145,7 @@ def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:
         result=row.result,
         message=row.message,
         verdict=msgspec.convert(row.verdict, Verdict) if row.verdict else None,
-        outcome=OutcomeRecord.of(row.outcome) if row.outcome is not None else None,
+        outcome=row.outcome,
         evidence=msgspec.convert(row.evidence, Evidence) if row.evidence else None,
         standings=standings,
     )
@@ -233,12 +181,8 @@ def _shard(plan: Plan) -> ShardRecord | None:
     return ShardRecord(index=plan.shard.index, count=plan.shard.count, plan=plan.digest)
 
 
-def _by_drop(ranked: Sequence[Ranked]) -> tuple[RankedDrop, ...]:
-    return tuple(RankedDrop(rank=each.rank, name=each.name, drop=each.figure) for each in ranked)
-
-
-def _places(found: GroupStandings) -> list[PlaceRecord]:
-    """One for each leaderboard, or one that says why the model is not ranked."""
+def places(found: GroupStandings) -> list[PlaceRecord]:
+    """Return one for each leaderboard, or one that says why the model is not ranked."""
     group = found.group
     unranked = PlaceRecord(
         group=group.id,
@@ -251,18 +195,6 @@ def _places(found: GroupStandings) -> list[PlaceRecord]:
     if found.unranked:
         return [unranked]
     return [msgspec.structs.replace(unranked, standing=each) for each in found.standings]
-
-
-def _comparison(ranking: Ranking) -> ModelComparison:
-    return ModelComparison(
-        group=ranking.group,
-        attack=ranking.attack,
-        attacks=ranking.attacks,
-        models=tuple(
-            RankedAccuracy(rank=each.rank, name=each.name, accuracy=each.figure)
-            for each in ranking.models
-        ),
-    )
 
 
 def _rank_verdict(verdict: RankVerdict) -> RankVerdictRecord:

@@ -140,7 +140,7 @@ def _write_tables(out: Lines, digest: Digest) -> None:
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
         _write_table(out, lines)
         group = (model, dataset)
-        lows = [each for each in record.lowest if (fit(each.model), each.dataset) == group]
+        lows = [each for each in digest.summary.lowest if (fit(each.model), each.dataset) == group]
         if lows:
             out.write_line("")
         for text in lowest_lines(lows):
@@ -148,7 +148,7 @@ def _write_tables(out: Lines, digest: Digest) -> None:
         out.write_line("")
     for text in conclusions(record):
         out.write_line(f"audit: {text}", bold=True)
-    for text in gap_lines(record.lowest):
+    for text in gap_lines(digest.summary.lowest):
         out.write_line(text, yellow=True, bold=True)
     for text in _lines_on_all(digest):
         out.write_line(text)
@@ -245,20 +245,20 @@ def _rank(row: CaseRecord, board: str) -> str:
 
 def _lines_on_all(digest: Digest) -> list[str]:
     """Orders of attacks and models, ranks, drops by budget, and deltas."""
-    ranks, lines = digest.record.ranks, []
+    ranks, found, lines = digest.record.ranks, digest.summary, []
     both = (
-        ("models by mean drop under black-box attacks", ranks.models_black_box),
-        ("models by mean drop under adaptive attacks", ranks.models_adaptive),
+        ("models by mean drop under black-box attacks", found.models_black_box),
+        ("models by mean drop under adaptive attacks", found.models_adaptive),
     )
     for title, order in (
-        ("attacks by mean drop", ranks.mean_attacks),
-        ("models by mean drop, most robust first", ranks.models),
+        ("attacks by mean drop", found.mean_attacks),
+        ("models by mean drop, most robust first", found.models),
         *(both if all(each for _, each in both) else ()),
     ):
         if len(order) > 1:
-            told = ", ".join(f"{each.rank}. {each.name} {each.drop:.1%}" for each in order)
+            told = ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in order)
             lines.append(f"{title}: {told}")
-    lines += [comparison_line(each) for each in ranks.comparisons if not each.attack]
+    lines += [comparison_line(each) for each in found.comparisons if not each.attack]
     seen = {f"{row.id.rpartition('/')[0].rpartition('/')[0]}" for row in digest.rows}
     lines += [
         place_line(each, several=each.group != f"{each.dataset}/{each.difficulty}")
@@ -268,4 +268,4 @@ def _lines_on_all(digest: Digest) -> list[str]:
     for name, curve in digest.named_curves:
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         lines.append(f"drop by budget, {name}: {drops}")
-    return lines + delta_lines(digest.record.delta)
+    return lines + delta_lines(found.delta)

@@ -62,8 +62,9 @@ def facts(path: Path) -> Any:
     record = json.loads(path.read_text("utf-8"))
     del record["digest"], record["settings"]["origins"]
     record["environment"].pop("pack", None)
+    for case in record["summary"]["cases"]:
+        del case["seconds"]
     for case in record["cases"]:
-        del case["outcome"]["seconds"]
         for repeat in case["outcome"]["repeats"]:
             del repeat["seconds"], repeat["training_seconds"], repeat["from_store"]
     return record

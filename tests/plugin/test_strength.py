@@ -52,8 +52,8 @@ def test_budgets_make_curves_and_the_worst_goes_along(project: pytest.Pytester) 
     )
     first = record(project, "a.json")
     assert first["settings"]["budgets"] == [0.05, 0.2]
-    cases = {case["id"]: case["outcome"] for case in first["cases"]}
-    curves = {curve["attack"]: curve["points"] for curve in first["curves"]}
+    cases = {case["id"]: case for case in first["summary"]["cases"]}
+    curves = {curve["attack"]: curve["points"] for curve in first["summary"]["curves"]}
     assert set(curves) == {"rnd", "dice", "worst"}
     for attack, points in curves.items():
         for point in points:

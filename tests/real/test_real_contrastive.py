@@ -42,7 +42,7 @@ def seen(data):
 
 
 def run(folder: Path, data: Path, *args: str) -> dict[str, Any]:
-    """The outcomes of a passing run, by attack."""
+    """The outcomes and figures of a passing run, by attack."""
     command = [sys.executable, "-m", "pytest", "--grb-only", "-q", "--grb-repeats=1"]
     limits = ["--grb-max-drop=1", "--grb-min-clean=0", "--grb-json=run.json"]
     done = subprocess.run(
@@ -53,8 +53,12 @@ def run(folder: Path, data: Path, *args: str) -> dict[str, Any]:
         timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    cases = json.loads((folder / "run.json").read_text())["cases"]
-    return {case["id"].rpartition("/")[2]: case["outcome"] for case in cases}
+    record = json.loads((folder / "run.json").read_text())
+    figures = {case["id"]: case for case in record["summary"]["cases"]}
+    return {
+        case["id"].rpartition("/")[2]: case["outcome"] | figures[case["id"]]
+        for case in record["cases"]
+    }
 
 
 def test_the_paper_s_suite_probes_an_encoder_on_cora(tmp_path: Path, real_data: Path) -> None:

@@ -59,17 +59,17 @@ def test_every_case_is_measured(record: dict[str, Any]) -> None:
 
 def test_every_model_is_a_fair_classifier(record: dict[str, Any]) -> None:
     """Clean accuracy well above chance everywhere: the harness trains what it is given."""
-    for case in record["cases"]:
-        assert case["outcome"]["clean"] > 0.55, case["id"]
+    for case in record["summary"]["cases"]:
+        assert case["clean"] > 0.55, case["id"]
 
 
 def test_easy_targets_drop_more_than_hard_ones_under_injection(record: dict[str, Any]) -> None:
     """GRB's difficulties order the drops, on average over models, datasets and attacks."""
     drops: dict[str, list[float]] = {"easy": [], "hard": []}
-    for case in record["cases"]:
-        spec = case["outcome"]["case"]
-        if spec["scenario"] == "injection":
-            drops[spec["difficulty"]].append(case["outcome"]["drop"])
+    for case in record["summary"]["cases"]:
+        _, difficulty, scenario, _ = case["id"].split("/")
+        if scenario == "injection":
+            drops[difficulty].append(case["drop"])
     assert statistics.fmean(drops["easy"]) > statistics.fmean(drops["hard"])
 
 
@@ -77,8 +77,8 @@ def test_gradient_attacks_hurt_more_than_random_injection(record: dict[str, Any]
     """Otherwise the surrogate teaches nothing."""
     means = {
         attack: statistics.fmean(
-            case["outcome"]["drop"]
-            for case in record["cases"]
+            case["drop"]
+            for case in record["summary"]["cases"]
             if case["id"].endswith(f"injection/{attack}")
         )
         for attack in ("rnd", "fgsm", "pgd")

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from grb_check.gate.rank_limits import Group
-from grb_check.ranking.run_ranks import GroupStandings, Ranks
+from grb_check.ranking.run_ranks import GroupStandings
 from grb_check.ranking.standing import Neighbour, Standing
 from grb_check.reports.rank_words import (
     place_line,
     sentence,
 )
-from grb_check.reports.recording import ranks_record
+from grb_check.reports.recording import places
 
 STANDING = Standing(
     board="zoo",
@@ -33,8 +33,7 @@ GROUP = GroupStandings(group=Group("net", "grb-cora", "full"), name="net", stand
 
 def lines(group: GroupStandings) -> list[str]:
     """The standings of a group in words."""
-    record = ranks_record([], Ranks(groups=(group,)), [])
-    return [place_line(each, group.group.several) for each in record.standings]
+    return [place_line(each, group.group.several) for each in places(group)]
 
 
 def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None:

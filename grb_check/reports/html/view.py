@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from grb_check.attacks.names import WORST, base_name, with_budget
 from grb_check.cases.case import DIFFICULTIES
+from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
 from grb_check.files.control_characters import fit
@@ -25,7 +26,6 @@ from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import place_line
-from grb_check.reports.record import OutcomeRecord
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
 FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
@@ -75,7 +75,7 @@ class Run:
         return self.digest.record.release
 
     @property
-    def measured(self) -> list[tuple[Line, OutcomeRecord]]:
+    def measured(self) -> list[tuple[Line, Outcome]]:
         """The cases with figures."""
         return [(line, line.row.outcome) for line in self.digest.lines if line.row.outcome]
 
@@ -158,7 +158,7 @@ def _heat_maps(digest: Digest) -> dict[str, Any]:
 
 def _curves(digest: Digest) -> dict[str, Any]:
     groups: dict[tuple[str, str, str], list[Curve]] = {}
-    for curve in digest.record.curves:
+    for curve in digest.summary.curves:
         groups.setdefault((curve.model, curve.dataset, curve.difficulty), []).append(curve)
     plots = [
         (f"{digest.title_of((model, dataset))}, {difficulty}", plot(found))
@@ -180,8 +180,8 @@ def _ranks(digest: Digest) -> dict[str, Any]:
         "limits": ranks.verdicts,
         "ranked": [each for each in ranks.standings if each.standing is not None],
         "unranked": [place_line(each, several) for each in ranks.standings if not each.standing],
-        "overall": [each for each in ranks.comparisons if not each.attack],
-        "by_attack": [each for each in ranks.comparisons if each.attack],
+        "overall": [each for each in digest.summary.comparisons if not each.attack],
+        "by_attack": [each for each in digest.summary.comparisons if each.attack],
         "notes": ranks.notes,
     }
 
@@ -189,7 +189,7 @@ def _ranks(digest: Digest) -> dict[str, Any]:
 def _threats(digest: Digest) -> dict[str, Any]:
     """What each attack of a threat left, the strongest first, and what follows from that."""
     tables = []
-    for low in digest.record.lowest:
+    for low in digest.summary.lowest:
         lines = [
             line
             for line in digest.groups.get((fit(low.model), low.dataset), ())
@@ -198,7 +198,7 @@ def _threats(digest: Digest) -> dict[str, Any]:
         tables.append((low, digest.title_of((low.model, low.dataset)), sorted(lines, key=_left)))
     return {
         "conclusions": conclusions(digest.record),
-        "gaps": gap_lines(digest.record.lowest),
+        "gaps": gap_lines(digest.summary.lowest),
         "tables": tables,
     }
 
@@ -217,10 +217,10 @@ def _left(line: Line) -> float:
 
 def _summary(digest: Digest) -> dict[str, Any]:
     tables: dict[str, list[tuple[str, Averages]]] = {}
-    for mean in digest.record.averages:
+    for mean in digest.summary.averages:
         row = (with_budget(mean.difficulty, mean.budget), mean)
         tables.setdefault(digest.title_of((mean.model, mean.dataset)), []).append(row)
-    differences = [line.replace(" +- ", " ± ") for line in delta_lines(digest.record.delta)]
+    differences = [line.replace(" +- ", " ± ") for line in delta_lines(digest.summary.delta)]
     return {"tables": tables, "differences": differences}
 
 

@@ -135,10 +135,10 @@ def test_budgets_make_curves_with_their_figures() -> None:
     drops = (0.1, 0.2, 0.3, 0.1, 0.25, 0.28)
     made = record([entry(case, measured(case, at)) for case, at in zip(cases, drops, strict=True)])
     found = read(made)
-    points = next(each for each in made["curves"] if each["attack"] == "fgsm")["points"]
+    points = next(each for each in view(made).summary.curves if each.attack == "fgsm").points
     assert "curves" in found.ids
     assert found.text.count("drop by budget, with figures in the table below") == 1
-    assert "injection/fgsm" + "".join(f"{each['drop']:.1%}" for each in points) in found.text
+    assert "injection/fgsm" + "".join(f"{each.drop:.1%}" for each in points) in found.text
 
 
 def test_a_run_without_cases_has_a_page() -> None:

@@ -1,0 +1,109 @@
+"""What follows from a run record: figures of cases, lowest accuracies, averages, curves, orders.
+
+Formed when a report is made. The file of a record holds it, too, in a section for other programs,
+which is ignored when the file is read. Loads no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from grb_check.cases.case import Case
+from grb_check.cases.expected_cases import Row, each_once
+from grb_check.cases.node_ids import case_of
+from grb_check.gate.rank_limits import Group
+from grb_check.ranking.averages import Averages, averages
+from grb_check.ranking.budget_curves import Curve, curves
+from grb_check.ranking.lowest import Delta, Lowest, deltas, lowest
+from grb_check.ranking.orders import Ranked, by_effect, by_robustness, mean_by_attack
+from grb_check.ranking.run_ranks import Ranking, group_standings, rankings
+from grb_check.reports.record import RunRecord, rows_of
+
+# Of an `Outcome`, over its repeats.
+FIGURES: Final = (
+    *("model", "targets", "clean", "attacked", "drop", "drop_deviation", "per_target", "budget"),
+    *("reference_clean", "reference_drop", "seconds"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What follows from a run record.
+
+    Attributes:
+        cases: `id`, `node_id`, `result` and `FIGURES` of each case that has figures.
+        lowest: accuracy under the strongest attack.
+        delta: drops compared with those of a reference.
+        averages: GRB's summaries over attacks.
+        curves: drops by budget.
+        attacks: `[model@]dataset/difficulty` -> attacks by drop, the strongest first.
+        mean_attacks: attacks by their mean drop over all cases, the strongest first.
+        models: models by mean drop, the most robust first.
+        models_black_box: the same over the attacks that do not see the model.
+        models_adaptive: the same over the attacks that do.
+        comparisons: the models of the run by weighted accuracy, and by that under each attack.
+    """
+
+    cases: tuple[Mapping[str, Any], ...]
+    lowest: tuple[Lowest, ...]
+    delta: tuple[Delta, ...]
+    averages: tuple[Averages, ...]
+    curves: tuple[Curve, ...]
+    attacks: Mapping[str, tuple[Ranked, ...]]
+    mean_attacks: tuple[Ranked, ...]
+    models: tuple[Ranked, ...]
+    models_black_box: tuple[Ranked, ...]
+    models_adaptive: tuple[Ranked, ...]
+    comparisons: tuple[Ranking, ...]
+
+
+def summary_of(record: RunRecord) -> Summary:
+    """Return what follows from a record."""
+    rows = rows_of(record.cases)
+    counted = each_once(rows)
+    return Summary(
+        cases=tuple(_figures(row) for row in rows if row.outcome is not None),
+        lowest=tuple(lowest(counted)),
+        delta=tuple(deltas(counted)),
+        averages=tuple(averages([*counted, *_lost(record.missing, rows)])),
+        curves=tuple(curves(counted)),
+        attacks={
+            f"{model}@{group}" if model else group: tuple(ranked)
+            for (model, group), ranked in by_effect(counted).items()
+        },
+        mean_attacks=tuple(mean_by_attack(counted)),
+        models=tuple(by_robustness(counted)),
+        models_black_box=tuple(by_robustness(counted, adaptive=False)),
+        models_adaptive=tuple(by_robustness(counted, adaptive=True)),
+        comparisons=tuple(_comparisons(record, rows)),
+    )
+
+
+def _figures(row: Row) -> Mapping[str, Any]:
+    head = {"id": row.case.id, "node_id": row.node_id, "result": row.result}
+    return head | {name: getattr(row.outcome, name) for name in FIGURES}
+
+
+def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    """Cases that never came back, without figures: no average may pass them over."""
+    back = {row.node_id for row in rows}
+    cases = ((node_id, case_of(node_id)) for node_id in missing if node_id not in back)
+    return [
+        Row(node_id=node_id, case=case, result="error", outcome=None, verdict=None, message="")
+        for node_id, case in cases
+        if case is not None
+    ]
+
+
+def _comparisons(record: RunRecord, rows: Sequence[Row]) -> list[Ranking]:
+    """The models of a run among each other; none for a run of one model."""
+    planned: dict[Group, list[Case]] = {}
+    for each in record.planned:
+        case = case_of(each.node_id)
+        if case is not None and case.model:
+            group = Group(case.model, case.dataset, case.difficulty, several=True)
+            planned.setdefault(group, []).append(case)
+    expected = {*(row.node_id for row in rows), *record.missing}
+    return rankings(group_standings(planned, expected, rows, {}, record.settings.gate))
