@@ -75,6 +75,7 @@ SETTINGS: dict[str, Any] = {
     "rank_limits": [],
     "expected_failures": [],
     "device": "cpu",
+    "given": {"grb_max_drop": "0.3"},
     "origins": {"grb_max_drop": "command line"},
 }
 

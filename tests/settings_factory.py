@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
-from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, MISSING, Option
+from grb_check.datasets import Places
+from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, MISSING, Option, Settings
 
 
 def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) -> Settings:
@@ -24,3 +25,18 @@ def settings(tmp_path: Path, ini: dict[str, Any] | None = None, **given: Any) ->
         return MISSING, DEFAULT
 
     return read(lookup, tmp_path, tmp_path / "sub", AttackRegistry(), RegisteredNames())
+
+
+def bare(**given: Any) -> Settings:
+    """Settings with these fields; the others are as if nothing had been given."""
+    nothing: dict[str, Any] = {
+        **dict.fromkeys(("store", "pack", "jobs", "timeout", "baseline", "evidence", "shard")),
+        **dict.fromkeys(("budgets", "patterns", "expected_failures", "rank_limits"), ()),
+        **{name: {} for name in ("outputs", "registered_datasets", "given", "origins")},
+        **dict.fromkeys(("resume", "shrink"), False),
+        "comparison_models": ComparisonModels(),
+        "executor": "",
+        "places": Places(),
+        "device": "cpu",
+    }
+    return Settings(**nothing | given)

@@ -15,8 +15,8 @@ import yaml
 from ci_steps import ACTION, ROOT, action
 
 from grb_check.__main__ import COMMANDS
-from grb_check.settings.option_table import OPTIONS, PIN_FLAG, UPDATE_FLAG
 from grb_check.settings.options import LIST_FLAG
+from grb_check.settings.settings import OPTIONS, PIN_FLAG, UPDATE_FLAG
 
 PAGES = [
     ROOT / "docs" / "how-to" / f"{name}.md" for name in ("ci", "history", "pull-request-comments")

@@ -39,6 +39,6 @@ def test_an_unused_plugin_loads_the_table_of_options_and_little_else() -> None:
         "execution.gpus",
         "session.worker_gpus",
         "settings",
-        "settings.option_table",
         "settings.options",
+        "settings.settings",
     }

@@ -27,6 +27,7 @@ from grb_check.datasets.catalogue import GRAPH_SETS, known_names
 from grb_check.datasets.published import SIZES, sizes
 from grb_check.models.zoo import CONTRASTIVE, ZOO, Entry
 from grb_check.settings import options
+from grb_check.settings.settings import OPTIONS
 
 LOGGER = logging.getLogger(__name__)
 PAGE: Final = re.compile(r"\bdocs/((?:[\w-]+/)?)([\w-]+)\.md")
@@ -117,14 +118,17 @@ def described() -> dict[str, Described]:
 
 
 class OptionGroup(SphinxDirective):
-    """The options that its content names, one a line."""
+    """The options of a section of `settings.settings`, and those that its content names."""
 
     has_content = True
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Return a definition of each option."""
         known, texts = described(), []
-        for name in filter(None, map(str.strip, self.content)):
+        section = self.arguments[0] if self.arguments else ""
+        names = [each.flag or each.ini for each in OPTIONS if each.section == section]
+        for name in (*names, *filter(None, map(str.strip, self.content))):
             if name not in known:
                 raise self.error(f"grb_check has no option {name}")
             seen = placed(self.env)

@@ -17,7 +17,7 @@ from grb_check.reports.record import ModelSettings, RunRecord, rows_of
 from grb_check.settings.raw_values import split_at_commas
 
 # Settings of the machine, which may differ from part to part.
-OF_THE_MACHINE: Final = ("device", "data", "download", "origins")
+OF_THE_MACHINE: Final = ("device", "data", "download", "given", "origins")
 _COMPARED: Final = ("margin", "alpha", "tests", "digest")  # of the baseline
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
@@ -25,19 +25,11 @@ from grb_check.gate.limits import judge_beside
 from grb_check.ranking.rank_plan import RankPlan
 from grb_check.reports.record import RunRecord
 from grb_check.reports.recording import environment_of, record_of, settings_record
-from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, MISSING, Option
 from grb_check.settings.rank_request import rank_request
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
-from grb_check.settings.settings import Settings
-
-# Options of the command line that make sense without pytest.
-TAKEN: Final = (
-    *("model_args", "suite", "dataset", "difficulty", "scenario", "attack", "budget", "case"),
-    *("repeats", "max_drop", "min_clean", "threshold", "strict_limits", "strict_diagnostics"),
-    *("data", "download", "sources", "split", "training", "features"),
-    *("device", "store", "store_mode", "pack", "jobs", "executor", "timeout", "resume"),
-)
+from grb_check.settings.selected import cases_of, source_of
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, MISSING, Option, Settings, tagged
 
 
 def run(model: str | Sequence[str], **options: Any) -> RunRecord:
@@ -54,10 +46,10 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     Args:
         model: as for `--grb-model`: `[LABEL=]pkg.module:attr` or a name; or several.
         options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
-            scenario, attack, budget, case, repeats, max_drop, min_clean, threshold, strict_limits,
+            attack, budget, case, repeats, max_drop, min_clean, threshold, strict_limits,
             strict_diagnostics, model_args, data, download, sources, split, training, features,
-            device, store, store_mode, pack, jobs, executor, timeout, resume. One that may be
-            repeated takes a list as well.
+            device, store, pack, jobs, executor, timeout, resume. One that may be repeated takes a
+            list as well.
 
     Returns:
         What `--grb-json` writes. A case whose model or attack raised has the result `error` and the
@@ -68,7 +60,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     """
     registry = AttackRegistry()
     settings = _settings(model, options, registry)
-    cases = settings.cases()
+    cases = cases_of(settings)
     tasks = settings.repeats * len(cases)
     with closing(_measuring(settings, registry, tasks)) as measuring:
         measuring.check(cases, settings.repeats)
@@ -108,8 +100,9 @@ def _settings(
     Raises:
         UsageError: an option is unknown, or its value is wrong.
     """
-    for name in options.keys() - set(TAKEN):
-        raise UsageError(f"{unknown('option of run()', name, TAKEN)}; for all others use pytest")
+    taken = [each.dest.removeprefix("grb_") for each in tagged("python")]
+    for name in options.keys() - set(taken):
+        raise UsageError(f"{unknown('option of run()', name, taken)}; for all others use pytest")
     given = {"grb_model": model, **{f"grb_{name}": each for name, each in options.items()}}
 
     def lookup(option: Option) -> tuple[Any, str]:
@@ -132,7 +125,7 @@ def _text(value: Any, option: Option) -> Any:
 
 def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Measuring:
     def on_dataset(case: Case) -> ModelOnDataset:
-        return ModelOnDataset(settings.model(case.model), settings.source(case.dataset))
+        return ModelOnDataset(settings.model(case.model), source_of(settings, case.dataset))
 
     setup = setup_for(settings, registry, settings.attacks, ())
     return Measuring(calls_for(settings, setup, tasks), setup, on_dataset)

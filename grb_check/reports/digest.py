@@ -17,6 +17,7 @@ from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
 from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
 from grb_check.reports.summary import Summary, summary_of
+from grb_check.settings.settings import told
 
 Status: TypeAlias = Literal[
     "fail",
@@ -356,43 +357,14 @@ def digest(record: RunRecord, name: str = "") -> Digest:
     return Digest(record=record, lines=tuple(lines), unknown=unknown, name=name)
 
 
-def gate_lines(record: RunRecord) -> list[tuple[str, str]]:
-    """Return the limits in force, each with its origin."""
-    gate, kept, origins = record.settings.gate, record.baseline, record.settings.origins
-    rows = [
-        (
-            f"drop at most {each.limit:.1%} for {each.pattern}{', only a warning' * each.warn}",
-            origins.get("grb_threshold", ""),
-        )
-        for each in gate.thresholds
-    ]
-    if gate.max_drop is not None:
-        rows.append((f"drop at most {gate.max_drop:.1%}", origins.get("grb_max_drop", "")))
-    else:
-        judged = ", where no baseline judges" if kept is not None else ""
-        rows.append(
-            (f"drop of the least robust reference, a margin and the interval{judged}", "default")
-        )
-    if gate.min_clean is not None:
-        least = f"clean accuracy at least {gate.min_clean:.1%}"
-        rows.append((least, origins.get("grb_min_clean", "")))
-    if kept is not None and not kept.written:
-        least = f"loss of at most {kept.margin:g} points, where the baseline has the case"
-        rows.append((least, origins.get("grb_margin", "")))
-    for each in record.settings.rank_limits:
-        limit = f"rank at most {each.rank} for {each.pattern}"
-        rows.append((limit, origins.get("grb_min_rank", "")))
-    for known in record.settings.expected_failures:
-        text = f"failures expected of {known.pattern}: {known.reason}"
-        rows.append((text, origins.get("grb_expected_failure", "")))
-    if gate.strict_diagnostics:
-        strict = origins.get("grb_strict_diagnostics", "")
-        rows.append(("no finding of a diagnostic", strict))
-    if gate.strict_limits:
-        rows.append(("no default limit that judges nothing", origins.get("grb_strict_limits", "")))
-    if gate.inconclusive == "fail":
-        origin = origins.get("grb_inconclusive", "")
-        rows.append(("no inconclusive comparison with the baseline", origin))
+def limits_of(record: RunRecord) -> list[tuple[str, str]]:
+    """Return what was given of limits, baselines and ranks with origins, and the default limit."""
+    settings = record.settings
+    rows = told(settings.given, settings.origins, ("limits", "baselines", "ranks"))
+    if settings.gate.max_drop is None:
+        judged = ", where no baseline judges" if record.baseline is not None else ""
+        default = f"drop of the least robust reference, a margin and the interval{judged}"
+        rows.append((default, "default"))
     return [(fit(text), fit(origin)) for text, origin in rows]
 
 

@@ -20,7 +20,7 @@ from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
-from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, gate_lines
+from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, limits_of
 from grb_check.reports.junit import curve_points, note_properties, ranked
 from grb_check.reports.lowest_words import suite_properties
 from grb_check.reports.plain import columns
@@ -186,7 +186,7 @@ def _properties(made: Digest, group: tuple[str, str], lines: Sequence[Line]) -> 
     if outcome is not None:
         found |= {"grb.dataset_origin": outcome.origin, "grb.dataset_fingerprint": outcome.dataset}
     found |= {f"grb.environment.{name}": text for name, text in record.environment.items()}
-    for number, (text, origin) in enumerate(gate_lines(record), 1):
+    for number, (text, origin) in enumerate(limits_of(record), 1):
         found[f"grb.gate.{number}"] = f"{text} ({origin})" if origin else text
     found |= note_properties(record)
     for each in made.summary.averages:

@@ -23,7 +23,7 @@ from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
 from grb_check.ranking.lowest import Strongest
 from grb_check.reports.audit_words import conclusions
-from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, gate_lines
+from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, limits_of
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import comparison_line, place_line
@@ -294,7 +294,7 @@ def _settings(digest: Digest) -> Part:
         f"- suite: {span(settings.suite)}, repeats: {settings.repeats}",
         *(
             f"- limit: {span(f'{text} ({origin})' if origin else text)}"
-            for text, origin in gate_lines(record)
+            for text, origin in limits_of(record)
         ),
         f"- {span(versions)}",
     ]

@@ -61,7 +61,12 @@ class ModelSettings(_Part, frozen=True):
 
 
 class RunSettings(_Part, frozen=True):
-    """The settings in force; `origins` has the origin of each option's value."""
+    """The settings in force.
+
+    Attributes:
+        given: option -> its value as it was given, of those that figures and verdicts depend on.
+        origins: option -> where its value came from.
+    """
 
     models: tuple[ModelSettings, ...]
     suite: str
@@ -82,6 +87,7 @@ class RunSettings(_Part, frozen=True):
     rank_limits: tuple[RankLimit, ...]
     expected_failures: tuple[ExpectedFailure, ...]
     device: str
+    given: dict[str, str]
     origins: dict[str, str]
 
 

@@ -35,8 +35,7 @@ from grb_check.reports.record import (
     RunSettings,
     ShardRecord,
 )
-from grb_check.settings.option_table import WHERE
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import OPTIONS, Settings
 
 
 def record_of(
@@ -93,6 +92,8 @@ def settings_record(
         definition: file and line of the factory of the model with a label; empty and 0 if unknown.
     """
     places = settings.places
+    # Where it ran, and what it wrote, changes no figure, and so not the record.
+    kept = {each.dest for each in OPTIONS if each.section not in ("where", "reports", "failures")}
     return RunSettings(
         models=tuple(
             ModelSettings(
@@ -124,8 +125,8 @@ def settings_record(
         rank_limits=settings.rank_limits,
         expected_failures=settings.expected_failures,
         device=settings.device,
-        # Where it ran changes no figure, and so not the record.
-        origins={name: each for name, each in settings.origins.items() if name not in WHERE},
+        given={name: each for name, each in settings.given.items() if name in kept},
+        origins={name: each for name, each in settings.origins.items() if name in kept},
     )
 
 

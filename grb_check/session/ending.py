@@ -21,7 +21,7 @@ from grb_check.session.collection import is_verdict_id
 from grb_check.session.entered_tests import baseline_tests, rank_test, transfer_tests
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
-from grb_check.settings.option_table import COMMAND_LINE
+from grb_check.settings.settings import COMMAND_LINE
 
 
 @dataclass(frozen=True)

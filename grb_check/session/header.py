@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from grb_check.cases.shards import Plan
 from grb_check.errors import count
 from grb_check.files.whole import shown
 from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import Section, Settings, told
 from grb_check.store.place import is_url
+
+# Options that the first lines are about.
+OWN_LINES: Final = (
+    *("grb_model", "grb_model_args", "grb_suite", "grb_dataset", "grb_repeats", "grb_baseline"),
+)
+SECTIONS: Final[tuple[Section, ...]] = ("attacked", "data", "limits", "baselines", "ranks")
 
 
 def header(settings: Settings, cases: int, device: str) -> list[str]:
@@ -35,13 +42,11 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         f"grb model: {models} ({origin['grb_model']})",
         f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
         f"{settings.suite} ({origin['grb_suite']}){repeats}",
-        *_budgets(settings),
         f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
         *_pack(settings),
-        *_against(settings),
         *_baseline(settings),
-        *(f"grb limit: {line}" for line in _limits(settings)),
+        *_given(settings),
     ]
 
 
@@ -66,11 +71,6 @@ def shard_lines(plan: Plan, times: Path | None, *, others: bool) -> list[str]:
     return lines
 
 
-def _budgets(settings: Settings) -> list[str]:
-    shares = ", ".join(f"{budget:g}" for budget in settings.budgets)
-    return [f"grb budgets: {shares} ({settings.origins['grb_budget']})"] if shares else []
-
-
 def _pack(settings: Settings) -> list[str]:
     pack = settings.pack
     if pack is None:
@@ -81,9 +81,18 @@ def _pack(settings: Settings) -> list[str]:
     ]
 
 
-def _against(settings: Settings) -> list[str]:
-    boards, origin = str(settings.comparison_models), settings.origins.get("grb_rank_against")
-    return [f"grb ranks: against {boards} ({origin})"] if boards else []
+def _given(settings: Settings) -> list[str]:
+    """Other options that were given, and the default limit if it is in force."""
+    shown = {name: text for name, text in settings.given.items() if name not in OWN_LINES}
+    lines = [f"grb {text} ({origin})" for text, origin in told(shown, settings.origins, SECTIONS)]
+    if settings.gate.max_drop is None:
+        judges = settings.baseline is not None and not settings.baseline.writes
+        instead = "; where the baseline has an entry, no loss beyond its margin instead" * judges
+        lines.append(
+            f"grb limit: drop of the least robust reference + {DROP_MARGIN:.0%} + interval "
+            f"(default){instead}"
+        )
+    return lines
 
 
 def _baseline(settings: Settings) -> list[str]:
@@ -111,35 +120,3 @@ def _store(settings: Settings) -> str:
         return "off"
     where = place.location if is_url(place.location) else shown(Path(place.location))
     return f"{where}{', read only' if place.read_only else ''}"
-
-
-def _limits(settings: Settings) -> list[str]:
-    gate, origin = settings.gate, settings.origins
-    lines = [
-        f"drop {each.limit:.1%} for {each.pattern}{', only a warning' * each.warn} "
-        f"({origin['grb_threshold']})"
-        for each in gate.thresholds
-    ]
-    if gate.max_drop is not None:
-        lines.append(f"drop {gate.max_drop:.1%} ({origin['grb_max_drop']})")
-    else:
-        lines.append(f"drop of the least robust reference + {DROP_MARGIN:.0%} + interval (default)")
-    judges = settings.baseline is not None and not settings.baseline.writes
-    if judges and gate.max_drop is None:
-        lines[-1] += "; where the baseline has an entry, no loss beyond its margin instead"
-    if gate.min_clean is not None:
-        lines.append(f"clean accuracy at least {gate.min_clean:.1%} ({origin['grb_min_clean']})")
-    lines += [
-        f"rank {each.rank} for {each.pattern} ({origin['grb_min_rank']})"
-        for each in settings.rank_limits
-    ]
-    if settings.expected_failures:
-        known = count(len(settings.expected_failures), "line")
-        lines.append(f"failures expected by {known} ({origin['grb_expected_failure']})")
-    if gate.strict_diagnostics:
-        lines.append(f"no finding of a diagnostic ({origin['grb_strict_diagnostics']})")
-    if gate.strict_limits:
-        lines.append(f"no default limit that judges nothing ({origin['grb_strict_limits']})")
-    if gate.inconclusive == "fail":
-        lines.append(f"no inconclusive comparison with a baseline ({origin['grb_inconclusive']})")
-    return lines

@@ -25,13 +25,13 @@ from grb_check.session.pytest_private import captured, is_worker
 from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
-from grb_check.settings.option_table import COMMAND_LINE
 from grb_check.settings.rank_request import rank_request, selects_now
 from grb_check.settings.raw_values import read_raw
 from grb_check.settings.reading import read
 from grb_check.settings.report_paths import check_all
+from grb_check.settings.selected import cases_of, widened
 from grb_check.settings.selecting import read_places
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import COMMAND_LINE, Settings
 from grb_check.user_code.factories import quiet_imports
 
 
@@ -93,7 +93,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     needs = "an id of a grb case" if node_ids else options.selecting(config)
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
-    settings = given.for_node_ids(node_ids, registry)
+    settings = widened(given, node_ids, registry)
     check_thresholds(settings, registry)
     only = bool(config.getoption("grb_only"))
     left_out = _leaves_out(config, settings, node_ids, only=only)
@@ -163,7 +163,7 @@ def _selected(settings: Settings, node_ids: Sequence[NodeId]) -> list[Case]:
     Raises:
         UsageError: a node id names none of them.
     """
-    cases = settings.cases()
+    cases = cases_of(settings)
     for node_id in node_ids:
         if not any(map(node_id.selects, cases)):
             raise UsageError(

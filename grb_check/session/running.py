@@ -32,6 +32,7 @@ from grb_check.session.planning import SessionPlan
 from grb_check.session.progress import LogLines, Ticker
 from grb_check.session.pytest_private import captured, is_controller, is_worker, overridden
 from grb_check.settings.model_specs import ModelSpec
+from grb_check.settings.selected import source_of
 from grb_check.user_code.factories import quiet_imports
 from grb_check.user_code.sources import definition
 
@@ -368,7 +369,7 @@ class CaseRunner:
         settings = self._plan.settings
         if dataset not in settings.registered_datasets:
             dataset = datasets.anchored(dataset, self._config.rootpath)
-        source = settings.source(dataset)
+        source = source_of(settings, dataset)
         self._sources.setdefault(source.name, source)
         return source.name
 
@@ -406,7 +407,7 @@ class CaseRunner:
         return ModelOnDataset(self._plan.settings.model(case.model), self._source(case.dataset))
 
     def _source(self, name: str) -> Source:
-        return self._sources.get(name) or self._plan.settings.source(name)
+        return self._sources.get(name) or source_of(self._plan.settings, name)
 
 
 def _terminal(config: pytest.Config) -> Ticker | LogLines | None:

@@ -15,7 +15,7 @@ import pytest
 
 from grb_check.errors import UsageError
 from grb_check.session.pytest_private import is_worker, root_and_ini_file
-from grb_check.settings.option_table import OPTIONS, PIN_FLAG
+from grb_check.settings.settings import OPTIONS, PIN_FLAG
 
 _WITH_VALUE: Final = {each.flag for each in OPTIONS if each.metavar}
 

@@ -23,10 +23,9 @@ from grb_check.gate.expected_failures import (
 )
 from grb_check.gate.limits import Gate, check_patterns, parse_fraction, parse_threshold
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.report_paths import read_output
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import COMMAND_LINE, INI, PIN_FLAG, UPDATE_FLAG, Settings
 
 RESULTS: Final[tuple[Literal["pass", "fail"], ...]] = ("pass", "fail")  # for --grb-inconclusive
 _EXPECTED: Final = "grb_expected_failure"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from grb_check.errors import UsageError, unknown
-from grb_check.settings.option_table import (
+from grb_check.settings.settings import (
     COMMAND_LINE,
     DEFAULT,
     INI,
@@ -18,20 +18,9 @@ from grb_check.settings.option_table import (
     PIN_FLAG,
     UPDATE_FLAG,
     Option,
+    tagged,
 )
 
-SELECTING: Final = (
-    "--grb-suite",
-    "--grb-dataset",
-    "--grb-difficulty",
-    "--grb-attack",
-    "--grb-budget",
-    "--grb-case",
-    "--grb-expected-failure",
-    "--grb-rank-against",
-    "--grb-min-rank",
-    "--grb-shard",
-)
 JUNIT_PROPERTIES: Final = "grb_junit_properties"
 LIST_FLAG: Final = "--grb-list"
 LISTS: Final = ("models", "attacks", "datasets", "suites", "leaderboards")
@@ -109,10 +98,8 @@ def selecting(config: pytest.Config) -> str | None:
     """Return the first option on the command line that needs a model; None if there is none."""
     if config.getoption("grb_only"):
         return "--grb-only"
-    for option in OPTIONS:
-        if option.flag in SELECTING and config.getoption(option.dest) is not None:
-            return option.flag
-    return None
+    given = (each for each in tagged("needs a model") if config.getoption(each.dest) is not None)
+    return next((option.flag for option in given), None)
 
 
 def lookup(config: pytest.Config) -> Callable[[Option], tuple[Any, str]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from grb_check import datasets
 from grb_check.cases.case import DIFFICULTIES, Case
@@ -17,17 +16,8 @@ from grb_check.gate.rank_limits import FLAG as LIMIT_FLAG
 from grb_check.gate.rank_limits import Group, RankLimit, check_rank_limits
 from grb_check.ranking.comparison_models import FLAG
 from grb_check.ranking.rank_plan import RankRequest
-from grb_check.settings.option_table import COMMAND_LINE, INI
-from grb_check.settings.settings import Settings
-
-SELECTING: Final = (
-    "grb_suite",
-    "grb_dataset",
-    "grb_difficulty",
-    "grb_attack",
-    "grb_budget",
-    "grb_case",
-)
+from grb_check.settings.selected import cases_of
+from grb_check.settings.settings import COMMAND_LINE, INI, Settings, tagged
 
 
 def rank_request(settings: Settings) -> RankRequest:
@@ -37,7 +27,7 @@ def rank_request(settings: Settings) -> RankRequest:
         UsageError: a limit can never apply.
     """
     planned: dict[Group, list[Case]] = {}
-    for case in settings.cases():
+    for case in cases_of(settings):
         label = settings.model(case.model).label if settings.models else ""
         group = Group(label, case.dataset, case.difficulty, several=bool(case.model))
         planned.setdefault(group, []).append(case)
@@ -62,7 +52,7 @@ def is_optional(origins: Mapping[str, str]) -> bool:
 
 def selects_now(origins: Mapping[str, str]) -> bool:
     """Whether the command line selects cases."""
-    return any(origins.get(each) == COMMAND_LINE for each in SELECTING)
+    return any(origins.get(each.dest) == COMMAND_LINE for each in tagged("selects"))
 
 
 def _check_limits(settings: Settings, groups: Sequence[Group]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
 _KINDS: Final = {
     "string": "a string",
@@ -40,6 +40,15 @@ class RawValues:
         """Origin of the value of each option."""
         return {dest: origin for dest, (_, origin) in self.values.items()}
 
+    @property
+    def given(self) -> dict[str, str]:
+        """Values as they were given; empty for a switch that is on."""
+        found = {}
+        for dest, (value, _) in self.values.items():
+            if value is not MISSING and value is not False:
+                found[dest] = "" if value is True else ", ".join(self.texts(dest))
+        return found
+
     def without(self, dests: Iterable[str]) -> RawValues:
         """Return the values without those of some options."""
         missing = dict.fromkeys(dests, (MISSING, DEFAULT))
@@ -54,10 +63,14 @@ class RawValues:
         """Whether the command line has the option."""
         return self.values[dest][1] == COMMAND_LINE
 
+    def is_set(self, dest: str) -> bool:
+        """Whether a switch is on."""
+        return self.one(dest) is True
+
     def texts(self, dest: str) -> list[str]:
         """Return the values as they were given."""
         value = self.one(dest, ())
-        return [value] if isinstance(value, str) else list(value)
+        return list(value) if isinstance(value, (list, tuple)) else [str(value)]
 
     def filled(self, dest: str) -> list[str]:
         """Return the values as `texts` does.

@@ -5,44 +5,52 @@ from __future__ import annotations
 import math
 import os
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import fields
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
 from grb_check import datasets
 from grb_check.attacks.names import read_budget
+from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import at_budgets
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
-from grb_check.cases.shards import parse_shard
-from grb_check.cases.suites import check_graph_sets
+from grb_check.cases.shards import Shard, parse_shard
+from grb_check.cases.suites import Suite, check_graph_sets
 from grb_check.cases.whole_numbers import whole_number
+from grb_check.datasets import Places, Source
 from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import Baseline
-from grb_check.gate.rank_limits import parse_rank_limit
-from grb_check.ranking.comparison_models import read_comparison_models
+from grb_check.gate.expected_failures import ExpectedFailure
+from grb_check.gate.limits import Gate
+from grb_check.gate.rank_limits import RankLimit, parse_rank_limit
+from grb_check.ranking.comparison_models import ComparisonModels, read_comparison_models
 from grb_check.settings.judging import (
     read_baseline,
     read_expected_failures,
     read_gate,
 )
-from grb_check.settings.model_specs import read_models
-from grb_check.settings.option_table import DEFAULT, Option
+from grb_check.settings.model_specs import ModelSpec, read_models
 from grb_check.settings.raw_values import RawValues, read_raw
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.report_paths import read_outputs
 from grb_check.settings.selecting import (
+    in_order,
     read_attacks,
     read_places,
     read_sources,
     read_suite,
     without_attacks,
 )
-from grb_check.settings.settings import Settings, in_order
+from grb_check.settings.settings import DEFAULT, Option, Settings
+from grb_check.store.pack import Pack
 from grb_check.store.packs import open_pack
 from grb_check.store.place import StorePlace, is_url, place_of
 
+FOLDER: Final = ".grb_check"  # in rootdir, of the store and of evidence
 STORE_VARIABLE: Final = "GRB_CHECK_STORE"
 MOST_JOBS: Final = 1_000
 LAST_DEVICE: Final = 127  # torch keeps the index in one byte
@@ -72,64 +80,204 @@ def read(
     Raises:
         UsageError: names the option, the value given and what is allowed.
     """
-    raw = read_raw(lookup, rootdir, here)
-    texts, base = names.dataset_texts, raw.base("grb_dataset")
-    asked = [texts.get(name) or datasets.anchored(name, base) for name in raw.many("grb_dataset")]
-    suite = names.suite(read_suite(raw, asked, names), registry)
-    raw = raw if suite.attacks else without_attacks(raw, suite.name)
-    packed = raw.maybe_path("grb_pack")
-    pack = None if packed is None else open_pack(packed)
-    places = read_places(raw, suite)
-    levels = [choose("difficulty", name, DIFFICULTIES) for name in raw.many("grb_difficulty")]
-    budgets = sorted({read_budget(text, raw.name("grb_budget")) for text in raw.many("grb_budget")})
-    attacks = read_attacks(raw, suite, registry)
-    patterns = registry.split(raw.filled("grb_case"))
-    models = read_models(raw.many("grb_model"), raw.texts("grb_model_args"), names.model_targets)
-    sources = read_sources(asked, places, suite, texts, raw.origins)
-    check_graph_sets(sources, levels, attacks, named=bool(raw.texts("grb_attack")))
-    given = raw.one("grb_shard")
-    shard = None if given is None else parse_shard(str(given))
-    baseline = read_baseline(raw, models, shard, update=update, pin_label=pin_label)
-    repeats = suite.repeats if baseline is None else baseline.repeats
-    folder = rootdir / ".grb_check"
-    return Settings(
-        models=models,
-        suite=suite.name,
-        datasets=sources,
-        difficulties=in_order(levels) or suite.difficulties,
-        attacks=at_budgets(attacks, budgets),
-        patterns=tuple(map(registry.canonical_pattern, patterns)),
-        repeats=check_repeats(raw.name("grb_repeats"), raw.one("grb_repeats", repeats)),
-        gate=read_gate(raw, registry),
-        places=places,
-        store=_store(raw, folder),
-        device=_device(raw.one("grb_device", "auto"), raw.name("grb_device")),
-        outputs=read_outputs(raw),
-        origins=_origins(raw, baseline),
-        budgets=tuple(budgets),
-        comparison_models=read_comparison_models(
-            raw.many("grb_rank_against"), lambda text: raw.path("grb_rank_against", text)
-        ),
-        rank_limits=tuple(map(parse_rank_limit, raw.many("grb_min_rank"))),
-        expected_failures=read_expected_failures(raw, registry),
-        baseline=baseline,
-        evidence=_directory(raw, "grb_evidence", folder / "evidence"),
-        shrink=raw.one("grb_shrink") is True,
-        shard=shard,
-        jobs=_jobs(raw),
-        executor=str(raw.one("grb_executor", "")).strip(),
-        timeout=_timeout(raw),
-        resume=raw.one("grb_resume") is True,
-        registered_datasets=texts,
-        pack=pack,
-    )
+    reading = Reading(read_raw(lookup, rootdir, here), registry, names, update, pin_label)
+    return Settings(**{each.name: getattr(reading, each.name) for each in fields(Settings)})
+
+
+class Reading:
+    """Reads each field of `Settings`, by the property of the same name.
+
+    Each is read when it is asked for, once, and may ask for others.
+
+    Args:
+        raw: values of the options.
+        registry: resolves names of attacks.
+        names: that plugins registered.
+        update: whether the baseline is to be written.
+        pin_label: label of its pin if that is to be moved to this run; True for one without.
+    """
+
+    def __init__(
+        self,
+        raw: RawValues,
+        registry: AttackRegistry,
+        names: RegisteredNames,
+        update: bool = False,
+        pin_label: str | bool | None = None,
+    ) -> None:
+        self._given = raw
+        self._registry = registry
+        self._names = names
+        self._update = update
+        self._pin_label = pin_label
+
+    @cached_property
+    def _asked(self) -> list[str]:
+        """The datasets that are given, as texts that `datasets.find` understands."""
+        raw, texts = self._given, self._names.dataset_texts
+        base = raw.base("grb_dataset")
+        named = raw.many("grb_dataset")
+        return [texts.get(name) or datasets.anchored(name, base) for name in named]
+
+    @cached_property
+    def _suite(self) -> Suite:
+        name = read_suite(self._given, self._asked, self._names)
+        return self._names.suite(name, self._registry)
+
+    @cached_property
+    def _raw(self) -> RawValues:
+        """The values that mean something in the suite."""
+        suite = self._suite
+        return self._given if suite.attacks else without_attacks(self._given, suite.name)
+
+    @cached_property
+    def models(self) -> tuple[ModelSpec, ...]:
+        args = self._raw.texts("grb_model_args")
+        return read_models(self._raw.many("grb_model"), args, self._names.model_targets)
+
+    @cached_property
+    def suite(self) -> str:
+        return self._suite.name
+
+    @cached_property
+    def datasets(self) -> tuple[Source, ...]:
+        found = read_sources(
+            self._asked, self.places, self._suite, self._names.dataset_texts, self._raw.origins
+        )
+        named = bool(self._raw.texts("grb_attack"))
+        check_graph_sets(found, self._levels, self._attacks, named=named)
+        return found
+
+    @cached_property
+    def _levels(self) -> list[str]:
+        return [
+            choose("difficulty", name, DIFFICULTIES) for name in self._raw.many("grb_difficulty")
+        ]
+
+    @cached_property
+    def difficulties(self) -> tuple[str, ...]:
+        return in_order(self._levels) or self._suite.difficulties
+
+    @cached_property
+    def _attacks(self) -> tuple[Pair, ...]:
+        return read_attacks(self._raw, self._suite, self._registry)
+
+    @cached_property
+    def attacks(self) -> tuple[Pair, ...]:
+        return at_budgets(self._attacks, self.budgets)
+
+    @cached_property
+    def budgets(self) -> tuple[float, ...]:
+        texts, name = self._raw.many("grb_budget"), self._raw.name("grb_budget")
+        return tuple(sorted({read_budget(text, name) for text in texts}))
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        texts = self._registry.split(self._raw.filled("grb_case"))
+        return tuple(map(self._registry.canonical_pattern, texts))
+
+    @cached_property
+    def repeats(self) -> int:
+        usual = self._suite.repeats if self.baseline is None else self.baseline.repeats
+        return check_repeats(self._raw.name("grb_repeats"), self._raw.one("grb_repeats", usual))
+
+    @cached_property
+    def gate(self) -> Gate:
+        return read_gate(self._raw, self._registry)
+
+    @cached_property
+    def expected_failures(self) -> tuple[ExpectedFailure, ...]:
+        return read_expected_failures(self._raw, self._registry)
+
+    @cached_property
+    def comparison_models(self) -> ComparisonModels:
+        words = self._raw.many("grb_rank_against")
+        return read_comparison_models(words, partial(self._raw.path, "grb_rank_against"))
+
+    @cached_property
+    def rank_limits(self) -> tuple[RankLimit, ...]:
+        return tuple(map(parse_rank_limit, self._raw.many("grb_min_rank")))
+
+    @cached_property
+    def places(self) -> Places:
+        return read_places(self._raw, self._suite)
+
+    @cached_property
+    def store(self) -> StorePlace | None:
+        return _store(self._raw, self._raw.rootdir / FOLDER)
+
+    @cached_property
+    def pack(self) -> Pack | None:
+        path = self._raw.maybe_path("grb_pack")
+        return None if path is None else open_pack(path)
+
+    @cached_property
+    def device(self) -> str:
+        return _device(self._raw.one("grb_device", "auto"), self._raw.name("grb_device"))
+
+    @cached_property
+    def jobs(self) -> int | None:
+        return _jobs(self._raw)
+
+    @cached_property
+    def executor(self) -> str:
+        return str(self._raw.one("grb_executor", "")).strip()
+
+    @cached_property
+    def timeout(self) -> float | None:
+        return _timeout(self._raw)
+
+    @cached_property
+    def resume(self) -> bool:
+        return self._raw.is_set("grb_resume")
+
+    @cached_property
+    def baseline(self) -> Baseline | None:
+        return read_baseline(
+            self._raw, self.models, self.shard, update=self._update, pin_label=self._pin_label
+        )
+
+    @cached_property
+    def evidence(self) -> Path | None:
+        return _directory(self._raw, "grb_evidence", self._raw.rootdir / FOLDER / "evidence")
+
+    @cached_property
+    def shrink(self) -> bool:
+        return self._raw.is_set("grb_shrink")
+
+    @cached_property
+    def shard(self) -> Shard | None:
+        given = self._raw.one("grb_shard")
+        return None if given is None else parse_shard(str(given))
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Path]:
+        return read_outputs(self._raw)
+
+    @cached_property
+    def registered_datasets(self) -> Mapping[str, str]:
+        return self._names.dataset_texts
+
+    @cached_property
+    def given(self) -> Mapping[str, str]:
+        return self._raw.given
+
+    @cached_property
+    def origins(self) -> Mapping[str, str]:
+        """Of each value; defaults that were found elsewhere name that place."""
+        origins = self._raw.origins
+        if origins["grb_store"] == DEFAULT and os.environ.get(STORE_VARIABLE):
+            origins["grb_store"] = f"${STORE_VARIABLE}"
+        if origins["grb_repeats"] == DEFAULT and self.baseline is not None:
+            origins["grb_repeats"] = "baseline"
+        return origins
 
 
 def _store(raw: RawValues, default: Path) -> StorePlace | None:
     given = raw.one("grb_store")
     named = os.environ.get(STORE_VARIABLE) if given is None else given
     if named == "off":
-        if raw.one("grb_resume") is True:
+        if raw.is_set("grb_resume"):
             raise UsageError(
                 f"{raw.name('grb_resume')} takes measurements from the store, which is off; name "
                 f"the store of the interrupted run by --grb-store"
@@ -185,13 +333,3 @@ def _device(text: str, name: str) -> str:
             f"and none after auto; write it as in 'cuda:0'"
         )
     return text
-
-
-def _origins(raw: RawValues, baseline: Baseline | None) -> dict[str, str]:
-    """Return the origin of each value; defaults that were found elsewhere name that place."""
-    origins = raw.origins
-    if origins["grb_store"] == DEFAULT and os.environ.get(STORE_VARIABLE):
-        origins["grb_store"] = f"${STORE_VARIABLE}"
-    if origins["grb_repeats"] == DEFAULT and baseline is not None:
-        origins["grb_repeats"] = "baseline"
-    return origins

@@ -5,26 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Final
 
 from grb_check import datasets
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_pairs import SCENARIOS, attack_order
 from grb_check.cases.attack_registry import WILDCARDS, AttackRegistry
+from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.errors import UsageError, choose
-from grb_check.settings.option_table import DEFAULT
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames
-
-# Options that mean nothing in a suite without attacks.
-OF_ATTACKS: Final = (
-    *("grb_attack", "grb_budget", "grb_pack", "grb_threshold", "grb_rank_against", "grb_min_rank"),
-    *("grb_baseline", "grb_jobs", "grb_executor", "grb_timeout", "grb_resume", "grb_shard"),
-)
+from grb_check.settings.settings import DEFAULT, tagged
 
 
 def without_attacks(raw: RawValues, suite: str) -> RawValues:
@@ -35,13 +29,14 @@ def without_attacks(raw: RawValues, suite: str) -> RawValues:
     Raises:
         UsageError: the command line has others.
     """
-    for dest in OF_ATTACKS:
+    dests = [option.dest for option in tagged("of attacks")]
+    for dest in dests:
         if raw.is_given(dest):
             raise UsageError(
                 f"{raw.name(dest)} is for attacks, and the suite {suite} has none; leave the "
                 f"option out, or name another suite"
             )
-    return raw.without(OF_ATTACKS)
+    return raw.without(dests)
 
 
 def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
@@ -191,3 +186,8 @@ def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tupl
         else:
             selected += registry.select([text], SCENARIOS)
     return tuple(sorted(dict.fromkeys(selected), key=attack_order))
+
+
+def in_order(levels: Sequence[str]) -> tuple[str, ...]:
+    """Return levels of difficulty from easy to full, each once."""
+    return tuple(each for each in DIFFICULTIES if each in levels)

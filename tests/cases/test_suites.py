@@ -17,6 +17,7 @@ from grb_check.cases.attack_pairs import (
 )
 from grb_check.cases.suites import FOR_GRAPHS, SUITES, worst_members
 from grb_check.errors import UsageError
+from grb_check.settings.selected import cases_of
 
 MOLECULES = "synthetic-molecules"
 
@@ -37,7 +38,7 @@ def test_sets_of_graphs_alone_have_a_suite_of_their_own(tmp_path: Path) -> None:
     """Nothing to configure: the dataset is enough."""
     made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES])
     assert made.suite == FOR_GRAPHS
-    assert [case.id for case in made.cases()] == [
+    assert [case.id for case in cases_of(made)] == [
         f"{MOLECULES}/full/{scenario}/{attack}" for scenario, attack in tagged("graphs")
     ]
 
@@ -51,7 +52,7 @@ def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
         difficulty=["easy"],
         attack=["dice,prbcd"],
     )
-    assert [case.id for case in made.cases()] == [
+    assert [case.id for case in cases_of(made)] == [
         "synthetic-cora/easy/modification/dice",
         "synthetic-cora/easy/modification/prbcd",
         f"{MOLECULES}/full/modification/prbcd",
@@ -78,13 +79,13 @@ def test_what_sets_of_graphs_cannot_have_is_refused(
 def test_a_name_of_two_scenarios_means_the_one_that_is_possible(tmp_path: Path) -> None:
     """`worst` and `rnd` are names of both."""
     made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["worst,grbcd"])
-    assert [case.cell for case in made.cases()] == [
+    assert [case.cell for case in cases_of(made)] == [
         "full/injection/worst",
         "full/modification/grbcd",
         "full/modification/worst",
     ]
     made = settings(tmp_path, model=["a:b"], dataset=[MOLECULES], attack=["pgd"])
-    assert [case.cell for case in made.cases()] == ["full/injection/pgd"]
+    assert [case.cell for case in cases_of(made)] == ["full/injection/pgd"]
 
 
 @pytest.mark.parametrize("name", ["contrastive", "contrastive-smoke"])

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from outcome_factory import outcome
 from record_factory import ENVIRONMENT, baseline
+from settings_factory import bare
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case
@@ -37,12 +38,12 @@ from grb_check.reports.record import RunRecord
 from grb_check.reports.record_file import encode, read
 from grb_check.reports.recording import record_of, settings_record
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import DEFAULT, OPTIONS
 from grb_check.settings.rank_request import rank_request
 from grb_check.settings.report_paths import KINDS
-from grb_check.settings.settings import Settings
+from grb_check.settings.selected import cases_of
+from grb_check.settings.settings import DEFAULT, OPTIONS, Settings
 
-SETTINGS = Settings(
+SETTINGS = bare(
     models=(
         ModelSpec(label="net", target="m:net", args={"width": 8}),
         ModelSpec(label="mlp", target="m:mlp", args={}),
@@ -61,7 +62,7 @@ SETTINGS = Settings(
     origins=dict.fromkeys((option.dest for option in OPTIONS), DEFAULT),
     rank_limits=(RankLimit("mlp@tiny/easy", 1), RankLimit("net@tiny/*", 2)),
 )
-CASES = SETTINGS.cases()
+CASES = cases_of(SETTINGS)
 
 
 CALM = replace(SETTINGS, rank_limits=())

@@ -36,7 +36,7 @@ def test_a_known_failure_is_reported_as_expected(project: pytest.Pytester) -> No
     result.assert_outcomes(passed=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
-            "*grb limit: failures expected by 1 line (command line)",
+            "*grb expected-failure: * (command line)",
             "*test_attack[[]easy/injection/rnd[]] XFAIL (GAT, #12)*",
             "*easy *injection/rnd * expected failure",
             "*easy *modification/rnd * pass*",

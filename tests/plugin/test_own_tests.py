@@ -158,9 +158,9 @@ def test_every_option_has_a_twin_in_the_ini_file(project: pytest.Pytester) -> No
             "grb model: models:Net(width=8) (ini)",
             "grb datasets: tiny (ini); 1 case of suite smoke (default) x 1 repeat (ini)",
             "grb device: auto = cpu (default); store: kept (ini)",
-            "grb limit: drop 95.0% for tiny/easy/* (ini)",
-            "grb limit: drop 90.0% (ini)",
-            "grb limit: clean accuracy at least 10.0% (ini)",
+            "grb max-drop: 0.9 (ini)",
+            "grb min-clean: 0.1 (ini)",
+            "grb threshold: tiny/easy/[*] = 95% (ini)",
         ]
     )
     assert (project.path / "kept").is_dir()

@@ -55,7 +55,7 @@ def test_the_standing_on_a_leaderboard_is_in_every_report(ranked: pytest.Pyteste
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
-            "grb ranks: against zoo (command line)",
+            "grb rank-against: zoo (command line)",
             "*rank (zoo)  verdict",
             "*injection/rnd*2 of 3  pass",
             "rank on tiny/easy: 2nd of 3 (zoo), between GAT+LN 100.0% and R-GCN 0.0% (weighted "
@@ -91,7 +91,7 @@ def test_a_limit_on_the_rank_is_a_test_of_its_own(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "grb limit: rank 1 for tiny/easy (command line)",
+            "grb min-rank: tiny/easy*1 (command line)",
             "grb::tiny::test_rank?easy? FAILED (rank 2)*100%?",
             "rank 2 > limit 1 by 'tiny/easy': 2nd of 3 (zoo), between GAT+LN * and *. tiny/easy",
             "FAILED (rank 2) grb::tiny::test_rank?easy? - rank 2 > limit 1 *",

@@ -39,7 +39,7 @@ def test_budgets_make_curves_and_the_worst_goes_along(project: pytest.Pytester) 
     result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(
         [
-            "grb budgets: 0.05, 0.2 (command line)",
+            "grb budget: *0.05* (command line)",
             "*easy*modification/rnd+budget=0.05*pass*",
             "*easy*modification/rnd+budget=0.2*pass*",
             "*easy*modification/worst+budget=0.05*pass*",
@@ -108,7 +108,7 @@ def test_findings_are_reported_and_are_failures_in_strict_mode(project: pytest.P
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "grb limit: no finding of a diagnostic (command line)",
+            "grb strict-diagnostics (command line)",
             "*FAILED (budget-unused)*",
             f"diagnostics: {told}*",
             "*average*fail (budget-unused)",

@@ -58,7 +58,7 @@ def test_a_case_that_could_not_fail_is_not_judged(project: pytest.Pytester) -> N
     strict.assert_outcomes(failed=1)
     strict.stdout.fnmatch_lines(
         [
-            "grb limit: no default limit that judges nothing (command line)",
+            "grb strict-limits (command line)",
             "not judged*: drop *",
             "*easy *injection/rnd *fail (not judged)*",
         ]
@@ -80,7 +80,7 @@ def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Py
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "grb limit: drop 1.0% for [*]/rnd, only a warning (command line)",
+            "grb threshold: [*]/rnd*1%* warn (command line)",
             "grb::tiny::test_attack* PASSED (drop *, warn)*",
             "*easy *injection/rnd *warn*",
             "note: warn: 1 case (tiny/easy/injection/rnd): *",
@@ -112,7 +112,7 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
     strict.assert_outcomes(failed=1, passed=1)
     strict.stdout.fnmatch_lines(
         [
-            "grb limit: no inconclusive comparison with a baseline (command line)",
+            "grb inconclusive: fail (command line)",
             "*easy *injection/rnd *fail (inconclusive)*",
         ]
     )

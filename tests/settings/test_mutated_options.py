@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from settings_factory import settings
 
 from grb_check.errors import UsageError
-from grb_check.settings.option_table import OPTIONS
+from grb_check.settings.selected import cases_of
+from grb_check.settings.settings import OPTIONS
 
 # Valid for one option or another; none is an absolute path, since directories of outputs are made.
 VALID = (
@@ -93,7 +94,7 @@ def test_a_mutated_value_is_valid_or_refused_in_three_parts(
     in_ini = model | ({} if given_there else {name: value})
     message = None
     try:
-        assert settings(tmp_path, ini=in_ini, **given_there).cases()
+        assert cases_of(settings(tmp_path, ini=in_ini, **given_there))
     except UsageError as error:
         message = str(error)
     assert message is None or has_three_parts(message), message

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from settings_factory import bare
 
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
@@ -14,12 +15,11 @@ from grb_check.gate.limits import Gate
 from grb_check.gate.rank_limits import RankLimit
 from grb_check.ranking.comparison_models import ComparisonModels
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI, OPTIONS
 from grb_check.settings.rank_request import rank_request
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, OPTIONS
 
 ORIGINS = dict.fromkeys((option.dest for option in OPTIONS), DEFAULT)
-SETTINGS = Settings(
+SETTINGS = bare(
     models=(ModelSpec(label="net", target="m:net", args={}),),
     suite="smoke",
     datasets=(Source("tiny", GRB_FILES, Path("tiny")),),

@@ -10,8 +10,9 @@ from settings_factory import settings
 
 from grb_check.errors import UsageError
 from grb_check.ranking.comparison_models import ComparisonModels
-from grb_check.settings.option_table import COMMAND_LINE, DEFAULT, INI
 from grb_check.settings.reading import STORE_VARIABLE
+from grb_check.settings.selected import cases_of
+from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI
 from grb_check.store.place import StorePlace
 
 
@@ -23,7 +24,7 @@ def test_nothing_given_is_the_smoke_suite(tmp_path: Path, monkeypatch: pytest.Mo
     assert made.repeats == 3
     assert made.store == StorePlace(str(tmp_path / ".grb_check"))
     assert set(made.origins.values()) == {COMMAND_LINE, DEFAULT}
-    assert len(made.cases()) == 18
+    assert len(cases_of(made)) == 18
 
 
 def test_the_command_line_wins_over_the_ini_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from settings_factory import settings
 
 from grb_check.cases.suites import FOR_GRAPHS
 from grb_check.errors import UsageError
+from grb_check.settings.selected import cases_of
 
 
 def test_two_datasets_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -85,12 +86,12 @@ def test_what_a_function_gives_decides_the_suite(tmp_path: Path) -> None:
     """A set of graphs has other attacks than a graph, and one difficulty."""
     made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graphs"])
     assert made.suite == FOR_GRAPHS
-    assert made.cases()[0].id == "own_sets.graphs/full/injection/rnd"
+    assert cases_of(made)[0].id == "own_sets.graphs/full/injection/rnd"
     made = settings(tmp_path, model=["a:b"], dataset=["own_sets:graph"])
     assert made.suite == "smoke"
     both = ["own_sets:graph", "own_sets:graphs"]
     made = settings(tmp_path, model=["a:b"], dataset=both, attack=["prbcd"])
-    assert {case.difficulty for case in made.cases() if case.dataset == "own_sets.graphs"} == {
+    assert {case.difficulty for case in cases_of(made) if case.dataset == "own_sets.graphs"} == {
         "full"
     }
 

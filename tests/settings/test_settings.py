@@ -8,14 +8,15 @@ from settings_factory import settings
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.node_ids import parse_node_id
+from grb_check.settings.selected import cases_of, widened
 
 
 def test_a_node_id_widens_the_selection_to_its_case(tmp_path: Path) -> None:
     """Whatever the other options leave out."""
     made = settings(tmp_path, model=["a:b"], difficulty=["easy"], attack=["fgsm"])
     wanted = parse_node_id("grb::synthetic-cora::test_attack[full/modification/dice]")
-    assert not any(map(wanted.selects, made.cases()))
-    assert any(map(wanted.selects, made.for_node_ids([wanted], AttackRegistry()).cases()))
+    assert not any(map(wanted.selects, cases_of(made)))
+    assert any(map(wanted.selects, cases_of(widened(made, [wanted], AttackRegistry()))))
 
 
 def test_each_budget_makes_cases_of_its_own(tmp_path: Path) -> None:
@@ -23,14 +24,14 @@ def test_each_budget_makes_cases_of_its_own(tmp_path: Path) -> None:
     given = {"model": ["a:b"], "difficulty": ["easy"], "attack": ["dice,modification/worst"]}
     made = settings(tmp_path, budget=["10%,0.01", "0.1"], **given)
     assert made.budgets == (0.01, 0.1)
-    assert [case.attack for case in made.cases()] == [
+    assert [case.attack for case in cases_of(made)] == [
         "dice+budget=0.01",
         "dice+budget=0.1",
         "worst+budget=0.01",
         "worst+budget=0.1",
     ]
-    assert settings(tmp_path, ini={"budget": ["0.01", "0.1"]}, **given).cases() == made.cases()
-    assert len(settings(tmp_path, budget=["0.1,0.2"], case=["*/dice"], **given).cases()) == 2
+    assert cases_of(settings(tmp_path, ini={"budget": ["0.01", "0.1"]}, **given)) == cases_of(made)
+    assert len(cases_of(settings(tmp_path, budget=["0.1,0.2"], case=["*/dice"], **given))) == 2
     printed = parse_node_id("grb::synthetic-cora::test_attack[easy/modification/dice+budget=0.1]")
-    plain = settings(tmp_path, model=["a:b"]).for_node_ids([printed], AttackRegistry())
-    assert any(map(printed.selects, plain.cases()))
+    plain = widened(settings(tmp_path, model=["a:b"]), [printed], AttackRegistry())
+    assert any(map(printed.selects, cases_of(plain)))

@@ -20,12 +20,13 @@ from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.lowest import Lowest, threat_name
 from grb_check.reports.audit_words import conclusions
-from grb_check.reports.digest import Digest, Line, compared, gate_lines
+from grb_check.reports.digest import Digest, Line, compared, limits_of
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
 from grb_check.reports.rank_words import place_line
+from grb_check.settings.settings import told
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
 FINE: Final = ("pass", "equal")  # results of a comparison with the baseline
@@ -242,15 +243,15 @@ def _settings(digest: Digest) -> dict[str, Any]:
     record = digest.record
     settings = record.settings
     chosen = []
-    for name, option in _SETTINGS.items():
+    for name in _SETTINGS:
         value = getattr(settings, name)
         if value not in ("", ()):
             shown = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-            origin = settings.origins.get(option)
-            chosen.append((name.replace("_", " "), clipped(shown, SETTING), origin))
+            chosen.append((name.replace("_", " "), clipped(shown, SETTING)))
     return {
         "models": settings.models,
-        "limits": gate_lines(record),
+        "limits": limits_of(record),
+        "given": told(settings.given, settings.origins, ("attacked", "data")),
         "chosen": chosen,
         "versions": record.environment,
         "data": {row.case.dataset: row.outcome for row in digest.rows if row.outcome},
@@ -290,19 +291,7 @@ def _drop(line: Line) -> float:
     return line.row.outcome.drop if line.row.outcome else 2.0
 
 
-# Settings on the page -> the name of their origin.
-_SETTINGS: Final = {
-    "suite": "grb_suite",
-    "datasets": "grb_dataset",
-    "difficulties": "grb_difficulty",
-    "attacks": "grb_attack",
-    "budgets": "grb_budget",
-    "repeats": "grb_repeats",
-    "split": "grb_split",
-    "training": "grb_training",
-    "features": "grb_features",
-    "device": "grb_device",
-    "rank_against": "grb_rank_against",
-    "data": "grb_data",
-    "download": "grb_download",
-}
+_SETTINGS: Final = (  # on the page, besides limits
+    *("suite", "datasets", "difficulties", "attacks", "budgets", "repeats", "split", "training"),
+    *("features", "device", "rank_against", "data", "download"),
+)
