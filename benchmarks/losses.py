@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -48,6 +49,7 @@ ARGUMENTS: Final = [
 TIMES: Final = {"seconds", "training_seconds", "from_store", "digest", "planned"}
 COLUMNS: Final = ("engine", "run", "killed", "exit", "lost", "seconds", "wrong")
 _NOT_BEGUN: Final = "nothing was measured"
+_STARTED: Final = re.compile(r"spawn_main|popen_loky")
 SECONDS: Final = 600  # after which a run hangs
 
 
@@ -150,11 +152,11 @@ class _Run:
         return _Found(self, output, self._process.returncode, seconds)
 
     def _workers(self) -> list[psutil.Process]:
-        """Processes that multiprocessing has spawned, which both engines' workers are."""
+        """Workers: loky starts them by a module of its own, Dask by multiprocessing."""
         try:
             children = psutil.Process(self._process.pid).children(recursive=True)
             return sorted(
-                (each for each in children if "spawn_main" in " ".join(each.cmdline())),
+                (each for each in children if _STARTED.search(" ".join(each.cmdline()))),
                 key=lambda each: each.pid,
             )
         except psutil.Error:  # one has ended meanwhile

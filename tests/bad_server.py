@@ -17,28 +17,20 @@ class Answer:
 
     Attributes:
         body: the whole file.
-        status: of an answer to a request for the whole.
+        status: of the answer.
         headers: in addition to those that the server writes.
-        etag: sent, and compared with If-Range.
-        ranges: whether Range is heeded.
-        heeds_if_range: whether If-Range is.
         cut: the connection is closed after this many bytes of the body.
         length: whether the length is announced; otherwise the end of the connection ends the body.
         chunked: send chunks, and no length.
-        content_range: sent with a 206 instead of the right one.
         pause: seconds before the body; ends early when the server is closed.
     """
 
     body: bytes = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-    etag: str | None = None
-    ranges: bool = True
-    heeds_if_range: bool = True
     cut: int | None = None
     length: bool = True
     chunked: bool = False
-    content_range: str | None = None
     pause: float = 0.0
 
 
@@ -59,10 +51,6 @@ class Server:
 
     def url(self, path: str = "/file.zip") -> str:
         return f"http://127.0.0.1:{self.port}{path}"
-
-    def ranges(self) -> list[str | None]:
-        """The Range header of each request."""
-        return [request.headers.get("Range") for request in self.requests]
 
 
 @contextmanager
@@ -108,31 +96,14 @@ def serving(*answers: Answer, routes: Mapping[str, Answer] | None = None) -> Ite
 
 
 def _send(handler: BaseHTTPRequestHandler, answer: Answer, closing: threading.Event) -> None:
-    asked = handler.headers.get("Range") if answer.ranges and answer.status == 200 else None
-    known = handler.headers.get("If-Range")
-    if asked and answer.heeds_if_range and known not in (None, answer.etag):
-        asked = None
-    start = int(asked.removeprefix("bytes=").partition("-")[0]) if asked else 0
-    size = len(answer.body)
-    if asked and start >= size:
-        handler.send_response(416)
-        handler.send_header("Content-Range", f"bytes */{size}")
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-        return
-    handler.send_response(206 if asked else answer.status)
-    if asked:
-        right = f"bytes {start}-{size - 1}/{size}"
-        handler.send_header("Content-Range", answer.content_range or right)
-    _send_headers(handler, answer, size - start)
+    handler.send_response(answer.status)
+    _send_headers(handler, answer, len(answer.body))
     closing.wait(answer.pause)
-    _send_body(handler, answer, answer.body[start:])
+    _send_body(handler, answer, answer.body)
 
 
 def _send_headers(handler: BaseHTTPRequestHandler, answer: Answer, size: int) -> None:
     handler.send_header("Connection", "close")
-    if answer.etag:
-        handler.send_header("ETag", answer.etag)
     if answer.chunked:
         handler.send_header("Transfer-Encoding", "chunked")
     elif answer.length:

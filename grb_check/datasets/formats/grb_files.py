@@ -82,7 +82,7 @@ def _prepared(source: Source) -> Iterator[Source]:
 
 def _downloaded(source: Source) -> Source:
     """Return GRB's own files, else those from which GRB made the dataset, if they are available."""
-    from grb_check.datasets.fetching import fetched
+    from grb_check.datasets.download.fetch import fetched
 
     try:
         return fetched(source)

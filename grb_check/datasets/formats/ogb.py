@@ -49,7 +49,7 @@ def _files(source: Source) -> dict[str, Path]:
 @contextmanager
 def _prepared(source: Source) -> Iterator[Source]:
     if source.pending:
-        from grb_check.datasets.fetching import fetched
+        from grb_check.datasets.download.fetch import fetched
 
         source = fetched(source)
     yield source

@@ -123,10 +123,10 @@ def test_links_and_devices_of_a_tar_do_not_count(kind: bytes) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "neither a zip nor a tar archive: it is empty"),
-        (b"<!doctype html><html>", "it begins with b'<!doctyp'"),
-        (b"PK\x03\x04", "damaged or incomplete"),
-        (b"\x1f\x8b garbage", "damaged or incomplete"),
+        (b"", "no zip or tar archive"),
+        (b"<!doctype html><html>", "no zip or tar archive"),
+        (b"PK\x03\x04", "or a damaged one"),
+        (b"\x1f\x8b garbage", "or a damaged one"),
         (zipped({}), "no directory in it has all of"),
         (tar_of([("a", b"")]), "no directory in it has all of"),
         (zip_of(CONTENT.items(), zipfile.ZIP_LZMA), "compressed with method 14; a zip may use"),
@@ -142,7 +142,9 @@ def test_an_encrypted_member_is_named() -> None:
     archive = bytearray(zipped(CONTENT))
     entry = archive.index(b"PK\x01\x02")
     archive[entry + 8] |= 1
-    assert "'adj.npz' in it is encrypted" in refusal(bytes(archive))
+    said = refusal(bytes(archive))
+    assert "'adj.npz'" in said
+    assert "is encrypted" in said
 
 
 @pytest.mark.parametrize("kind", PACKERS)
@@ -151,14 +153,6 @@ def test_bombs_stop_at_the_limit(kind: str) -> None:
     bomb = PACKERS[kind]({**below("x/"), "x/adj.npz": bytes(1 << 22)}.items())
     assert "more than 1,000,000 unpacked bytes" in refusal(bomb, Limits(total_bytes=1_000_000))
     assert len(unpacked(bomb)["adj.npz"]) == 1 << 22
-
-
-def test_a_header_of_a_tar_is_not_read_whatever_its_length() -> None:
-    """Extended headers are read at once; a packed gigabyte of them would fit in a megabyte."""
-    info = tarfile.TarInfo("././@LongLink")
-    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 30
-    start = info.tobuf(tarfile.GNU_FORMAT)
-    assert "a header in it announces 1,073,741,824 bytes" in refusal(start + bytes(10_000))
 
 
 @pytest.mark.parametrize("kind", PACKERS)

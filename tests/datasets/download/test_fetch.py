@@ -8,17 +8,19 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bad_server import Answer, serving, zipped
+from urllib3 import Retry
 
-from grb_check.datasets.download.downloading import Report
-from grb_check.datasets.download.fetch import Fetched, fetch
-from grb_check.datasets.download.requesting import Retry
+from grb_check.datasets.download import fetch as fetch_module
+from grb_check.datasets.download.fetch import TEMPORARY, Fetched, fetch
 from grb_check.errors import DataError
 
 FILES = ("adj.npz", "raw/edge.csv.gz")
-ONCE = Retry(attempts=1, sleep=lambda seconds: None)
+ONCE = Retry(0)
+THRICE = Retry(2, backoff_factor=0, status_forcelist=TEMPORARY, raise_on_status=False)
 NAME = "grb-cora"
 
 
@@ -30,7 +32,7 @@ def archive_of(name: str) -> bytes:
     return zipped({f"{name}/{file}": data for file, data in content_of(name).items()})
 
 
-CORA = Answer(archive_of(NAME), etag='"cora"')
+CORA = Answer(archive_of(NAME))
 BOTH = Answer(
     zipped(
         {
@@ -68,8 +70,19 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "not" / "there"
 
 
-def get(home: Path, urls: Sequence[str], name: str = NAME, report: Report | None = None) -> Fetched:
-    return fetch(name, home, urls=urls, files=FILES, check=Check(name), retry=ONCE, report=report)
+def get(
+    home: Path, urls: Sequence[str], name: str = NAME, retry: Retry = ONCE, **rest: Any
+) -> Fetched:
+    return fetch(name, home, urls=urls, files=FILES, check=Check(name), retry=retry, **rest)
+
+
+def refusal(home: Path, url: str, retry: Retry = ONCE, **rest: Any) -> str:
+    """The reason why a source fails; no file of it is left."""
+    with pytest.raises(DataError) as caught:
+        get(home, [url], retry=retry, **rest)
+    assert kept(home) == []
+    assert visible(home) == set()
+    return str(caught.value).splitlines()[1]
 
 
 def is_complete(folder: Path) -> bool:
@@ -162,23 +175,105 @@ def test_what_a_user_put_there_is_not_touched(home: Path) -> None:
     assert (home / NAME / "adj.npz").read_bytes() == b"mine"
 
 
-def test_ctrl_c_leaves_only_what_can_be_continued(home: Path) -> None:
-    """The next call requests the rest; a directory left by a killed run is removed."""
+def test_ctrl_c_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory left by a killed run is removed by the next call."""
 
-    def stop(done: int, total: int | None) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
+    url = f"/{NAME}.zip"
     with serving(CORA) as server:
-        with pytest.raises(KeyboardInterrupt):
-            get(home, [server.url(f"/{NAME}.zip")], report=stop)
+        with monkeypatch.context() as patched:
+            patched.setattr(fetch_module, "_is_page", stop)
+            with pytest.raises(KeyboardInterrupt):
+                get(home, [server.url(url)])
         assert visible(home) == set()
-        assert any(path.suffix == ".part" for path in kept(home))
+        assert kept(home) == []
         (home / f".{NAME}.unpacked").mkdir()
         (home / f".{NAME}.unpacked" / "adj.npz").write_bytes(b"of a killed run")
-        assert is_complete(get(home, [server.url(f"/{NAME}.zip")]).path)
-    assert server.ranges()[1] is not None
+        assert is_complete(get(home, [server.url(url)]).path)
     assert visible(home) == {NAME}
-    assert kept(home) == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [CORA, replace(CORA, length=False), replace(CORA, chunked=True)],
+    ids=["length", "no length", "chunked"],
+)
+def test_a_file_comes_whole(answer: Answer, home: Path) -> None:
+    """Whether or not its length is announced."""
+    with serving(answer) as server:
+        assert is_complete(get(home, [server.url()]).path)
+    assert server.requests[0].headers["Accept-Encoding"] == "identity"
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests", "said"),
+    [
+        (Answer(b"", 404), 1, "HTTP 404 Not Found, expected a file"),
+        (Answer(b"", 503), 3, "HTTP 503 Service Unavailable, expected a file"),
+        (replace(CORA, cut=20_000), 3, "no file came: IncompleteRead"),
+        (Answer(b"<!DOCTYPE html><title>Gone</title>"), 1, "received a web page"),
+        (replace(CORA, headers={"Content-Type": "text/html; charset=utf-8"}), 1, "a web page"),
+        (Answer(b"neither"), 1, "no zip or tar archive"),
+        (BOTH, 1, "published are 2680"),
+    ],
+    ids=["404", "503", "cut", "page", "type", "no archive", "other"],
+)
+def test_a_source_that_fails_is_named_with_its_reason(
+    answer: Answer, requests: int, said: str, home: Path
+) -> None:
+    """What may pass is tried again; the next source is asked after that."""
+    with serving(answer) as server:
+        url = server.url(f"/{NAME}.zip")
+        if answer is BOTH:
+            with pytest.raises(DataError, match=said):
+                fetch(NAME, home, urls=[url], files=FILES, check=Check("other"), retry=THRICE)
+        else:
+            assert said in refusal(home, url, THRICE)
+        assert len(server.requests) == requests
+    with serving(answer) as bad, serving(CORA) as good:
+        urls = [bad.url(f"/{NAME}.zip"), good.url()]
+        found = get(home, urls) if answer is not BOTH else None
+    assert found is None or (found.url, len(found.failures)) == (urls[1], 1)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_file_beyond_the_limit_is_refused(announced: bool, home: Path) -> None:
+    """At once if the server says how long it is, otherwise when it gets there."""
+    with serving(replace(CORA, length=announced)) as server:
+        said = refusal(home, server.url(f"/{NAME}.zip"), THRICE, largest=50_000)
+        assert "the limit is 50,000" in said
+        assert len(server.requests) == 1
+        get(home, [server.url()], largest=len(CORA.body))
+
+
+def test_a_server_that_says_nothing_is_left(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not hold a run up."""
+    monkeypatch.setattr(fetch_module, "TIMEOUTS", (10.0, 0.1))
+    with serving(replace(CORA, pause=5.0)) as server:
+        assert "timed out" in refusal(home, server.url(f"/{NAME}.zip"))
+
+
+def test_a_proxy_of_the_environment_is_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked with the whole URL."""
+    url = f"http://nowhere.invalid/{NAME}.zip"
+    with serving(CORA) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url(""))
+        assert is_complete(get(home, [url]).path)
+        assert [url] == [request.path for request in proxy.requests]
+    other = home.with_name("other")
+    for address, said in (("http://", "proxy"), (proxy.url(""), "refused")):  # which is closed
+        monkeypatch.setenv("HTTP_PROXY", address)
+        assert said in refusal(other, url)
+
+
+def test_credentials_are_sent_and_not_shown(home: Path) -> None:
+    """Neither in messages nor in names of files."""
+    with serving(replace(CORA, cut=1000)) as server:
+        url = server.url(f"/{NAME}.zip").replace("://", "://me:secret@")
+        assert "secret" not in refusal(home, url)
+        assert server.requests[0].headers["Authorization"].startswith("Basic ")
 
 
 WORKER = """
