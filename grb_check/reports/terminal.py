@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
-from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.reports.audit_words import conclusions
+from grb_check.reports.columns import COMPARED, filled
 from grb_check.reports.digest import Digest, Line
 from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
-from grb_check.reports.rank_words import comparison_line, place_line, rank_of
+from grb_check.reports.rank_words import comparison_line, place_line
 from grb_check.reports.record import CaseRecord, RunRecord
 
-LEFT: Final = ("difficulty", "attack", "verdict")  # columns that are not aligned to the right
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
-RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
 SHOWN: Final = 3  # cases that a line names
-COMPARED: Final[Mapping[Result, str]] = {
-    "fail": "worse",
-    "inconclusive": "inconclusive",
-    "pass": "no loss beyond the margin",
-    "equal": "equal",
-    "new": "new",
-    "incomparable": "not comparable",
-}
 
 
 class Lines(Protocol):
@@ -159,22 +149,13 @@ def _write_tables(out: Lines, digest: Digest) -> None:
 
 
 def _write_table(out: Lines, lines: Sequence[Line]) -> None:
-    """The table of a model and dataset; ranks are those on the first leaderboard."""
-    rows = [line.row for line in lines]
-    board = next((row.standings[0].board for row in rows if row.standings), "")
-    compared = any(row.comparison is not None for row in rows)
-    shown = ["difficulty", "attack", "clean", "attacked", "drop", "spread", "limit"]
-    shown += ["loss"] if compared else []
-    shown += ["rank", "verdict"] if board else ["verdict"]
-    heads = {"spread": "", "loss": "loss (baseline)", "rank": f"rank ({board})"}
-    cells = [
-        {name: heads.get(name, name) for name in shown},
-        *(_cells(each, board) for each in lines),
-    ]
-    right = [place for place, name in enumerate(shown) if name not in LEFT]
-    table = columns([[each[name] for name in shown] for each in cells], right)
-    for text, row in zip(table, [None, *rows], strict=True):
-        color = _colour(row) if row else "bold"
+    """The table of a model and dataset."""
+    shown = [each for each in filled(lines) if each.terminal]
+    cells = [[each.text(line) for each in shown] for line in lines]
+    right = [place for place, each in enumerate(shown) if each.right]
+    table = columns([[each.name for each in shown], *cells], right)
+    for text, line in zip(table, [None, *lines], strict=True):
+        color = _colour(line.row) if line else "bold"
         out.write_line(f"  {text}", **{color: True})
 
 
@@ -183,64 +164,6 @@ def _colour(row: CaseRecord) -> str:
     if row.result == "pass" and found not in ("pass", "fail"):
         return "yellow"
     return COLOURS.get(row.result, "red")
-
-
-def _cells(of: Line, board: str) -> dict[str, str]:
-    """The cells of a case by the names of their columns."""
-    row, outcome = of.row, of.row.outcome
-    cells: dict[str, str] = {
-        **dict.fromkeys(("clean", "attacked", "drop", "limit"), "-"),
-        "difficulty": row.case.difficulty,
-        "attack": f"{of.attack} ({of.test})" if of.test else of.attack,
-        "spread": "",
-        "loss": loss(row.comparison),
-        "rank": _rank(row, board),
-        "verdict": _result(row),
-    }
-    if outcome is not None:
-        limit = row.verdict.limit if row.verdict is not None else None
-        cells |= {
-            "clean": f"{outcome.clean:.1%}",
-            "attacked": f"{outcome.attacked:.1%}",
-            "drop": f"{outcome.drop:.1%}",
-            "spread": f"+- {100 * outcome.drop_deviation:.1f}" if len(outcome.repeats) > 1 else "",
-            "limit": "-" if limit is None else f"{limit:.1%}",
-        }
-    return cells
-
-
-def _result(row: CaseRecord) -> str:
-    """The verdict and its reason; with a question mark if a diagnostic doubts the attack."""
-    if row.result in RESULTS:
-        return RESULTS[row.result]
-    if row.unexpected_pass:
-        return "fail (unexpected pass)"
-    if row.below_floor:
-        return "fail (clean)"
-    if row.failed_diagnostics:
-        return f"fail ({', '.join(row.failed_diagnostics)})"
-    if row.verdict is not None and row.verdict.undecided:
-        return f"fail ({row.verdict.undecided})"
-    told: str = row.result
-    if told == "pass" and row.verdict is not None and row.verdict.result != "fail":
-        told = row.verdict.result
-    near = " (borderline)" if row.verdict is not None and row.verdict.borderline else ""
-    doubted = row.outcome is not None and row.outcome.findings
-    return f"{told}{near} ?" if doubted else f"{told}{near}"
-
-
-def loss(comparison: Comparison | None) -> str:
-    """Return a cell: percentage points lost, and the verdict unless the case simply passed."""
-    if comparison is None:
-        return "-"
-    if comparison.loss is None or comparison.result == "equal":
-        return COMPARED[comparison.result]
-    mark = {"fail": " worse", "inconclusive": " ?"}.get(comparison.result, "")
-    return f"{comparison.loss:+.1f}{mark}"
-
-
-def _rank(row: CaseRecord, board: str) -> str:
-    return next((rank_of(each) for each in row.standings if each.board == board), "-")
 
 
 def _lines_on_all(digest: Digest) -> list[str]:

@@ -56,8 +56,8 @@ def test_the_standing_on_a_leaderboard_is_in_every_report(ranked: pytest.Pyteste
     result.stdout.fnmatch_lines(
         [
             "grb rank-against: zoo (command line)",
-            "*rank (zoo)  verdict",
-            "*injection/rnd*2 of 3  pass",
+            "*rank  verdict",
+            "*injection/rnd*2 of 3 (zoo)  pass",
             "rank on tiny/easy: 2nd of 3 (zoo), between GAT+LN 100.0% and R-GCN 0.0% (weighted "
             "accuracy * over 2 of 3 attacks)",
         ]

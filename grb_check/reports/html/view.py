@@ -20,6 +20,7 @@ from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.lowest import Lowest, threat_name
 from grb_check.reports.audit_words import conclusions
+from grb_check.reports.columns import filled
 from grb_check.reports.digest import Digest, Line, compared, limits_of
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines, gap_lines
@@ -263,7 +264,8 @@ def _cases(digest: Digest) -> dict[str, Any]:
         return {}
     known = {line.row.node_id for line in digest.lines} | set(digest.unknown)
     elsewhere = sum(each.node_id not in known for each in digest.record.planned)
-    return {"groups": digest.groups, "elsewhere": elsewhere}
+    shown = [each for each in filled(digest.lines) if each.page and each.name not in ON_THE_LEFT]
+    return {"groups": digest.groups, "columns": shown, "elsewhere": elsewhere}
 
 
 def _rank_tile(digest: Digest) -> list[Tile]:
@@ -291,6 +293,7 @@ def _drop(line: Line) -> float:
     return line.row.outcome.drop if line.row.outcome else 2.0
 
 
+ON_THE_LEFT: Final = ("difficulty", "attack")  # of the table of all cases, as one
 _SETTINGS: Final = (  # on the page, besides limits
     *("suite", "datasets", "difficulties", "attacks", "budgets", "repeats", "split", "training"),
     *("features", "device", "rank_against", "data", "download"),

@@ -1,0 +1,123 @@
+"""The columns of tables of cases, in the terminal and on the page: a new one is a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from grb_check.cases.outcomes import Outcome
+from grb_check.gate.baselines.comparison import Comparison, Result
+from grb_check.reports.digest import Line
+from grb_check.reports.rank_words import rank_of
+from grb_check.reports.record import CaseRecord
+
+RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
+COMPARED: Final[Mapping[Result, str]] = {
+    "fail": "worse",
+    "inconclusive": "inconclusive",
+    "pass": "no loss beyond the margin",
+    "equal": "equal",
+    "new": "new",
+    "incomparable": "not comparable",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table of cases.
+
+    Attributes:
+        name: its head.
+        text: returns the cell of a case. A column whose cells are all empty is left out.
+        right: whether it is aligned to the right.
+        terminal: whether the terminal has it.
+        page: whether the page has it.
+    """
+
+    name: str
+    text: Callable[[Line], str]
+    right: bool = True
+    terminal: bool = True
+    page: bool = True
+
+
+def _figure(text: Callable[[Outcome], str]) -> Callable[[Line], str]:
+    """A cell of a case that has figures; a dash for others."""
+    return lambda line: "-" if line.row.outcome is None else text(line.row.outcome)
+
+
+def _attack(line: Line) -> str:
+    return f"{line.attack} ({line.test})" if line.test else line.attack
+
+
+def _spread(line: Line) -> str:
+    outcome = line.row.outcome
+    several = outcome is not None and len(outcome.repeats) > 1
+    return f"+- {100 * outcome.drop_deviation:.1f}" if outcome and several else ""
+
+
+def _interval(line: Line) -> str:
+    interval = line.row.verdict.interval if line.row.verdict is not None else None
+    return "-" if interval is None else f"{100 * interval[0]:.1f} ... {100 * interval[1]:.1f}"
+
+
+def _limit(line: Line) -> str:
+    return "-" if line.limit is None or line.row.outcome is None else f"{line.limit:.1%}"
+
+
+def _rank(line: Line) -> str:
+    """The rank on the first leaderboard that has the attack."""
+    return next((f"{rank_of(each)} ({each.board})" for each in line.row.standings), "")
+
+
+def loss(comparison: Comparison | None) -> str:
+    """Return a cell: percentage points lost, and the verdict unless the case simply passed."""
+    if comparison is None:
+        return ""
+    if comparison.loss is None or comparison.result == "equal":
+        return COMPARED[comparison.result]
+    mark = {"fail": " worse", "inconclusive": " ?"}.get(comparison.result, "")
+    return f"{comparison.loss:+.1f}{mark}"
+
+
+def verdict_of(row: CaseRecord) -> str:
+    """Return the verdict and its reason, with a question mark if a diagnostic doubts the attack."""
+    if row.result in RESULTS:
+        return RESULTS[row.result]
+    if row.unexpected_pass:
+        return "fail (unexpected pass)"
+    if row.below_floor:
+        return "fail (clean)"
+    if row.failed_diagnostics:
+        return f"fail ({', '.join(row.failed_diagnostics)})"
+    if row.verdict is not None and row.verdict.undecided:
+        return f"fail ({row.verdict.undecided})"
+    told: str = row.result
+    if told == "pass" and row.verdict is not None and row.verdict.result != "fail":
+        told = row.verdict.result
+    near = " (borderline)" if row.verdict is not None and row.verdict.borderline else ""
+    doubted = row.outcome is not None and row.outcome.findings
+    return f"{told}{near} ?" if doubted else f"{told}{near}"
+
+
+COLUMNS: Final = (
+    Column("difficulty", lambda line: line.row.case.difficulty, right=False),
+    Column("attack", _attack, right=False),
+    Column("clean", _figure(lambda each: f"{each.clean:.1%}")),
+    Column("attacked", _figure(lambda each: f"{each.attacked:.1%}")),
+    Column("drop", _figure(lambda each: f"{each.drop:.1%}")),
+    Column("", _spread),
+    Column("interval", _interval, terminal=False),
+    Column("limit", _limit),
+    Column("reference", _figure(lambda each: f"{each.reference_drop:.1%}"), terminal=False),
+    Column("loss (baseline)", lambda line: loss(line.comparison)),
+    Column("rank", _rank),
+    Column("s", _figure(lambda each: f"{each.seconds:.1f}"), terminal=False),
+    Column("verdict", lambda line: verdict_of(line.row), right=False, page=False),
+)
+
+
+def filled(lines: Sequence[Line]) -> list[Column]:
+    """Return the columns that have a text in one of these cases; that of the spread always."""
+    return [each for each in COLUMNS if not each.name or any(map(each.text, lines))]
