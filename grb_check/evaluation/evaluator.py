@@ -23,9 +23,15 @@ from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.foreign_perturbations import stronger_transfers
 from grb_check.evaluation.own_models import TrainedModel
 from grb_check.evaluation.packed import check_pack
-from grb_check.evaluation.repeats import Progress, facts_of, measure_repeat, plan, reference_scores
+from grb_check.evaluation.repeats import (
+    Progress,
+    described,
+    measure_repeat,
+    plan,
+    reference_scores,
+)
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import Trial
+from grb_check.evaluation.trials import Trial, facts_of
 from grb_check.files.versions import PACK, measured_with
 from grb_check.store.pack import Pack
 from grb_check.store.packs import open_pack
@@ -300,8 +306,8 @@ class Evaluator:
         self, source: datasets.Source, case: Case, selected: Sequence[Pair] = ()
     ) -> CaseFacts:
         """Return what all repeats of a case have in common; see `repeat` for the arguments."""
-        cache = self._cache(source)
-        return facts_of(cache, self.trials(source, case, selected))
+        trials = self.trials(source, case, selected)
+        return facts_of(trials[0], described(trials))
 
     @property
     def environment(self) -> dict[str, str]:

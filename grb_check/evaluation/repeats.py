@@ -17,19 +17,17 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair, describe, load_attack
 from grb_check.cases.case import Case, check_on_graphs
 from grb_check.cases.outcomes import Scores
-from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import AttackedBy, RepeatResult
 from grb_check.cases.suites import members_of
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.evaluation.cache import DatasetCache
 from grb_check.evaluation.fallbacks import transferred_variant
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
-from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.surrogates import check_kinds
 from grb_check.evaluation.trials import (
     Trial,
     black_box,
     black_box_references,
-    describe_threat,
     on_surrogates,
 )
 from grb_check.evaluation.white_box import white_box, white_box_references
@@ -117,33 +115,8 @@ def _attack(
 ) -> RepeatResult:
     attack = white_box if trial.attack.knowledge == "white-box" else black_box
     found = attack(trial, victim, kinds)
-    return RepeatResult(
-        facts=facts_of(cache, (trial,)),
-        measurement=found.measurement,
-        warnings=tuple(dict.fromkeys([*cache.notices, *found.warnings])),
-        attacked_by=found.attacked_by,
-        perturbation=to_bytes(found.perturbation),
-    )
-
-
-def facts_of(cache: DatasetCache, trials: Sequence[Trial]) -> CaseFacts:
-    """Return what all repeats of a case have in common.
-
-    Args:
-        cache: of the dataset.
-        trials: of the case, see `plan`.
-    """
-    dataset, threat = cache.own.dataset, trials[0].threat
-    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
-    targets = int(threat.targets.numel())
-    return CaseFacts(
-        targets=targets,
-        majority=int(classes.bincount().max()) / targets,
-        dataset=cache.own.fingerprint,
-        origin=dataset.origin,
-        attack=described(trials),
-        threat=describe_threat(threat),
-    )
+    warnings = dict.fromkeys([*cache.notices, *found.warnings])
+    return replace(found, warnings=tuple(warnings))
 
 
 def described(trials: Sequence[Trial]) -> str:

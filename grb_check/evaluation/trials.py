@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import torch
@@ -17,12 +17,13 @@ from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Scores
-from grb_check.cases.repeat_results import AttackedBy
+from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
 from grb_check.evaluation.after_attack import predicted_after
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
+from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
 from grb_check.store.pack import Pack, Wanted
 from grb_check.store.packs import lacking
@@ -55,25 +56,9 @@ class Trial:
     seed: int
 
 
-class Measured(NamedTuple):
-    """A measurement with what does not belong into a report.
-
-    Attributes:
-        measurement: of one case in one repeat.
-        perturbation: that was applied to the victim.
-        warnings: given while the victim was built and trained.
-        attacked_by: the attacks that were made; several for `worst`.
-    """
-
-    measurement: Measurement
-    perturbation: Perturbation
-    warnings: tuple[str, ...]
-    attacked_by: tuple[AttackedBy, ...]
-
-
 def black_box(
     trial: Trial, victim: TrainedModel, kinds: Sequence[str] = (MAIN_REFERENCE,)
-) -> Measured:
+) -> RepeatResult:
     """Attack the surrogates, and apply the perturbation to the victim.
 
     The attack sees true labels of training and validation nodes only. Its perturbation does not
@@ -105,8 +90,8 @@ def measured(
     methods: tuple[Method, ...] = (),
     notes: tuple[str, ...] = (),
     diagnostics: tuple[Finding, ...] = (),
-) -> Measured:
-    """Put a measurement together.
+) -> RepeatResult:
+    """Put the result of a case in a repeat together.
 
     Args:
         trial: the attack in its repeat.
@@ -121,7 +106,7 @@ def measured(
         diagnostics: findings beside that on the budget.
 
     Returns:
-        A measurement whose times are 0; the caller knows them.
+        A result whose times are 0; the caller knows them.
     """
     measurement = Measurement(
         seed=trial.seed,
@@ -138,8 +123,33 @@ def measured(
         weights=victim.weights,
         perturbation=digest(perturbation.tensors())[:16],
     )
-    attacked_by = AttackedBy(attack=trial.case.attack, methods=methods)
-    return Measured(measurement, perturbation, victim.warnings, (attacked_by,))
+    return RepeatResult(
+        facts=facts_of(trial, describe(trial.attack) or ""),
+        measurement=measurement,
+        warnings=victim.warnings,
+        attacked_by=(AttackedBy(attack=trial.case.attack, methods=methods),),
+        perturbation=to_bytes(perturbation),
+    )
+
+
+def facts_of(trial: Trial, described: str) -> CaseFacts:
+    """Return what all repeats of a case have in common.
+
+    Args:
+        trial: of the case, or of a member of `worst`.
+        described: the attack with its version and settings; empty if it has no version.
+    """
+    dataset, threat = trial.own.dataset, trial.threat
+    classes = dataset.graph.y.cpu()[threat.targets.cpu()]
+    targets = int(threat.targets.numel())
+    return CaseFacts(
+        targets=targets,
+        majority=int(classes.bincount().max()) / targets,
+        dataset=trial.own.fingerprint,
+        origin=dataset.origin,
+        attack=described,
+        threat=describe_threat(threat),
+    )
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:

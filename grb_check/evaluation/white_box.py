@@ -18,6 +18,7 @@ from grb_check.attacks.names import without_budgets
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
 from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Method, Scores
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
 from grb_check.evaluation.fallbacks import (
@@ -31,7 +32,6 @@ from grb_check.evaluation.gradient_sample import Kind, missing_gradients
 from grb_check.evaluation.own_models import TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.trials import (
     PROTOCOL,
-    Measured,
     Right,
     Trial,
     describe_threat,
@@ -62,7 +62,7 @@ _Attempts: TypeAlias = Mapping[Method, _Attempt]
 
 def white_box(
     trial: Trial, victim: TrainedModel, kinds: Sequence[str] = (MAIN_REFERENCE,)
-) -> Measured:
+) -> RepeatResult:
     """Attack the victim itself, and references with an attack of their own.
 
     If the victim gives no gradient, a search by queries takes the place of the attack; if its

@@ -22,12 +22,13 @@ from trial_spies import (
 from grb_check.attacks.registry import load_attack
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import RepeatResult
 from grb_check.datasets.dataset import Dataset
 from grb_check.errors import BudgetError, GradientError, UsageError
 from grb_check.evaluation import own_models
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.packed import check_pack, wanted_by
-from grb_check.evaluation.trials import Measured, Trial, black_box, on_surrogates
+from grb_check.evaluation.trials import Trial, black_box, on_surrogates
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.store.pack import Pack, write_pack
@@ -68,7 +69,7 @@ def from_pack(given: Trial, pack: Pack, monkeypatch: pytest.MonkeyPatch) -> Tria
     return replace(given, own=own)
 
 
-def facts(measured: Measured) -> object:
+def facts(measured: RepeatResult) -> object:
     """All but the times, and whether the perturbation was made now."""
     return replace(measured.measurement, from_store=True)
 

@@ -30,6 +30,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.errors import GradientError, ModelError
 from grb_check.evaluation import own_models
 from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.evaluation.trials import Trial, black_box
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
@@ -147,12 +148,16 @@ def test_a_search_by_queries_replaces_the_attack_if_there_is_no_gradient(
     (note,) = [each for each in found.measurement.notes if "score-based" in each]
     assert note.startswith("spy: ")
     assert note.endswith(": score-based search instead")
-    verify(found.perturbation, DATASET.graph, THREAT)
+    verify(from_bytes(found.perturbation), DATASET.graph, THREAT)
     for kind in ("gcn", "gin", "gcn_ln"):
         moved = black_box(trial(Gradual("black-box", (kind,))), victim)
         assert right(found) <= right(moved)
     again = white_box(given, victim)
-    for one, other in zip(found.perturbation.tensors(), again.perturbation.tensors(), strict=True):
+    for one, other in zip(
+        from_bytes(found.perturbation).tensors(),
+        from_bytes(again.perturbation).tensors(),
+        strict=True,
+    ):
         assert torch.equal(one, other)
 
 
@@ -267,10 +272,12 @@ def test_the_search_keeps_what_the_attack_promises(isolate: bool) -> None:
     assert found.measurement.notes == (
         "flipping: no structure gradient of this model: score-based search instead",
     )
-    verify(found.perturbation, DATASET.graph, flips(isolate).threat)
+    verify(from_bytes(found.perturbation), DATASET.graph, flips(isolate).threat)
     if not isolate:
         count = DATASET.num_nodes
-        removed = torch.bincount(found.perturbation.removed_edges.flatten(), minlength=count)
+        removed = torch.bincount(
+            from_bytes(found.perturbation).removed_edges.flatten(), minlength=count
+        )
         degrees = torch.bincount(DATASET.graph.edge_index[0], minlength=count)
         assert (removed[degrees > 0] < degrees[degrees > 0]).all()
 
