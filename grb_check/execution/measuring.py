@@ -18,7 +18,7 @@ from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.cases.suites import members_of
-from grb_check.errors import UsageError, count, one_line
+from grb_check.errors import GrbCheckError, UsageError, count, one_line
 from grb_check.execution import steps
 from grb_check.execution.calls import Calls, Pending
 from grb_check.execution.planning import plan
@@ -174,16 +174,25 @@ class Measuring:
             for one, each in zip(full, results, strict=True)
         ]
 
-    def tried(self, trying: Trying) -> Mapping[Case, Finding]:
-        """Try perturbations of the run on a victim, which a worker may have to train again.
+    def tried(
+        self, tryings: Sequence[Trying]
+    ) -> Iterator[tuple[Trying, Mapping[Case, Finding] | GrbCheckError]]:
+        """Try perturbations of the run on victims, which a worker may have to train again.
 
-        Raises:
-            GrbCheckError: as `Evaluator.stronger_transfers`.
+        Yields:
+            What was found with each, or the error of `Evaluator.stronger_transfers`.
         """
-        task = self._task(steps.transfers, tuple(trying.own), trying.seed, trying.seed + 1)
-        task = replace(task, given=trying.own, made=tuple(trying.made))
+        calls = []
+        for each in tryings:
+            task = self._task(steps.transfers, tuple(each.own), each.seed, each.seed + 1)
+            task = replace(task, given=each.own, made=tuple(each.made))
+            calls.append(self.calls.submit(task))
         with self._cleared():
-            return self._wait(self.calls.submit(task)).values
+            for each, call in zip(tryings, calls, strict=True):
+                try:
+                    yield each, self._wait(call).values
+                except GrbCheckError as error:
+                    yield each, error
 
     def progress(self) -> str:
         """Say how far the run is, and how long the rest may take."""

@@ -23,6 +23,8 @@ from grb_check import errors
 from grb_check.execution.gpus import VISIBLE
 from grb_check.execution.workers import Workers
 
+# What a process keeps, datasets and victims, is no leak for which loky should start it again.
+_NO_LEAKS: Final = {"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}
 _LAST: Final = 2_000  # characters of what processes wrote that are shown
 _PARENT: Final = 2.0  # seconds between two looks at the process that started this one
 
@@ -39,7 +41,9 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
     import loky  # most runs start no processes
 
     folder = tempfile.TemporaryDirectory(prefix="grb_check-", ignore_cleanup_errors=True)
-    executor = loky.ProcessPoolExecutor(count, initializer=_begin, initargs=(folder.name, gpus))
+    executor = loky.ProcessPoolExecutor(
+        count, initializer=_begin, initargs=(folder.name, gpus), env=_NO_LEAKS
+    )
 
     def close() -> None:
         executor.shutdown(wait=True, kill_workers=True)

@@ -6,7 +6,7 @@ outcomes afterwards; they do not depend on the order of the cases. Imports no to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from grb_check.attacks.names import WORST, base_name
@@ -55,13 +55,17 @@ class Transfers:
                 self._lost[case] = None
 
     def findings(
-        self, rows: Sequence[Row], tried: Callable[[Trying], Mapping[Case, Finding]]
+        self,
+        rows: Sequence[Row],
+        tried: Callable[
+            [Sequence[Trying]], Iterable[tuple[Trying, Mapping[Case, Finding] | GrbCheckError]]
+        ],
     ) -> dict[tuple[Case, int], Finding]:
         """Return what was found, by case and repeat; what was not tried is in `untried`.
 
         Args:
             rows: of the run; users' own tests may be of other models, and are left out.
-            tried: tries perturbations on a victim.
+            tried: tries perturbations on victims, see `Measuring.tried`.
         """
         known = {row.case: row for row in rows if is_node_id(row.node_id)}
         if self._lost:
@@ -69,25 +73,21 @@ class Transfers:
                 f"perturbations of {count(len(self._lost), 'case')} of an interrupted run were not "
                 f"tried on other models"
             )
-        found: dict[tuple[Case, int], Finding] = {}
+        tryings = []
         for cases in by_model_and_dataset(known):
             for seed in range(max(_repeats(known[case]) for case in cases)):
                 own = {case: right for case in cases if (right := _right(known[case], seed))}
                 made = self._foreign_to(own, seed)
                 if made:
-                    found |= self._tried(Trying(own=own, seed=seed, made=made), tried)
+                    tryings.append(Trying(own=own, seed=seed, made=made))
+        found: dict[tuple[Case, int], Finding] = {}
+        for each, findings in tried(tryings):
+            if isinstance(findings, GrbCheckError):
+                model = next(iter(each.own)).model or "the model"
+                self.untried.append(f"perturbations were not tried on {model}: {findings}")
+            else:
+                found |= {(case, each.seed): finding for case, finding in findings.items()}
         return found
-
-    def _tried(
-        self, trying: Trying, tried: Callable[[Trying], Mapping[Case, Finding]]
-    ) -> dict[tuple[Case, int], Finding]:
-        try:
-            return {(case, trying.seed): each for case, each in tried(trying).items()}
-        except GrbCheckError as error:
-            case = next(iter(trying.own))
-            model = case.model or "the model"
-            self.untried.append(f"perturbations were not tried on {model}: {error}")
-            return {}
 
     def _foreign_to(self, cases: Mapping[Case, bytes], seed: int) -> list[Made]:
         """Perturbations that may be tried in some of these cases, each once."""

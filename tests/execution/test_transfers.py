@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case
 from grb_check.cases.expected_cases import Row
 from grb_check.cases.node_ids import node_id_of
-from grb_check.cases.outcomes import Finding, Method
+from grb_check.cases.outcomes import Method
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
 from grb_check.errors import ModelError
 from grb_check.execution.transfers import Transfers, Trying
@@ -60,10 +61,11 @@ def tried(*rows: Row, contents: Mapping[str, bytes]) -> list[tuple[str, int, lis
     for each in rows:
         transfers.add(each.case, results(each, contents.get(each.case.id, b"")))
 
-    def note(trying: Trying) -> dict[Case, Finding]:
-        (case,) = trying.own
-        seen.append((case.model, trying.seed, [each.perturbation for each in trying.made]))
-        return {}
+    def note(tryings: Sequence[Trying]) -> list[Any]:
+        for trying in tryings:
+            (case,) = trying.own
+            seen.append((case.model, trying.seed, [each.perturbation for each in trying.made]))
+        return [(trying, {}) for trying in tryings]
 
     transfers.findings(rows, note)
     return seen
@@ -95,11 +97,11 @@ def test_a_model_that_fails_is_named_and_the_others_are_tried() -> None:
     for each in (ADAPTIVE, OTHER):
         transfers.add(each.case, results(each, each.case.id.encode()))
 
-    def fails(trying: Trying) -> dict[Case, Finding]:
-        (case,) = trying.own
-        if case.model == "a":
-            raise ModelError("too many nodes")
-        return {case: finding("transfer-stronger", 0.3)}
+    def fails(tryings: Sequence[Trying]) -> Iterator[Any]:
+        for trying in tryings:
+            (case,) = trying.own
+            error = ModelError("too many nodes")
+            yield trying, error if case.model == "a" else {case: finding("transfer-stronger", 0.3)}
 
     found = transfers.findings([ADAPTIVE, OTHER], fails)
     assert set(found) == {(OTHER.case, 0), (OTHER.case, 1)}
@@ -112,7 +114,7 @@ def test_resumed_cases_are_counted() -> None:
     worst = row(Case("d", "easy", "injection", "worst", "a"), "adaptive")
     for each in (ADAPTIVE, OTHER, worst):
         transfers.add(each.case, results(each, b""))
-    assert transfers.findings([ADAPTIVE, OTHER, worst], lambda _: {}) == {}
+    assert transfers.findings([ADAPTIVE, OTHER, worst], lambda _: ()) == {}
     assert transfers.untried == [
         "perturbations of 2 cases of an interrupted run were not tried on other models"
     ]
