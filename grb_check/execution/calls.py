@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -166,19 +167,17 @@ class Retrying:
 
     def _serve(self) -> None:
         while True:
-            try:
+            with contextlib.suppress(queue.Empty):
                 event = self._events.get(timeout=None if self._timeout is None else _LOOK)
-            except queue.Empty:
-                self._end_late_ones()
-                continue
-            if event is None:
-                break
-            job, inner = event
-            if inner is None:
-                self._waiting.append(job)
-            elif job in self._running:
-                self._running.discard(job)
-                self._settle(job, inner)
+                if event is None:
+                    break
+                job, inner = event
+                if inner is None:
+                    self._waiting.append(job)
+                elif job in self._running:
+                    self._running.discard(job)
+                    self._settle(job, inner)
+            self._end_late_ones()
             self._fill()
         for job in (*self._waiting, *self._alone, *self._running):
             job.future.cancel()
@@ -222,8 +221,10 @@ class Retrying:
             job.future.set_exception(LostError(f"lost twice: {text}{more}"))
 
     def _end_late_ones(self) -> None:
+        if self._timeout is None:
+            return
         now = time.monotonic()
-        late = [each for each in self._running if now - each.begun > (self._timeout or now)]
+        late = [each for each in self._running if now - each.begun > self._timeout]
         for job in late:
             self._running.discard(job)
             job.future.set_exception(
@@ -231,7 +232,6 @@ class Retrying:
             )
         if late:
             self._restart()
-            self._fill()
 
     def _restart(self) -> None:
         self._start += 1

@@ -20,7 +20,7 @@ from grb_check.gate.limits import Gate, clean_floor
 from grb_check.gate.rank_limits import Group
 from grb_check.ranking.boards.board import NO_ATTACK, Board
 from grb_check.ranking.orders import Ranked, ranked
-from grb_check.ranking.standing import Standing, standing_under, weighted_standing
+from grb_check.ranking.standing import Place, Standing, standing_under, weighted_standing
 
 Accuracies: TypeAlias = Mapping[str, Sequence[float]]  # attack or NO_ATTACK -> in each repeat
 Boards: TypeAlias = Mapping[str, Sequence[Board]]  # dataset -> its boards
@@ -49,6 +49,23 @@ class GroupStandings:
     deselected: int = 0
     lost: tuple[str, ...] = ()
     seen: bool = True
+
+    @property
+    def places(self) -> list[Place]:
+        """One for each board, or one that says why the model is not ranked."""
+        group = self.group
+        found: tuple[Standing | None, ...] = (None,) if self.unranked else self.standings
+        return [
+            Place(
+                group=group.id,
+                model=self.name,
+                dataset=group.dataset,
+                difficulty=group.difficulty,
+                standing=each,
+                reason=self.unranked,
+            )
+            for each in found
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,6 +48,27 @@ class Standing:
     missing: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The rank of a model by weighted accuracy on one board, or why it has none.
+
+    Attributes:
+        group: `[model@]dataset/difficulty`.
+        model: its name.
+        dataset: name.
+        difficulty: name.
+        standing: None if the model is not ranked.
+        reason: why not; empty otherwise.
+    """
+
+    group: str
+    model: str
+    dataset: str
+    difficulty: str
+    standing: Standing | None
+    reason: str = ""
+
+
 def weighted_standing(
     board: Board, difficulty: str, accuracies: Mapping[str, Sequence[float]]
 ) -> Standing | None:

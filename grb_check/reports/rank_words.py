@@ -11,8 +11,8 @@ from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
 from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.ranking.run_ranks import Ranking
-from grb_check.ranking.standing import Neighbour, Standing
-from grb_check.reports.record import PlaceRecord, RanksRecord
+from grb_check.ranking.standing import Neighbour, Place, Standing
+from grb_check.reports.record import RanksRecord
 
 Property = tuple[str, float | int | str]
 PREFIX = "grb.rank"
@@ -42,7 +42,7 @@ def sentence(standing: Standing) -> str:
     )
 
 
-def place_line(place: PlaceRecord, several: bool) -> str:
+def place_line(place: Place, several: bool) -> str:
     """Return the rank of a model on a dataset at a difficulty, or why it is not ranked.
 
     Args:

@@ -24,7 +24,7 @@ from grb_check.gate.baselines.pin import UpdateLoss
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate, Verdict
 from grb_check.gate.rank_limits import RankLimit
-from grb_check.ranking.standing import Standing
+from grb_check.ranking.standing import Place, Standing
 
 Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0.0)]
@@ -225,26 +225,6 @@ class ShardRecord(_Part, frozen=True):
     plan: str
 
 
-class PlaceRecord(_Part, frozen=True):
-    """The rank of a model by weighted accuracy on one leaderboard, or why it has none.
-
-    Attributes:
-        group: `[model@]dataset/difficulty`.
-        model: its name.
-        dataset: name.
-        difficulty: name.
-        standing: None if the model is not ranked.
-        reason: why not; empty otherwise.
-    """
-
-    group: str
-    model: str
-    dataset: str
-    difficulty: str
-    standing: Standing | None
-    reason: str
-
-
 class RankVerdictRecord(_Part, frozen=True):
     """The verdict on a rank; `passed` is None if it could not be judged."""
 
@@ -264,7 +244,7 @@ class RanksRecord(_Part, frozen=True):
         notes: for people.
     """
 
-    standings: tuple[PlaceRecord, ...]
+    standings: tuple[Place, ...]
     verdicts: tuple[RankVerdictRecord, ...]
     notes: tuple[str, ...]
 

@@ -18,7 +18,7 @@ from grb_check.gate.baselines.pin import PIN_ALPHA
 from grb_check.gate.baselines.result import BaselineResult
 from grb_check.gate.limits import Verdict
 from grb_check.ranking.rank_plan import RankVerdict
-from grb_check.ranking.run_ranks import GroupStandings, Ranks
+from grb_check.ranking.run_ranks import Ranks
 from grb_check.ranking.standing import Standing
 from grb_check.reports.rank_words import verdict_message
 from grb_check.reports.record import (
@@ -27,7 +27,6 @@ from grb_check.reports.record import (
     Evidence,
     ModelSettings,
     PinRecord,
-    PlaceRecord,
     PlannedCase,
     RanksRecord,
     RankVerdictRecord,
@@ -73,7 +72,7 @@ def record_of(
         deselected=plan.deselected,
         shard=_shard(plan),
         ranks=RanksRecord(
-            standings=tuple(place for group in ranks.groups for place in places(group)),
+            standings=tuple(place for group in ranks.groups for place in group.places),
             verdicts=tuple(map(_rank_verdict, verdicts)),
             notes=ranks.notes,
         ),
@@ -180,22 +179,6 @@ def _shard(plan: Plan) -> ShardRecord | None:
     if plan.shard is None:
         return None
     return ShardRecord(index=plan.shard.index, count=plan.shard.count, plan=plan.digest)
-
-
-def places(found: GroupStandings) -> list[PlaceRecord]:
-    """Return one for each leaderboard, or one that says why the model is not ranked."""
-    group = found.group
-    unranked = PlaceRecord(
-        group=group.id,
-        model=found.name,
-        dataset=group.dataset,
-        difficulty=group.difficulty,
-        standing=None,
-        reason=found.unranked,
-    )
-    if found.unranked:
-        return [unranked]
-    return [msgspec.structs.replace(unranked, standing=each) for each in found.standings]
 
 
 def _rank_verdict(verdict: RankVerdict) -> RankVerdictRecord:

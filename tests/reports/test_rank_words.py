@@ -13,7 +13,6 @@ from grb_check.reports.rank_words import (
     place_line,
     sentence,
 )
-from grb_check.reports.recording import places
 
 STANDING = Standing(
     board="zoo",
@@ -33,7 +32,7 @@ GROUP = GroupStandings(group=Group("net", "grb-cora", "full"), name="net", stand
 
 def lines(group: GroupStandings) -> list[str]:
     """The standings of a group in words."""
-    return [place_line(each, group.group.several) for each in places(group)]
+    return [place_line(each, group.group.several) for each in group.places]
 
 
 def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
+
+from msgspec import Meta
 
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import (
@@ -23,6 +25,7 @@ from grb_check.models.zoo import ZOO
 
 NO_ATTACK: Final = "no attack"
 
+Fraction: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 Key: TypeAlias = tuple[str, str, str]  # attack (or summary), defence, difficulty
 
 DefenceMeasure: TypeAlias = Literal["avg", "avg_3min", "weighted"]
@@ -46,9 +49,9 @@ class Cell:
         repeats: the accuracy in each; empty if only the mean is published.
     """
 
-    mean: float
-    deviation: float
-    repeats: tuple[float, ...] = ()
+    mean: Fraction
+    deviation: Fraction
+    repeats: tuple[Fraction, ...] = ()
 
     @classmethod
     def of(cls, repeats: Sequence[float]) -> Cell:

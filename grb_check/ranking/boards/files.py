@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,24 +19,15 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.metrics import Figure
 from grb_check.errors import DataError, UsageError
 from grb_check.files.typed_json import FileKind, encode, read
-from grb_check.ranking.boards.board import DEFENCE_MEASURES, NO_ATTACK, Board, Cell, Key
+from grb_check.ranking.boards.board import DEFENCE_MEASURES, NO_ATTACK, Board, Cell, Fraction, Key
 
 ZOO: Final = "zoo"
 FOLDER: Final = "leaderboards"  # in the data home
 TOLERANCE: Final = 1e-9  # of means and deviations against the repeats
 WANTED: Final = "make it again with python -m grb_check leaderboard, or remove it"
 
-Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Value = TypeVar("Value")
 Table: TypeAlias = dict[str, dict[str, dict[str, Value]]]  # keys: those of `Key`, in order
-
-
-class FileCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Cell` in the file."""
-
-    mean: Fraction
-    deviation: Fraction
-    repeats: tuple[Fraction, ...]
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,7 +42,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     adaptive: tuple[str, ...]
     defences: tuple[str, ...]
     models: dict[str, str]
-    cells: Table[FileCell]
+    cells: Table[Cell]
     printed: Table[tuple[Fraction, Fraction]]
 
 
@@ -113,14 +104,10 @@ def board_text(board: Board) -> str:
         adaptive=board.adaptive,
         defences=board.defences,
         models=dict(board.models),
-        cells=_nested((key, _file_cell(cell)) for key, cell in board.cells.items()),
+        cells=_nested(board.cells.items()),
         printed=_nested((key, (each.mean, each.deviation)) for key, each in board.printed.items()),
     )
     return encode(BOARD, content, __version__)
-
-
-def _file_cell(cell: Cell) -> FileCell:
-    return FileCell(mean=cell.mean, deviation=cell.deviation, repeats=cell.repeats)
 
 
 def _nested(entries: Iterable[tuple[Key, Value]]) -> Table[Value]:
@@ -162,6 +149,8 @@ def _board(content: Content, name: str) -> Board:
     cells = dict(_flat(content.cells, "cells", (*content.attacks, NO_ATTACK), content))
     if len({len(cell.repeats) for cell in cells.values()}) > 1:
         raise ValueError("cells have different numbers of repeats")
+    for key, cell in cells.items():
+        _check_cell(key, cell)
     printed = _flat(content.printed, "printed", content.printed, content)
     return Board(
         name=name,
@@ -170,7 +159,7 @@ def _board(content: Content, name: str) -> Board:
         attacks=content.attacks,
         adaptive=content.adaptive,
         defences=content.defences,
-        cells={key: _cell(key, cell) for key, cell in cells.items()},
+        cells=cells,
         printed={key: Figure(*pair) for key, pair in printed},
         models=content.models,
         fingerprint=content.fingerprint,
@@ -179,16 +168,15 @@ def _board(content: Content, name: str) -> Board:
     )
 
 
-def _cell(key: Key, found: FileCell) -> Cell:
-    if found.repeats:
-        formed = Cell.of(found.repeats)
-        for field in ("mean", "deviation"):
-            own, other = getattr(found, field), getattr(formed, field)
-            if abs(own - other) > TOLERANCE:
-                raise ValueError(
-                    f"{field} of cell {', '.join(key)} is {own}, and its repeats give {other}"
-                )
-    return Cell(mean=found.mean, deviation=found.deviation, repeats=found.repeats)
+def _check_cell(key: Key, found: Cell) -> None:
+    """Check mean and deviation against the repeats, if there are any."""
+    formed = Cell.of(found.repeats) if found.repeats else found
+    for field in ("mean", "deviation"):
+        own, other = getattr(found, field), getattr(formed, field)
+        if abs(own - other) > TOLERANCE:
+            raise ValueError(
+                f"{field} of cell {', '.join(key)} is {own}, and its repeats give {other}"
+            )
 
 
 def _check_names(content: Content) -> None:
