@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import psutil
 
@@ -22,9 +23,11 @@ def own_process(_: int = 0) -> int:
     return os.getpid()
 
 
-def slow_variable(name: str, seconds: float) -> tuple[str | None, int]:
-    """An environment variable and the number of the process, after some time."""
-    time.sleep(seconds)
+def met(folder: str, count: int, name: str) -> tuple[str | None, int]:
+    """An environment variable and the number of the process, once so many processes are here."""
+    Path(folder, str(os.getpid())).touch()
+    while len(list(Path(folder).iterdir())) < count:
+        time.sleep(0.02)
     return os.environ.get(name), os.getpid()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -128,9 +129,13 @@ def test_suspects_of_a_break_down_are_tried_alone(calls: list[Retrying]) -> None
     assert workers.starts == 3  # once more for each time, not for each task
 
 
-def test_a_task_that_takes_too_long_is_lost_at_once(calls: list[Retrying]) -> None:
+def test_a_task_that_takes_too_long_is_lost_at_once(
+    calls: list[Retrying], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its answer is not waited for, and the others are run by workers that are started again."""
-    never = threading.Event()
+    never, late = threading.Event(), threading.Event()
+    clock = SimpleNamespace(monotonic=lambda: 1000.0 if late.is_set() else 0.0)
+    monkeypatch.setattr("grb_check.execution.calls.time", clock)
 
     def answer(number: int, tries: int) -> object:
         if number == 0:
@@ -138,11 +143,13 @@ def test_a_task_that_takes_too_long_is_lost_at_once(calls: list[Retrying]) -> No
         return number
 
     workers = Imitation(2, answer)
-    calls.append(Retrying(workers.start, timeout=0.2))
+    calls.append(Retrying(workers.start, timeout=600))
     futures = submitted(calls[0], range(4))
-    with pytest.raises(LostError, match=r"0\.2 s of --grb-timeout"):
-        futures[0].result(WAIT)
     assert [each.result(WAIT) for each in futures[1:]] == [1, 2, 3]
+    late.set()
+    with pytest.raises(LostError, match="600 s of --grb-timeout"):
+        futures[0].result(WAIT)
+    assert submitted(calls[0], [4])[0].result(WAIT) == 4
     never.set()
 
 
