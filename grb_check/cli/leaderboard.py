@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from pathlib import Path
 
 from grb_check.cli.console import complain, say, tell
 from grb_check.cli.exit_codes import FAILED, OK
 from grb_check.datasets import Places
 from grb_check.datasets.places import expanded
-from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED
 from grb_check.ranking.boards.files import FOLDER
 from grb_check.ranking.boards.measured import LEFT_OUT, MeasuredRun, boards_of
 from grb_check.ranking.boards.saving import check_files, save
-from grb_check.reports.record import rows_of
-from grb_check.reports.record_file import read
+from grb_check.reports.record import RunRecord, rows_of
+from grb_check.reports.record_file import read_all
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +35,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and return 0; 1 if a model was left out or a file not written."""
-    boards = boards_of(_runs(options.runs))
+    records = read_all(options.runs)
+    boards = boards_of(list(map(_run, options.runs, records)))
     folder = expanded(options.out or Places().home / FOLDER)
     for board in boards:
         check_files(board.name, folder)
@@ -57,27 +55,14 @@ def run(options: argparse.Namespace) -> int:
     return FAILED if failed else OK
 
 
-def _runs(paths: Sequence[str]) -> list[MeasuredRun]:
-    """The runs in these files.
-
-    Raises:
-        UsageError: a file is not a run record, or is given twice.
-    """
-    if len(set(paths)) < len(paths):
-        raise UsageError(f"a run record is given twice: {', '.join(paths)}; give each once")
-    found = []
-    for path in paths:
-        record = read(Path(path))
-        measured = [
-            f"{each} {record.environment[each]}" for each in MEASURED if each in record.environment
-        ]
-        found.append(
-            MeasuredRun(
-                name=path,
-                targets={each.label: each.target for each in record.settings.models},
-                rows=rows_of(record.cases),
-                split=record.settings.split,
-                about=(f"measured with {', '.join(measured)}",),
-            )
-        )
-    return found
+def _run(name: str, record: RunRecord) -> MeasuredRun:
+    """What leaderboards take from a record."""
+    found = record.environment
+    with_what = ", ".join(f"{each} {found[each]}" for each in MEASURED if each in found)
+    return MeasuredRun(
+        name=name,
+        targets={each.label: each.target for each in record.settings.models},
+        rows=rows_of(record.cases),
+        split=record.settings.split,
+        about=(f"measured with {with_what}",),
+    )

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from grb_check.cli.console import complain, say
 from grb_check.cli.exit_codes import FAILED, OK
-from grb_check.errors import UsageError
 from grb_check.files.outputs import is_stream
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.markdown import markdown_text
-from grb_check.reports.record_file import read
+from grb_check.reports.record_file import read_all
 from grb_check.reports.written import write_reports
 from grb_check.settings.report_paths import check_all, named_paths
 
@@ -67,11 +66,9 @@ def _digests(runs: Sequence[str]) -> list[Digest]:
     Raises:
         UsageError: a file is not a run record, or is given twice.
     """
-    if len(set(runs)) < len(runs):
-        raise UsageError(f"a run record is given twice: {', '.join(runs)}; give each once")
     stems = [Path(each).stem for each in runs]
     names = stems if len(set(stems)) == len(stems) else runs
     return [
-        digest(read(Path(path)), name if len(runs) > 1 else "")
-        for path, name in zip(runs, names, strict=True)
+        digest(record, name if len(runs) > 1 else "")
+        for record, name in zip(read_all(runs), names, strict=True)
     ]

@@ -27,7 +27,7 @@ class Pending(Protocol):
     """The answer to a task, which may be waited for."""
 
     def done(self) -> bool:
-        """Whether `result` returns at once, or works while it is called."""
+        """Whether `result` need not be waited for."""
         ...
 
     def result(self) -> Answer:
@@ -50,7 +50,7 @@ class Calls(Protocol):
     def width(self) -> int: ...
 
     def submit(self, task: Task) -> Pending:
-        """Run a task, some time; the answer raises `LostError` if it was lost twice."""
+        """Return the answer to a task, which raises `LostError` if the task was lost twice."""
         ...
 
     def close(self) -> None:

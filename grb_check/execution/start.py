@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 from uuid import uuid4
@@ -36,19 +35,13 @@ def targets(settings: Settings, registry: AttackRegistry) -> list[str]:
     return [each for each in dict.fromkeys(found) if ":" in each]
 
 
-def calls_for(
-    settings: Settings,
-    setup: Setup,
-    tasks: int,
-    progress: Callable[[str], AbstractContextManager[None]] | None = None,
-) -> Calls:
+def calls_for(settings: Settings, setup: Setup, tasks: int) -> Calls:
     """Return what runs the tasks of a run: this process, or the workers that settings ask for.
 
     Args:
         settings: of the run.
         setup: of its tasks.
         tasks: most that the run can have.
-        progress: see `execution.steps.Process`.
 
     Raises:
         UsageError, LostError: the workers cannot be started.
@@ -56,7 +49,7 @@ def calls_for(
     if settings.executor:
         return Retrying(starter(settings.executor, settings.jobs or None), settings.timeout)
     if settings.jobs is None:
-        return Inline(setup, progress)
+        return Inline(setup)
     gpus = visible_gpus() if settings.device in SHARED_OUT else []
     wanted = settings.jobs or min(len(gpus) or cores(), tasks)
     return Retrying(partial(start_processes, max(1, wanted), gpus), settings.timeout)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +44,17 @@ def read(path: Path) -> RunRecord:
     record = typed_json.read(KIND, path)
     check(record, f"run record {str(path)!r}")
     return record
+
+
+def read_all(paths: Sequence[str]) -> list[RunRecord]:
+    """Return the records in several files.
+
+    Raises:
+        UsageError: a file is given twice; or see `read`.
+    """
+    if len(set(paths)) < len(paths):
+        raise UsageError(f"a run record is given twice: {', '.join(paths)}; give each once")
+    return [read(Path(path)) for path in paths]
 
 
 def encode(record: RunRecord) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from grb_check.cases.shards import Plan
 from grb_check.errors import count
+from grb_check.files.control_characters import fit_line
 from grb_check.files.whole import shown
 from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.settings.model_specs import ModelSpec
@@ -84,7 +85,10 @@ def _pack(settings: Settings) -> list[str]:
 def _given(settings: Settings) -> list[str]:
     """Other options that were given, and the default limit if it is in force."""
     shown = {name: text for name, text in settings.given.items() if name not in OWN_LINES}
-    lines = [f"grb {text} ({origin})" for text, origin in told(shown, settings.origins, SECTIONS)]
+    lines = [
+        fit_line(f"grb {text} ({origin})")
+        for text, origin in told(shown, settings.origins, SECTIONS)
+    ]
     if settings.gate.max_drop is None:
         judges = settings.baseline is not None and not settings.baseline.writes
         instead = "; where the baseline has an entry, no loss beyond its margin instead" * judges

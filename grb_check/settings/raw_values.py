@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from grb_check.datasets.places import expanded
 from grb_check.errors import UsageError
 from grb_check.settings.settings import COMMAND_LINE, DEFAULT, INI, MISSING, OPTIONS, Option
 
+_CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]+@")  # of a URL
 _KINDS: Final = {
     "string": "a string",
     "int": "an integer",
@@ -42,11 +44,12 @@ class RawValues:
 
     @property
     def given(self) -> dict[str, str]:
-        """Values as they were given; empty for a switch that is on."""
+        """Values as they were given, without passwords; empty for a switch that is on."""
         found = {}
         for dest, (value, _) in self.values.items():
             if value is not MISSING and value is not False:
-                found[dest] = "" if value is True else ", ".join(self.texts(dest))
+                text = "" if value is True else ", ".join(self.texts(dest))
+                found[dest] = _CREDENTIALS.sub("", text)
         return found
 
     def without(self, dests: Iterable[str]) -> RawValues:

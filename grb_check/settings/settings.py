@@ -522,7 +522,7 @@ def told(
 ) -> list[tuple[str, str]]:
     """Return `max-drop: 0.2` and its origin for each option of these sections that was given."""
     return [
-        (f"{name}: {given[option.dest]}".rstrip(": "), origins.get(option.dest, ""))
+        (f"{name}: {text}" if (text := given[option.dest]) else name, origins.get(option.dest, ""))
         for option in OPTIONS
         if option.dest in given and option.section in sections
         for name in [option.dest.removeprefix("grb_").replace("_", "-")]

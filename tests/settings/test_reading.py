@@ -109,3 +109,10 @@ def test_a_value_out_of_range_is_refused_with_the_range(
         with pytest.raises(UsageError, match=message) as caught:
             settings(tmp_path, ini={option: value}, model=["a:b"])
         assert str(caught.value).startswith((f"grb_{option}", "--grb-shard"))
+
+
+def test_passwords_of_urls_are_not_among_what_was_given(tmp_path: Path) -> None:
+    """The header of a run and its record show it."""
+    made = settings(tmp_path, ini={"sources": ["https://me:secret@mirror.example/{name}.zip"]})
+    assert made.given == {"grb_sources": "https://mirror.example/{name}.zip"}
+    assert made.places.sources == ("https://me:secret@mirror.example/{name}.zip",)

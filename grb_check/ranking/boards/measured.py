@@ -47,8 +47,11 @@ def boards_of(runs: Sequence[MeasuredRun]) -> list[Board]:
         UsageError: no dataset has a model with all cases; or runs are of other data, have another
             split or number of repeats, or the same case of the same model.
     """
-    names = dict.fromkeys(row.case.dataset for run in runs for row in run.rows)
-    found = [_board(name, runs) for name in names]
+    every = [(run, row) for run in runs for row in run.rows if _counts(row)]
+    groups: dict[str, list[tuple[MeasuredRun, Row]]] = {}
+    for run, row in every:
+        groups.setdefault(row.case.dataset, []).append((run, row))
+    found = [_board(dataset, members) for dataset, members in groups.items()]
     boards = [each for each in found if each.defences]
     if not boards:
         lines = [line for each in found for line in each.about if line.startswith(LEFT_OUT)]
@@ -59,14 +62,14 @@ def boards_of(runs: Sequence[MeasuredRun]) -> list[Board]:
     return boards
 
 
-def _board(dataset: str, runs: Sequence[MeasuredRun]) -> Board:
+def _board(dataset: str, every: Sequence[tuple[MeasuredRun, Row]]) -> Board:
     """The leaderboard of a dataset; without any defences if no model has all cases."""
-    every = [(run, row) for run in runs for row in _rows(run, dataset)]
     measured = [(run, row, row.outcome) for run, row in every if row.outcome is not None]
     models: dict[str, str] = {}
     for run, row in every:
         label = row.outcome.model if row.outcome is not None else row.case.model
-        models |= [_title(label, run)]
+        title, model = _title(label, run)
+        models[title] = model
     cells: dict[Key, Cell] = {}
     attacks: dict[str, Outcome] = {}
     for run, row, outcome in measured:
@@ -124,14 +127,8 @@ def _board(dataset: str, runs: Sequence[MeasuredRun]) -> Board:
     )
 
 
-def _rows(run: MeasuredRun, dataset: str) -> list[Row]:
-    return [
-        row
-        for row in run.rows
-        if is_node_id(row.node_id)
-        and row.case.dataset == dataset
-        and base_name(row.case.attack) != WORST
-    ]
+def _counts(row: Row) -> bool:
+    return is_node_id(row.node_id) and base_name(row.case.attack) != WORST
 
 
 def _title(label: str, run: MeasuredRun) -> tuple[str, str]:
