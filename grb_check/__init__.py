@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Measurement, Outcome
+    from grb_check.cases.verdicts import Verdict
     from grb_check.conformance.check_model import check_model
     from grb_check.conformance.properties import Found
     from grb_check.errors import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     )
     from grb_check.evaluation.evaluator import evaluate
     from grb_check.execution.run import run
-    from grb_check.gate.limits import Gate, Verdict, judge
+    from grb_check.gate.limits import Gate, judge
     from grb_check.training.adversarial import AdversarialSettings, adversarial_training
     from grb_check.training.nodes import TrainingSettings
     from grb_check.training.structural_adversarial import (
@@ -83,7 +84,8 @@ _HOMES = {
     "conformance.properties": ("Found",),
     "evaluation.evaluator": ("evaluate",),
     "execution.run": ("run",),
-    "gate.limits": ("Gate", "Verdict", "judge"),
+    "cases.verdicts": ("Verdict",),
+    "gate.limits": ("Gate", "judge"),
     "cases.outcomes": ("Measurement", "Outcome"),
     "victims.wrappers": ("Encoder", "SelfTrained", "Trained", "wrap"),
     "training.nodes": ("TrainingSettings",),

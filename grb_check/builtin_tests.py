@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from grb_check.gate.limits import Verdict
+from grb_check.cases.verdicts import Verdict
 
 
 def test_attack(grb_verdict: Verdict) -> None:

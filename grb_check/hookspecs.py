@@ -13,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from grb_check.cases.outcomes import Outcome
-    from grb_check.gate.limits import Verdict
+    from grb_check.cases.verdicts import Verdict
     from grb_check.reports.record import RunRecord
     from grb_check.settings.registered_names import Registry
     from grb_check.settings.settings import Settings

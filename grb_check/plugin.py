@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from grb_check.cases.case import Case
     from grb_check.cases.outcomes import Outcome
     from grb_check.cases.repeat_results import CaseResult
+    from grb_check.cases.verdicts import Verdict
     from grb_check.failures.record_failure import Kept
-    from grb_check.gate.limits import Verdict
     from grb_check.session.run import Run
     from grb_check.settings.settings import Settings
 
@@ -217,6 +217,7 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
     """The figures of the case of this test, for which the model is built, trained and attacked."""
+    from grb_check.ranking.ranks import standings_of
     from grb_check.reports import rank_words
     from grb_check.reports.junit import case_properties
 
@@ -224,7 +225,7 @@ def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) 
     with _short_errors(), _told_if_lost(request.node):
         result = run.runner.evaluate(grb_case, grb_model, request.node)
     outcome = result.outcome
-    standings = run.plan.ranks.standings_of(outcome)
+    standings = standings_of(outcome, run.plan.boards, run.plan.settings.gate)
     shown = f"drop {outcome.drop:.1%}"
     request.node.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
     request.node.stash[MODEL], request.node.stash[RESULT] = grb_model, result

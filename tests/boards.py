@@ -8,7 +8,6 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from grb_check.cases.case import DIFFICULTIES
-from grb_check.cases.metrics import Figure
 from grb_check.files.outputs import write_output
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 from grb_check.ranking.boards.files import board_text
@@ -23,9 +22,8 @@ def board_of(
     """A board of one difficulty: defence -> attack or `NO_ATTACK` -> accuracy in each repeat."""
     attacks = [row for row in next(iter(accuracies.values())) if row != NO_ATTACK]
     cells = {
-        (row, defence, difficulty): Cell.of(repeats)
-        for defence, rows in accuracies.items()
-        for row, repeats in rows.items()
+        row: {defence: {difficulty: Cell.of(rows[row])} for defence, rows in accuracies.items()}
+        for row in (*attacks, NO_ATTACK)
     }
     return Board(
         name="made",
@@ -53,20 +51,20 @@ def boards(draw: st.DrawFn, *, with_repeats: bool | None = None) -> Board:
     count = draw(st.integers(1, 3)) if with_repeats is not False else 0
     if with_repeats is None and draw(st.booleans()):
         count = 0
-    cells: dict[tuple[str, str, str], Cell] = {}
-    for row in (*attacks, NO_ATTACK):
-        for defence in defences:
-            for level in levels:
-                repeats = draw(st.lists(fractions, min_size=count, max_size=count))
-                bare = Cell(mean=draw(fractions), deviation=draw(fractions)) if not count else None
-                cells[row, defence, level] = bare or Cell.of(repeats)
-    printed = {}
-    if not count and draw(st.booleans()):
-        printed = {
-            ("weighted", defence, level): Figure(draw(fractions), draw(fractions))
-            for defence in defences
-            for level in levels
+
+    def cell() -> Cell:
+        repeats = draw(st.lists(fractions, min_size=count, max_size=count))
+        bare = Cell(mean=draw(fractions), deviation=draw(fractions)) if not count else None
+        return bare or Cell.of(repeats)
+
+    def table(rows: Sequence[str]) -> dict[str, dict[str, dict[str, Cell]]]:
+        return {
+            row: {defence: {level: cell() for level in levels} for defence in defences}
+            for row in rows
         }
+
+    cells = table((*attacks, NO_ATTACK))
+    printed = table(["weighted"]) if not count and draw(st.booleans()) else {}
     return Board(
         name="board",
         dataset=draw(names.filter(str.strip)),

@@ -12,15 +12,16 @@ import msgspec
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id, node_path
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
+from grb_check.cases.verdicts import Comparison
 from grb_check.files.control_characters import fit_all
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, judge
-from grb_check.ranking.run_ranks import Ranks
+from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.record import CaseRecord, RunRecord, RunSettings, rows_of
+from grb_check.reports.record import RunRecord, RunSettings
 from grb_check.reports.record_file import check, encode
 from grb_check.reports.recording import record_of
 
@@ -72,7 +73,6 @@ SETTINGS: dict[str, Any] = {
     "repeats": 3,
     "gate": {"thresholds": [], "max_drop": 0.3, "min_clean": None, "strict_diagnostics": False},
     "rank_against": "",
-    "rank_limits": [],
     "expected_failures": [],
     "device": "cpu",
     "given": {"grb_max_drop": "0.3"},
@@ -116,7 +116,6 @@ def entry(
         "verdict": None,
         "outcome": None,
         "evidence": None,
-        "standings": [],
     }
     if made is not None:
         verdict = judge(made, gate or Gate(max_drop=0.3), comparison)
@@ -159,7 +158,7 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
             for each in labels
         ]
     }
-    rows = rows_of([msgspec.convert(_encodable(each), CaseRecord) for each in cases])
+    rows = [msgspec.convert(_encodable(each), CaseRecord) for each in cases]
     missing = changes.get("missing", ())
     planned = [each["node_id"] for each in changes.get("planned", ())]
     every = dict.fromkeys([*(row.node_id for row in rows), *missing, *planned])
@@ -174,8 +173,7 @@ def record(cases: Sequence[Mapping[str, Any]], **changes: Any) -> dict[str, Any]
         rows,
         missing=missing,
         plan=Plan(cases=tuple(built_in)),
-        ranks=Ranks(),
-        verdicts=(),
+        boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,
     )
@@ -336,44 +334,31 @@ def many(count: int = 400) -> dict[str, Any]:
 
 
 def _ranks() -> dict[str, Any]:
-    standing = {
+    return {
+        "standings": [standing()],
+        "of_cases": {},
+        "notes": [
+            "no rank on synthetic-cora/hard: 1 of 5 cases has no figures",
+            "the leaderboard lacks full",
+        ],
+    }
+
+
+def standing(**changes: Any) -> dict[str, Any]:
+    """Return the rank of a model on a leaderboard; `changes` go last."""
+    return {
+        "board": "zoo",
+        "model": "gcn",
+        "label": "",
         "dataset": "synthetic-cora",
         "difficulty": "easy",
-        "board": "zoo",
         "attack": "",
         "figure": 0.467,
         "rank": 22,
         "competitors": 27,
-        "better": {"name": "GAT", "figure": 0.469},
+        "better": {"rank": 21, "name": "GAT", "figure": 0.469},
         "worse": None,
         "attacks": 5,
         "missing": ["injection/tdgia"],
-    }
-    return {
-        "standings": [
-            place("easy", standing=standing),
-            place("hard", reason="1 of 5 cases has no figures"),
-        ],
-        "verdicts": [
-            {
-                "group": "synthetic-cora/easy",
-                "limit": 10,
-                "rank": 22,
-                "passed": False,
-                "message": "rank 22 of 27 (zoo) > limit 10 on synthetic-cora/easy",
-            }
-        ],
-        "notes": ["the leaderboard lacks full"],
-    }
-
-
-def place(difficulty: str, standing: Any = None, reason: str = "") -> dict[str, Any]:
-    """Return the place of a model on a leaderboard."""
-    return {
-        "group": f"synthetic-cora/{difficulty}",
-        "model": "gcn",
-        "dataset": "synthetic-cora",
-        "difficulty": difficulty,
-        "standing": standing,
-        "reason": reason,
+        **changes,
     }

@@ -31,7 +31,7 @@ def bare(**given: Any) -> Settings:
     """Settings with these fields; the others are as if nothing had been given."""
     nothing: dict[str, Any] = {
         **dict.fromkeys(("store", "pack", "jobs", "timeout", "baseline", "evidence", "shard")),
-        **dict.fromkeys(("budgets", "patterns", "expected_failures", "rank_limits"), ()),
+        **dict.fromkeys(("budgets", "patterns", "expected_failures"), ()),
         **{name: {} for name in ("outputs", "registered_datasets", "given", "origins")},
         **dict.fromkeys(("resume", "shrink"), False),
         "comparison_models": ComparisonModels(),

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grb_check.cases.case import Case
+from grb_check.cases.verdicts import Comparison
 from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE, LOSS_MARGIN
 from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import Entry
 from grb_check.gate.baselines.pair import Pair
 

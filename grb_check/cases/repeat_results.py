@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement, Method, Outcome
@@ -60,16 +57,6 @@ class RepeatResult:
     warnings: tuple[str, ...]
     attacked_by: tuple[AttackedBy, ...]
     perturbation: bytes
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return builtin types; bytes stay bytes."""
-        fields: dict[str, Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
-        return fields
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> RepeatResult:
-        """Return the result that `to_dict` was called on."""
-        return msgspec.convert(fields, cls, builtin_types=(bytes,))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,11 @@ import argparse
 
 from grb_check.cli.console import complain, say, tell
 from grb_check.cli.exit_codes import FAILED, OK
+from grb_check.cli.measured_boards import LEFT_OUT, boards_of
 from grb_check.datasets import Places
 from grb_check.datasets.places import expanded
-from grb_check.files.versions import MEASURED
 from grb_check.ranking.boards.files import FOLDER
-from grb_check.ranking.boards.measured import LEFT_OUT, MeasuredRun, boards_of
 from grb_check.ranking.boards.saving import check_files, save
-from grb_check.reports.record import RunRecord, rows_of
 from grb_check.reports.record_file import read_all
 
 
@@ -35,8 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the files and return 0; 1 if a model was left out or a file not written."""
-    records = read_all(options.runs)
-    boards = boards_of(list(map(_run, options.runs, records)))
+    boards = boards_of(list(zip(options.runs, read_all(options.runs), strict=True)))
     folder = expanded(options.out or Places().home / FOLDER)
     for board in boards:
         check_files(board.name, folder)
@@ -53,16 +50,3 @@ def run(options: argparse.Namespace) -> int:
             else:
                 say(str(path))
     return FAILED if failed else OK
-
-
-def _run(name: str, record: RunRecord) -> MeasuredRun:
-    """What leaderboards take from a record."""
-    found = record.environment
-    with_what = ", ".join(f"{each} {found[each]}" for each in MEASURED if each in found)
-    return MeasuredRun(
-        name=name,
-        targets={each.label: each.target for each in record.settings.models},
-        rows=rows_of(record.cases),
-        split=record.settings.split,
-        about=(f"measured with {with_what}",),
-    )

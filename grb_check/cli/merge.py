@@ -18,7 +18,7 @@ from grb_check.reports import terminal, written
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record_file import read
-from grb_check.session.entered_tests import baseline_tests, rank_test
+from grb_check.session.entered_tests import baseline_tests
 from grb_check.settings.judging import check_label
 from grb_check.settings.report_paths import KINDS, check_all, named_paths
 
@@ -108,9 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _entered(whole: Whole) -> list[pytest.TestReport]:
     """The tests that a run enters when all cases are back."""
-    tests = [rank_test(each) for each in whole.verdicts if each.passed is not None]
-    if whole.baseline is not None:
-        tests += baseline_tests(whole.baseline, whole.rows)
+    tests = baseline_tests(whole.baseline, whole.rows) if whole.baseline is not None else []
     return [report for test in tests for report in test if report.when == "call"]
 
 

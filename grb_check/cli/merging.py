@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec.structs import replace as replace_fields
 
-from grb_check.cases.case import Case, select
-from grb_check.cases.expected_cases import Row, inconsistent
-from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.case import Case
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.expected_cases import inconsistent
 from grb_check.cli import shard_records as shards
 from grb_check.cli.part_differences import differences
 from grb_check.cli.shard_records import Part
@@ -20,13 +20,16 @@ from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError, count
 from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline, open_baseline
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
-from grb_check.gate.rank_limits import Group
-from grb_check.ranking.comparison_models import read_comparison_models
-from grb_check.ranking.rank_plan import RankPlan, RankRequest, RankVerdict, prepare
+from grb_check.ranking.comparison_models import (
+    Boards,
+    boards_for,
+    check_data,
+    read_comparison_models,
+)
 from grb_check.reports.record import RunRecord, RunSettings
 from grb_check.reports.recording import record_of
-from grb_check.settings.rank_request import is_optional
 from grb_check.settings.raw_values import split_at_commas
+from grb_check.settings.selected import ranks_are_optional
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,14 +39,12 @@ class Whole:
     Attributes:
         record: of the whole run.
         rows: its cases.
-        verdicts: on limits on ranks.
         baseline: the comparison with it; None if the run has none.
         absent: parts that were not given, as `3/4`.
     """
 
     record: RunRecord
-    rows: Sequence[Row]
-    verdicts: Sequence[RankVerdict]
+    rows: Sequence[CaseRecord]
     baseline: BaselineResult | None
     absent: Sequence[str]
 
@@ -69,11 +70,8 @@ def merge(
     plan = shards.joined_plan(parts, rows)
     missing = shards.joined_missing(parts, rows, plan)
     settings = replace_fields(parts[0].record.settings, models=shards.joined_models(parts))
-    rank_plan = prepare(_rank_request(settings), plan.cases)
-    _check_boards(rank_plan, rows)
-    expected = {row.node_id for row in rows if is_node_id(row.node_id)} | set(missing)
-    ranks = rank_plan.ranks(rows, expected)
-    verdicts = rank_plan.verdicts(ranks, stopped=False)
+    boards = _boards(settings, plan.cases)
+    _check_boards(boards, rows)
     environment = shards.joined_environment(parts)
     end = None
     if kept is not None:
@@ -85,15 +83,12 @@ def merge(
         rows,
         missing=missing,
         plan=plan,
-        ranks=ranks,
-        verdicts=verdicts,
+        boards=boards,
         baseline=end,
         environment=environment,
         notes=notes,
     )
-    return Whole(
-        record=record, rows=rows, verdicts=verdicts, baseline=end, absent=shards.absent(parts)
-    )
+    return Whole(record=record, rows=rows, baseline=end, absent=shards.absent(parts))
 
 
 def _differences(parts: Sequence[Part], *, allowed: bool) -> list[str]:
@@ -113,39 +108,18 @@ def _differences(parts: Sequence[Part], *, allowed: bool) -> list[str]:
     return list(dict.fromkeys([*notes, *(f"merged parts differ: {each.text}" for each in found)]))
 
 
-def _rank_request(settings: RunSettings) -> RankRequest:
-    """The ranks that the settings ask for, on the leaderboards of this machine."""
-    several = len(settings.models) > 1
-    cases = select(
-        [each.label for each in settings.models] if several else [""],
-        {name: name in settings.graph_sets for name in settings.datasets},
-        settings.difficulties,
-        [_pair(each) for each in settings.attacks],
-        settings.patterns,
-    )
-    planned: dict[Group, list[Case]] = {}
-    for case in cases:
-        label = case.model if several else settings.models[0].label if settings.models else ""
-        group = Group(label, case.dataset, case.difficulty, several=several)
-        planned.setdefault(group, []).append(case)
-    words = split_at_commas([settings.rank_against])
-    return RankRequest(
-        models=read_comparison_models(words, Path),
-        limits=settings.rank_limits,
-        optional=is_optional(settings.origins),
-        planned=planned,
-        sources=[
+def _boards(settings: RunSettings, cases: Sequence[Case]) -> Boards:
+    """The leaderboards that the settings ask for, on this machine."""
+    return boards_for(
+        read_comparison_models(split_at_commas([settings.rank_against]), Path),
+        cases,
+        [
             Source(name, TU_DATASET if name in settings.graph_sets else GRB_FILES, Path(name))
             for name in settings.datasets
         ],
-        places=Places(split=settings.split, training=settings.training, features=settings.features),
-        gate=settings.gate,
+        Places(split=settings.split, training=settings.training, features=settings.features),
+        optional=ranks_are_optional(settings.origins),
     )
-
-
-def _pair(attack: str) -> tuple[str, str]:
-    scenario, _, name = attack.partition("/")
-    return scenario, name
 
 
 def read_baseline(
@@ -214,10 +188,10 @@ def _new_baseline(path: Path, model: str, *, update: bool) -> Baseline:
     return open_baseline(path, LOSS_MARGIN, model, update=update)
 
 
-def _check_boards(rank_plan: RankPlan, rows: Sequence[Row]) -> None:
+def _check_boards(boards: Boards, rows: Sequence[CaseRecord]) -> None:
     """Check that leaderboards are of the data that the parts saw."""
     seen = {(row.case.dataset, row.outcome.dataset) for row in rows if row.outcome is not None}
     several = inconsistent(seen)
     for dataset, fingerprint in sorted(seen):
         if dataset not in several:
-            rank_plan.check_data(dataset, fingerprint)
+            check_data(boards, dataset, fingerprint)

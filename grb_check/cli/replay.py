@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from grb_check import datasets
+from grb_check.cases import counter_example
 from grb_check.cli.console import complain, say
 from grb_check.datasets import Places, Source
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS, expanded
@@ -34,7 +35,7 @@ from grb_check.errors import (
     count,
     one_line,
 )
-from grb_check.failures import counter_example_text, evidence
+from grb_check.failures import evidence
 from grb_check.failures.evidence import Evidence, KeptModel, KeptRepeat
 from grb_check.files.versions import versions
 from grb_check.settings.model_specs import read_models
@@ -336,5 +337,5 @@ def _shrink(
         say(NO_SINGLE_REPEAT)
         return
     what = "graph" if source.of_graphs else "node"
-    say(counter_example_text.summary(small), *counter_example_text.lines(small, what))
+    say(counter_example.summary(small), *counter_example.lines(small, what))
     say(f"kept as {small_path(path)}")

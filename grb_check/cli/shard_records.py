@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of, is_node_id
 from grb_check.cases.shards import Plan
 from grb_check.errors import UsageError, count
-from grb_check.reports.record import ModelSettings, RunRecord, rows_of
+from grb_check.reports.record import ModelSettings, RunRecord
 from grb_check.settings.raw_values import split_at_commas
 
 # Settings of the machine, which may differ from part to part.
@@ -47,15 +47,15 @@ def check_alike(parts: Sequence[Part]) -> None:
         _check_cut(first, other)
 
 
-def joined_rows(parts: Sequence[Part]) -> list[Row]:
+def joined_rows(parts: Sequence[Part]) -> list[CaseRecord]:
     """Return the cases of all parts in the order of reports.
 
     Raises:
         UsageError: a case is in two parts.
     """
-    rows: dict[str, tuple[str, Row]] = {}
+    rows: dict[str, tuple[str, CaseRecord]] = {}
     for part in parts:
-        for row in rows_of(part.record.cases):
+        for row in part.record.cases:
             if row.node_id in rows:
                 what = "case" if is_node_id(row.node_id) else "test of the repository's own"
                 cure = "" if is_node_id(row.node_id) else "run the parts with --grb-only, and "
@@ -68,7 +68,7 @@ def joined_rows(parts: Sequence[Part]) -> list[Row]:
     return sorted(joined, key=lambda row: (row.case.order, row.node_id))
 
 
-def joined_plan(parts: Sequence[Part], rows: Sequence[Row]) -> Plan:
+def joined_plan(parts: Sequence[Part], rows: Sequence[CaseRecord]) -> Plan:
     """Return the plan of the whole run.
 
     A case that one part left out and another one ran counts as run.
@@ -84,7 +84,7 @@ def joined_plan(parts: Sequence[Part], rows: Sequence[Row]) -> Plan:
     )
 
 
-def joined_missing(parts: Sequence[Part], rows: Sequence[Row], plan: Plan) -> list[str]:
+def joined_missing(parts: Sequence[Part], rows: Sequence[CaseRecord], plan: Plan) -> list[str]:
     """Return node ids of the cases on which no part has a verdict."""
     lost = {each for part in parts for each in part.record.missing}
     known = {row.case.id for row in rows} | set(plan.deselected)

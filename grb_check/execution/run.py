@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.repeat_results import outcome_of
@@ -22,10 +21,9 @@ from grb_check.execution.start import calls_for, setup_for
 from grb_check.execution.tasks import ModelOnDataset
 from grb_check.execution.transfers import Transfers, with_findings
 from grb_check.gate.limits import judge_beside
-from grb_check.ranking.rank_plan import RankPlan
+from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.record import RunRecord
 from grb_check.reports.recording import environment_of, record_of, settings_record
-from grb_check.settings.rank_request import rank_request
 from grb_check.settings.reading import read
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.selected import cases_of, source_of
@@ -72,21 +70,22 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
             except LostError:
                 missing.append(node_id_of(case))
             except GrbCheckError as error:
-                rows.append(_failed(case, str(error)))
+                failed = CaseRecord(
+                    id=case.id, node_id=node_id_of(case), result="error", message=str(error)
+                )
+                rows.append(failed)
         if not missing:
             late = transfers.findings(rows, measuring.tried)
             rows = [with_findings(row, late) for row in rows]
             for text in transfers.untried:
                 warnings.warn(text, stacklevel=2)
         environment = environment_of(joined(measuring.environments))
-    ranks = RankPlan(request=rank_request(settings)).ranks(rows, [node_id_of(c) for c in cases])
     return record_of(
         settings_record(settings, lambda label: ("", 0)),
         rows,
         missing=missing,
         plan=plan(cases, None, {}),
-        ranks=ranks,
-        verdicts=(),
+        boards=Boards(),
         baseline=None,
         environment=environment,
     )
@@ -133,7 +132,7 @@ def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Meas
 
 def _row(
     settings: Settings, case: Case, measuring: Measuring, transfers: Transfers, cases: int
-) -> Row:
+) -> CaseRecord:
     """Measure and judge a case.
 
     Raises:
@@ -148,22 +147,11 @@ def _row(
 
     outcome = outcome_of(case, name, results)
     verdict, outcome = judge_beside(outcome, all_references, settings.gate, cases=cases)
-    return Row(
+    return CaseRecord(
         node_id=node_id_of(case),
-        case=case,
+        id=case.id,
         result="pass" if verdict.passed else "fail",
         outcome=outcome,
-        verdict=asdict(verdict),
+        verdict=verdict,
         message="" if verdict.passed else verdict.message,
-    )
-
-
-def _failed(case: Case, message: str) -> Row:
-    return Row(
-        node_id=node_id_of(case),
-        case=case,
-        result="error",
-        outcome=None,
-        verdict=None,
-        message=message,
     )

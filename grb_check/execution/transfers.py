@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec.structs import replace as replace_fields
+
 from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import Case, by_model_and_dataset
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import Made, RepeatResult
@@ -56,7 +58,7 @@ class Transfers:
 
     def findings(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[CaseRecord],
         tried: Callable[
             [Sequence[Trying]], Iterable[tuple[Trying, Mapping[Case, Finding] | GrbCheckError]]
         ],
@@ -99,18 +101,18 @@ class Transfers:
         return list(found.values())
 
 
-def _repeats(row: Row) -> int:
+def _repeats(row: CaseRecord) -> int:
     return 0 if row.outcome is None else len(row.outcome.repeats)
 
 
-def _right(row: Row, seed: int) -> bytes:
+def _right(row: CaseRecord, seed: int) -> bytes:
     """The targets that stay right in a repeat; empty if the attack did not know the model."""
     repeats = () if row.outcome is None else row.outcome.repeats
     found = [each for each in repeats if each.seed == seed and each.method != "black-box"]
     return found[0].victim.right_after if found else b""
 
 
-def with_findings(row: Row, found: Mapping[tuple[Case, int], Finding]) -> Row:
+def with_findings(row: CaseRecord, found: Mapping[tuple[Case, int], Finding]) -> CaseRecord:
     """Return the row of a built-in case with its findings; any other as it is."""
     if row.outcome is None or not is_node_id(row.node_id):
         return row
@@ -120,4 +122,4 @@ def with_findings(row: Row, found: Mapping[tuple[Case, int], Finding]) -> Row:
         else replace(each, late=(*each.late, finding))
         for each in row.outcome.repeats
     )
-    return replace(row, outcome=replace(row.outcome, repeats=repeats))
+    return replace_fields(row, outcome=replace(row.outcome, repeats=repeats))

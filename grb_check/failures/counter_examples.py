@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 from grb_check.attacks.threat import Perturbation
-from grb_check.cases.metrics import relative_drop
-from grb_check.datasets import Source
-from grb_check.errors import ModelError, UsageError
-from grb_check.evaluation.evaluator import Evaluator
-from grb_check.failures.counter_example_text import (
+from grb_check.cases.counter_example import (
     CounterExample,
     Flip,
     InjectedNode,
     summary,
 )
+from grb_check.cases.metrics import relative_drop
+from grb_check.datasets import Source
+from grb_check.errors import ModelError, UsageError
+from grb_check.evaluation.evaluator import Evaluator
 from grb_check.failures.effects import effects
 from grb_check.failures.evidence import Evidence, Limits, write
 from grb_check.failures.replay import Replay, replaying

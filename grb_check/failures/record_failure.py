@@ -13,18 +13,18 @@ from typing import Any, Final
 from msgspec import to_builtins
 
 from grb_check.attacks.threat import Perturbation
+from grb_check.cases import counter_example
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.verdicts import Verdict
 from grb_check.datasets import Source
 from grb_check.errors import one_line
 from grb_check.evaluation.evaluator import Evaluator
-from grb_check.failures import counter_example_text
 from grb_check.failures import evidence as files
 from grb_check.failures.counter_examples import NO_SINGLE_REPEAT, save_smallest, small_path
 from grb_check.failures.evidence import Evidence, KeptData, KeptModel, KeptRepeat, limits_of
 from grb_check.failures.replay import sizes
 from grb_check.files.command_line import command_line
 from grb_check.files.whole import shown
-from grb_check.gate.limits import Verdict
 from grb_check.victims.subject import Subject
 
 ANY_MODEL: Final = "pkg.module:attr"
@@ -119,12 +119,12 @@ def keep(failure: Failure, evaluator: Evaluator, places: Places, *, shrink: bool
         except Exception as error:  # whatever code of the user raises
             lines.append(f"smallest counter-example: not found: {one_line(error)}")
         else:
-            lines.append(NO_SINGLE_REPEAT if small is None else counter_example_text.summary(small))
+            lines.append(NO_SINGLE_REPEAT if small is None else counter_example.summary(small))
             if small is not None:
                 where = {"artifact": shown(small_path(path), places.here)}
                 record["smallest"] = to_builtins(small) | where
                 what = "graph" if failure.source.of_graphs else "node"
-                section = "\n".join(counter_example_text.lines(small, what))
+                section = "\n".join(counter_example.lines(small, what))
     return Kept(record=record, lines=tuple(lines), section=section)
 
 

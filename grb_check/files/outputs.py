@@ -63,21 +63,6 @@ def check_output(flag: str, path: Path) -> None:
         ) from None
 
 
-def check_folder(flag: str, folder: Path) -> None:
-    """Check that new files can be made in a directory, and leave the file system as it is.
-
-    Raises:
-        UsageError: it is not a directory, or cannot be made or written to.
-    """
-    try:
-        _check_new(_target(folder / "file"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{flag} {str(folder)!r} cannot be written to: {reason(error)}; choose another "
-            f"directory"
-        ) from None
-
-
 def is_stream(path: Path) -> bool:
     """Whether a path is written to as it is: a device, a pipe, or a descriptor that is open."""
     target = _target(path)

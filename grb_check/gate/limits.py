@@ -10,13 +10,13 @@ import reprlib
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome, Scores
+from grb_check.cases.verdicts import Comparison, Undecided, Verdict, VerdictResult
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.default_limit import (
     DROP_MARGIN,
     PRIOR_FREEDOM,
@@ -25,13 +25,10 @@ from grb_check.gate.default_limit import (
     drop_variance,
 )
 
-Result: TypeAlias = Literal["pass", "fail", "warn", "not shown", "not judged"]
-Undecided: TypeAlias = Literal["not judged", "inconclusive"]
-
 INTERVAL: Final = 0.95  # two-sided, for the mean drop
 ONE_REPEAT_SCALE: Final = 2.4  # variance between trainings, in binomial variances of the drop
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
-_REASONS: Final[Mapping[Result, str]] = {
+_REASONS: Final[Mapping[VerdictResult, str]] = {
     "not judged": "not judged, because a model that predicts the majority class would pass: ",
     "not shown": "not shown to be as robust as a reference within the margin: ",
 }
@@ -70,52 +67,6 @@ class Gate:
     strict_diagnostics: bool = False
     strict_limits: bool = False
     inconclusive: Literal["pass", "fail"] = "pass"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """Whether a case passed, and the limits that decided.
-
-    Attributes:
-        result: "warn": over a threshold that only warns. "not judged": the default limit is not
-            below the drop of a model that predicts the majority class. "not shown": the interval in
-            the default limit is wider than the margin, and the model may be worse than the
-            references by more than the margin. All of them pass.
-        limit: the largest relative drop that passes; None if the baseline replaces it.
-        width: half-width of the interval in the default limit; 0 for an absolute limit.
-        alpha: one-sided level of that interval; None for an absolute limit.
-        floor: the smallest clean accuracy that passes.
-        below_floor: whether it failed for its clean accuracy, whatever the drop.
-        rule: the origin of the limit, for reports.
-        message: one line that begins with the figures.
-        failed_diagnostics: names of the diagnostics that are the only reason for its failure.
-        method: of the interval, for reports.
-        interval: two-sided 95 % interval of the mean drop; None if unknown.
-        borderline: whether an absolute limit lies in it, so that the point estimate decided.
-        comparison: with the baseline; None without one.
-        undecided: why it failed although no limit is known to be broken: "not judged" (strict
-            limits) or "inconclusive" (against the baseline); None otherwise.
-    """
-
-    result: Result
-    limit: float | None
-    width: float
-    floor: float
-    below_floor: bool
-    rule: str
-    message: str
-    failed_diagnostics: tuple[str, ...] = ()
-    method: str = ""
-    interval: tuple[float, float] | None = None
-    borderline: bool = False
-    comparison: Comparison | None = None
-    alpha: float | None = None
-    undecided: Undecided | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether the test passes."""
-        return self.result != "fail"
 
 
 def parse_fraction(text: str, name: str) -> float:
@@ -279,7 +230,7 @@ class _Failure:
 
 
 def _other_failure(
-    outcome: Outcome, gate: Gate, result: Result, message: str, comparison: Comparison | None
+    outcome: Outcome, gate: Gate, result: VerdictResult, message: str, comparison: Comparison | None
 ) -> _Failure | None:
     """Return why a case fails that is above its floor and within its limit; None if it passes.
 
@@ -324,7 +275,7 @@ class _Limit:
         return self.value is not None and self.default is None
 
 
-def _by_limit(outcome: Outcome, limit: _Limit) -> Result:
+def _by_limit(outcome: Outcome, limit: _Limit) -> VerdictResult:
     """Return the result by the limit alone."""
     if limit.value is not None and outcome.drop > limit.value:
         return "warn" if limit.warn else "fail"

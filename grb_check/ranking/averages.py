@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grb_check.attacks.names import WORST, base_name, split_budget
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure, average, average_lowest, over_repeats, weighted_lowest
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
@@ -39,13 +39,13 @@ class Averages:
     weighted: Figure
 
 
-def averages(rows: Sequence[Row]) -> list[Averages]:
+def averages(rows: Sequence[CaseRecord]) -> list[Averages]:
     """Return the summaries of the built-in cases, in the order of the rows.
 
     Left out are groups with a case without figures, which may be that of the strongest attack, and
     groups with different numbers of repeats.
     """
-    groups: dict[tuple[str, str, str, float | None], list[Row]] = {}
+    groups: dict[tuple[str, str, str, float | None], list[CaseRecord]] = {}
     for row in rows:
         case = row.case
         if is_node_id(row.node_id) and base_name(case.attack) != WORST and row.result != "skip":
@@ -55,7 +55,7 @@ def averages(rows: Sequence[Row]) -> list[Averages]:
     return [each for each in found if each is not None]
 
 
-def _averages(rows: Sequence[Row]) -> Averages | None:
+def _averages(rows: Sequence[CaseRecord]) -> Averages | None:
     outcomes = [row.outcome for row in rows if row.outcome is not None]
     repeats = {len(outcome.repeats) for outcome in outcomes}
     models = {outcome.model for outcome in outcomes}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grb_check.attacks.names import split_budget
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import Outcome
 
 
@@ -38,7 +38,7 @@ class Curve:
         return f"{self.dataset}/{self.difficulty}/{self.scenario}/{self.attack}"
 
 
-def curves(rows: Sequence[Row]) -> list[Curve]:
+def curves(rows: Sequence[CaseRecord]) -> list[Curve]:
     """Return the curves of a run, in the order of its cases; cases without a budget are in none."""
     groups: dict[tuple[str, str, str, str, str], list[Point]] = {}
     for row in rows:
@@ -54,7 +54,7 @@ def curves(rows: Sequence[Row]) -> list[Curve]:
     ]
 
 
-def named_curves(rows: Sequence[Row]) -> list[tuple[str, Curve]]:
+def named_curves(rows: Sequence[CaseRecord]) -> list[tuple[str, Curve]]:
     """Return the curves with their ids, after `model@` if a run has several models."""
     several = len({row.outcome.model for row in rows if row.outcome is not None}) > 1
     return [(f"{each.model}@{each.id}" if several else each.id, each) for each in curves(rows)]

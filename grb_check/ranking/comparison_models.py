@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +48,19 @@ class ComparisonModels:
         return ", ".join([*kinds, *self.defences, *map(str, self.files)])
 
 
+@dataclass(frozen=True, kw_only=True)
+class Boards:
+    """The leaderboards that a run is ranked on.
+
+    Attributes:
+        of: dataset -> its leaderboards.
+        notes: on what they lack.
+    """
+
+    of: Mapping[str, Sequence[Board]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
 def read_comparison_models(words: Sequence[str], path: Callable[[str], Path]) -> ComparisonModels:
     """Read the words of the option.
 
@@ -73,24 +86,49 @@ def read_comparison_models(words: Sequence[str], path: Callable[[str], Path]) ->
     )
 
 
-def find_boards(
-    models: ComparisonModels, sources: Sequence[Source], places: Places
-) -> tuple[dict[str, tuple[Board, ...]], tuple[str, ...]]:
-    """Find the leaderboards of each dataset; return them with notes on what they lack.
-
-    A leaderboard of which some defences were asked for has only these.
+def boards_for(
+    models: ComparisonModels,
+    cases: Sequence[Case],
+    sources: Sequence[Source],
+    places: Places,
+    *,
+    optional: bool = False,
+) -> Boards:
+    """Find the leaderboards of the datasets of a run, before it.
 
     Args:
         models: to rank against.
-        sources: the datasets of the run.
+        cases: of the run; none if the plugin's cases are left out.
+        sources: the datasets that the options select.
         places: where downloads and leaderboards are stored, and the split in force.
+        optional: whether leaderboards that cannot be used are noted and not refused, as when the
+            ini file names them and the command line selects other cases.
 
     Raises:
-        UsageError: a leaderboard or a defence does not exist, or a leaderboard is of other data.
+        UsageError: a leaderboard or a defence does not exist, is of other data, or has none of the
+            cases of its dataset.
         DataError: a file is not a leaderboard.
     """
+    if not (models and cases):
+        return Boards()
+    names = {case.dataset for case in cases}
+    try:
+        boards = find_boards(models, [each for each in sources if each.name in names], places)
+        _check_attacks(boards.of, cases)
+    except UsageError as error:
+        if not optional:
+            raise
+        return Boards(notes=(f"no ranks, {error}",))
+    return boards
 
-    if models and sources and all(source.of_graphs for source in sources):
+
+def find_boards(models: ComparisonModels, sources: Sequence[Source], places: Places) -> Boards:
+    """Find the leaderboards of each dataset, of which some may have only the defences asked for.
+
+    Raises:
+        UsageError, DataError: see `boards_for`.
+    """
+    if sources and all(source.of_graphs for source in sources):
         raise UsageError(
             f"{FLAG}: leaderboards are of single graphs, and {_listed(sources)} is a set of "
             f"graphs; leave the option out: the models of a run are ranked among each other"
@@ -123,10 +161,10 @@ def find_boards(
         found[name] = tuple(boards)
         if not boards:
             notes.append(f"no rank on {name}: {FLAG} names no leaderboard of it")
-    return found, tuple(notes)
+    return Boards(of=found, notes=tuple(notes))
 
 
-def check_attacks(boards: Mapping[str, Sequence[Board]], cases: Sequence[Case]) -> None:
+def _check_attacks(boards: Mapping[str, Sequence[Board]], cases: Sequence[Case]) -> None:
     """Check that each leaderboard has one of the selected cases of its dataset.
 
     Raises:
@@ -143,13 +181,13 @@ def check_attacks(boards: Mapping[str, Sequence[Board]], cases: Sequence[Case]) 
                 )
 
 
-def check_data(boards: Sequence[Board], dataset: str, fingerprint: str) -> None:
-    """Check that leaderboards were measured on the data of that fingerprint.
+def check_data(boards: Boards, dataset: str, fingerprint: str) -> None:
+    """Check that the leaderboards of a dataset were measured on the data of that fingerprint.
 
     Raises:
         UsageError: one was not; names both fingerprints.
     """
-    for board in boards:
+    for board in boards.of.get(dataset, ()):
         if board.fingerprint not in ("", fingerprint):
             raise UsageError(
                 f"{FLAG}: the leaderboard {board.name} of {dataset} was measured on other data or "

@@ -26,7 +26,7 @@ from grb_check.attacks.names import (
 )
 from grb_check.attacks.registry import is_targeted, local_budget_of
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import Figure, average, delta, over_repeats
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 
@@ -181,7 +181,7 @@ def threat_name(case: Case) -> str:
     return with_budget(with_local_budget(kind, local_budget), split_budget(case.attack)[1])
 
 
-def lowest(rows: Sequence[Row], *, least: int = 2) -> list[Lowest]:
+def lowest(rows: Sequence[CaseRecord], *, least: int = 2) -> list[Lowest]:
     """Return one for each model, dataset, difficulty and threat with at least so many attacks."""
     several = _several(rows)
     return [
@@ -192,7 +192,7 @@ def lowest(rows: Sequence[Row], *, least: int = 2) -> list[Lowest]:
     ]
 
 
-def deltas(rows: Sequence[Row]) -> list[Delta]:
+def deltas(rows: Sequence[CaseRecord]) -> list[Delta]:
     """Return one for each model and budget, over the datasets and difficulties, in order.
 
     A model below the clean floor has no delta: it cannot lose accuracy that it never had. Nor has
@@ -217,20 +217,20 @@ def deltas(rows: Sequence[Row]) -> list[Delta]:
     return found
 
 
-def _several(rows: Sequence[Row]) -> bool:
+def _several(rows: Sequence[CaseRecord]) -> bool:
     """Whether ids hold the names of models."""
     names = {row.outcome.model for row in rows if row.outcome is not None}
     return len(names) > 1 or any(row.case.model for row in rows)
 
 
-def _incomplete(rows: Sequence[Row]) -> set[str]:
+def _incomplete(rows: Sequence[CaseRecord]) -> set[str]:
     """Return the names of the models that have a case without figures."""
     labels = {row.case.model for row in rows if row.outcome is None}
     return {row.outcome.model for row in rows if row.outcome and row.case.model in labels}
 
 
 def _by_model(
-    rows: Sequence[Row], group_of: Callable[[Outcome], Group]
+    rows: Sequence[CaseRecord], group_of: Callable[[Outcome], Group]
 ) -> dict[str, dict[Group, dict[str, Outcome]]]:
     """Return model -> comparable cases -> attack -> outcome."""
     found: dict[str, dict[Group, dict[str, Outcome]]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.metrics import ranks
 from grb_check.cases.outcomes import Outcome
 
@@ -27,7 +27,7 @@ def ranked(figures: Mapping[str, float], best: Literal["highest", "lowest"]) -> 
     return [Ranked(rank, name, figures[name]) for name, rank in found]
 
 
-def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], list[Ranked]]:
+def by_effect(rows: Sequence[CaseRecord]) -> dict[tuple[str, str], list[Ranked]]:
     """Return (model, dataset/difficulty) -> attacks with their drop, the strongest first."""
     groups: dict[tuple[str, str], dict[str, list[float]]] = {}
     for outcome in _outcomes(rows):
@@ -37,7 +37,7 @@ def by_effect(rows: Sequence[Row]) -> dict[tuple[str, str], list[Ranked]]:
     return {key: ranked(_means(drops), "highest") for key, drops in groups.items()}
 
 
-def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
+def mean_by_attack(rows: Sequence[CaseRecord]) -> list[Ranked]:
     """Return attacks with their mean drop over all cases, the strongest first."""
     drops: dict[str, list[float]] = {}
     for outcome in _outcomes(rows):
@@ -46,7 +46,7 @@ def mean_by_attack(rows: Sequence[Row]) -> list[Ranked]:
     return ranked(_means(drops), "highest")
 
 
-def by_robustness(rows: Sequence[Row], *, adaptive: bool | None = None) -> list[Ranked]:
+def by_robustness(rows: Sequence[CaseRecord], *, adaptive: bool | None = None) -> list[Ranked]:
     """Return models with their mean drop over the cases that all have, the most robust first.
 
     A model below the clean floor in any case is left out: it cannot lose accuracy it never had.
@@ -70,7 +70,7 @@ def by_robustness(rows: Sequence[Row], *, adaptive: bool | None = None) -> list[
     )
 
 
-def _outcomes(rows: Sequence[Row]) -> list[Outcome]:
+def _outcomes(rows: Sequence[CaseRecord]) -> list[Outcome]:
     return [row.outcome for row in rows if row.outcome is not None]
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of
 from grb_check.errors import count
 from grb_check.ranking.lowest import Lowest, Strongest, lowest, threat_name
-from grb_check.reports.record import CaseRecord, RunRecord, rows_of
+from grb_check.reports.record import RunRecord
 
 AUDIT: Final = "audit"  # the suite
 AHEAD: Final = 0.05  # of accuracy beyond the undefended GCN, for a model to stand
@@ -38,7 +39,7 @@ def _conclusion(model: str, record: RunRecord) -> str:
     own = [row for row in record.cases if _model_of(row, record) == model]
     if any(row.verdict is not None and row.verdict.below_floor for row in own):
         return f"{model} is not judged: its accuracy without an attack is below the floor"
-    entries = lowest(rows_of(own), least=1)
+    entries = lowest(own, least=1)
     standing = [each for each in entries if each.known and each.known.ahead > AHEAD]
     falling = [each for each in entries if each.known and each.known.ahead <= AHEAD]
     doubted = any(_is_doubted(each, record) for each in standing)

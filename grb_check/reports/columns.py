@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import Outcome
-from grb_check.gate.baselines.comparison import Comparison, Result
+from grb_check.cases.verdicts import Comparison, ComparisonResult
 from grb_check.reports.digest import Line
 from grb_check.reports.rank_words import rank_of
-from grb_check.reports.record import CaseRecord
 
 RESULTS: Final = {"xfail": "expected failure", "xpass": "unexpected pass"}
-COMPARED: Final[Mapping[Result, str]] = {
+COMPARED: Final[Mapping[ComparisonResult, str]] = {
     "fail": "worse",
     "inconclusive": "inconclusive",
     "pass": "no loss beyond the margin",
@@ -68,7 +68,7 @@ def _limit(line: Line) -> str:
 
 def _rank(line: Line) -> str:
     """The rank on the first leaderboard that has the attack."""
-    return next((f"{rank_of(each)} ({each.board})" for each in line.row.standings), "")
+    return next((f"{rank_of(each)} ({each.board})" for each in line.standings), "")
 
 
 def loss(comparison: Comparison | None) -> str:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, TypeAlias, get_args
 
+from grb_check.cases.case_record import CaseRecord, with_lost
+from grb_check.cases.counter_example import CounterExample
 from grb_check.cases.expected_cases import inconsistent
-from grb_check.cases.node_ids import case_of, is_node_id
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
-from grb_check.failures.counter_example_text import CounterExample
 from grb_check.files.control_characters import fit
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.ranking.budget_curves import Curve
-from grb_check.reports.record import BaselineRecord, CaseRecord, RunRecord, ShardRecord
+from grb_check.ranking.ranks import Standing
+from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
 from grb_check.reports.summary import Summary, summary_of
 from grb_check.settings.settings import told
 
@@ -68,6 +70,7 @@ class Line:
             `xfail` and `xpass` are of cases that are expected to fail.
         first: the reason in one line; empty for a case that passed.
         text: the whole message.
+        standings: ranks under the attack, on each leaderboard that has it.
     """
 
     number: int
@@ -76,6 +79,7 @@ class Line:
     status: Status
     first: str
     text: str
+    standings: tuple[Standing, ...] = ()
 
     @property
     def group(self) -> tuple[str, str]:
@@ -244,14 +248,10 @@ class Digest:
 
     @cached_property
     def further(self) -> list[Failure]:
-        """Failures besides those of cases: ranks, baseline, pin, data."""
+        """Failures besides those of cases: baseline, pin, data."""
         models, kept = self.record.settings.models, self.baseline
         alone = models[0].label if len(models) == 1 else ""
-        found = [
-            Failure(f"rank on {each.group}", _model_in(each.group) or alone, each.message)
-            for each in self.record.ranks.verdicts
-            if each.passed is False
-        ]
+        found: list[Failure] = []
         for reference, each in kept.joint_tests if kept is not None else ():
             if each.failed:
                 text = f"{each.scope}: {each.comparison.text}"
@@ -333,8 +333,8 @@ def digest(record: RunRecord, name: str = "") -> Digest:
         for row in record.cases
         if row.outcome is not None
     }
-    missing, back = set(record.missing), {row.node_id for row in record.cases}
-    rows = [*record.cases, *(row for row in _lost(record.missing) if row.node_id not in back)]
+    missing = set(record.missing)
+    rows = with_lost(record.cases, record.missing, LOST)
     rows.sort(key=lambda row: (row.case.order, row.node_id))
     lines = []
     for number, row in enumerate(rows):
@@ -350,6 +350,7 @@ def digest(record: RunRecord, name: str = "") -> Digest:
                 status=status,
                 first=fit(_first(row, status)) if status != "pass" else "",
                 text=fit(row.message),
+                standings=record.ranks.of_cases.get(row.node_id, ()),
             )
         )
     known = {row.node_id for row in rows}
@@ -376,25 +377,6 @@ def compared(digest: Digest) -> list[Line]:
     return [line for _, line in sorted(known, key=lambda entry: entry[0])]
 
 
-def _lost(missing: Iterable[str]) -> list[CaseRecord]:
-    """Records of the missing cases whose ids name them."""
-    cases = ((node_id, case_of(node_id)) for node_id in missing)
-    return [
-        CaseRecord(
-            id=case.id,
-            node_id=node_id,
-            result="error",
-            message=LOST,
-            verdict=None,
-            outcome=None,
-            evidence=None,
-            standings=(),
-        )
-        for node_id, case in cases
-        if case is not None
-    ]
-
-
 def _doubted(line: Line) -> bool:
     """Whether a case has passed, and a diagnostic has found something at the end of the run."""
     return (
@@ -408,11 +390,6 @@ def _found_late(line: Line) -> Failure:
     assert line.row.outcome is not None
     text = "; ".join(each.text for each in line.row.outcome.late_findings)
     return Failure(f"diagnostics of {line.row.id}", line.model, text)
-
-
-def _model_in(group: str) -> str:
-    """The model in `[model@]dataset/difficulty`."""
-    return group.partition("@")[0] if "@" in group else ""
 
 
 def _status(row: CaseRecord) -> Status:

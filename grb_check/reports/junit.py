@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from grb_check.cases.outcomes import Outcome
-from grb_check.gate.baselines.comparison import Comparison
-from grb_check.gate.limits import Verdict
+from grb_check.cases.verdicts import Comparison, Verdict
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.orders import Ranked
 from grb_check.reports import lowest_words, rank_words
@@ -106,7 +105,7 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     ):
         if len(models) > 1:
             properties[f"grb.model_rank{suffix}"] = ranked(models)
-    return properties | rank_words.suite_properties(record.ranks, found.comparisons)
+    return properties | rank_words.suite_properties(record.ranks.standings, found.comparisons)
 
 
 def note_properties(record: RunRecord) -> dict[str, str]:

@@ -125,14 +125,8 @@ def _table(line: Line, outcome: Outcome) -> str:
 
 
 def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
-    """Verdicts on several cases: limits on ranks, the joint comparison with the baseline, data."""
+    """Verdicts on several cases: the joint comparison with the baseline, data."""
     ids, found = made.ids_of(group), []
-    for each in made.record.ranks.verdicts:
-        about, _, difficulty = each.group.rpartition("/")
-        if about in ids:
-            name = f"rank [{difficulty}]"
-            skipped = "it could not be judged" if each.passed is None else ""
-            found.append(_judged(made, group, name, bool(each.passed), each.message, skipped))
     for reference, joint in made.baseline.joint_tests if made.baseline is not None else ():
         if joint.name in ids:
             told = f"{joint.scope}: {joint.comparison.text}"
@@ -144,13 +138,9 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
     return found
 
 
-def _judged(
-    made: Digest, group: tuple[str, str], name: str, passed: bool, told: str, skipped: str = ""
-) -> Any:
+def _judged(made: Digest, group: tuple[str, str], name: str, passed: bool, told: str) -> Any:
     case = junit_xml.TestCase(fit(name), _class_name(made, group), stdout=fit(told))
-    if skipped:
-        case.add_skipped_info(fit(told) or skipped)
-    elif not passed:
+    if not passed:
         case.add_failure_info(fit(told).partition("\n")[0], fit(told), "fail")
     return case
 
@@ -217,15 +207,13 @@ def _rank_properties(made: Digest, group: tuple[str, str]) -> dict[str, str]:
     """Ranks on leaderboards, of the models of the run among each other, and of the attacks."""
     model, dataset = group
     ranks, found = made.record.ranks, {}
-    for place in ranks.standings:
-        if (fit(place.model), place.dataset) == group and place.standing is not None:
-            name = f"grb.rank.{place.standing.board}.{place.difficulty}"
-            found[name] = f"{rank_of(place.standing)}: {sentence(place.standing)}"
-    for each in made.summary.comparisons:
-        name = f"{each.group}/{each.attack}" if each.attack else each.group
-        for own in each.models:
+    for each in ranks.standings:
+        if (fit(each.model), each.dataset) == group:
+            found[f"grb.rank.{each.board}.{each.difficulty}"] = f"{rank_of(each)}: {sentence(each)}"
+    for name, models in made.summary.comparisons.items():
+        for own in models:
             if fit(own.name) == model and name.startswith(f"{dataset}/"):
-                rank = f"{own.rank} of {len(each.models)}, {own.figure:.4f}"
+                rank = f"{own.rank} of {len(models)}, {own.figure:.4f}"
                 found[f"grb.rank.run.{name.removeprefix(f'{dataset}/')}"] = rank
     ids = made.ids_of(group)
     for name, order in made.summary.attacks.items():

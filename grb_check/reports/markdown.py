@@ -17,16 +17,16 @@ from itertools import accumulate
 from typing import Final
 
 from grb_check.attacks.names import with_budget
+from grb_check.cases import counter_example
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import count
-from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
 from grb_check.ranking.lowest import Strongest
 from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, limits_of
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
-from grb_check.reports.rank_words import comparison_line, place_line
+from grb_check.reports.rank_words import comparison_lines, standing_line
 
 LIMIT: Final = 60_000  # bytes; a comment takes 65,536 characters, a summary 1 MiB
 KEPT_BACK: Final = 80  # bytes, for a line on what was cut
@@ -182,7 +182,7 @@ def _expected(digest: Digest) -> Part:
 def _entry(digest: Digest, line: Line) -> list[str]:
     said = clipped(line.first or WORDS[line.status], MESSAGE)
     if line.smallest:
-        said += f"\n{counter_example_text.summary(line.smallest)}"
+        said += f"\n{counter_example.summary(line.smallest)}"
     text = "\n".join(filter(None, (said, line.replay)))
     word = WORDS[line.status] + ", not failed" * (line.status in UNSURE)
     return [f"**{word}** {span(digest.name_of(line))}", "", *block(text), ""]
@@ -268,8 +268,7 @@ def _baseline(digest: Digest) -> Part:
 
 def _ranks(digest: Digest) -> Part:
     ranks = digest.record.ranks
-    lines = [place_line(each, digest.several_models) for each in ranks.standings]
-    lines += [comparison_line(each) for each in digest.summary.comparisons if not each.attack]
+    lines = [*map(standing_line, ranks.standings), *comparison_lines(digest.summary.comparisons)]
     lines += [*delta_lines(digest.summary.delta), *ranks.notes]
     rows = [f"- {span(line)}" for line in lines]
     for mean in digest.summary.averages:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import Finding, Outcome
+from grb_check.cases.verdicts import VerdictResult
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import anchor
-from grb_check.gate.limits import Result
-from grb_check.reports.record import CaseRecord
 
 SHOWN: Final = 2  # cases named if a note concerns more
-_REASONS: Final[Mapping[Result, str]] = {
+_REASONS: Final[Mapping[VerdictResult, str]] = {
     "warn": "the drop is over a threshold that only warns",
     "not judged": "a model that predicts the majority class under attack would pass the default "
     "limit; set a limit, or take more --grb-repeats; --grb-strict-limits fails such cases",

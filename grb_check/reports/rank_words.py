@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.boards.published import PUBLISHED
 from grb_check.ranking.comparison_models import RUN
 from grb_check.ranking.orders import Ranked
-from grb_check.ranking.rank_plan import RankVerdict
-from grb_check.ranking.run_ranks import Ranking
-from grb_check.ranking.standing import Neighbour, Place, Standing
-from grb_check.reports.record import RanksRecord
+from grb_check.ranking.ranks import Standing
 
 Property = tuple[str, float | int | str]
 PREFIX = "grb.rank"
@@ -42,44 +39,25 @@ def sentence(standing: Standing) -> str:
     )
 
 
-def place_line(place: Place, several: bool) -> str:
-    """Return the rank of a model on a dataset at a difficulty, or why it is not ranked.
-
-    Args:
-        place: of the model.
-        several: whether to name the model.
-    """
-    where = f"{place.dataset}/{place.difficulty}"
-    of = f" of {place.model}" if several else ""
-    if place.standing is None:
-        return fit(f"no rank{of} on {where}: {place.reason}")
-    if place.standing.board == PUBLISHED:
-        model = place.model if several else "this"
-        return fit(f"where {model} would stand on {where}: {sentence(place.standing)}")
-    return fit(f"rank{of} on {where}: {sentence(place.standing)}")
+def standing_line(standing: Standing) -> str:
+    """Return the rank of a model by weighted accuracy."""
+    where = f"{standing.dataset}/{standing.difficulty}"
+    if standing.board == PUBLISHED:
+        model = standing.model if standing.label else "this"
+        return fit(f"where {model} would stand on {where}: {sentence(standing)}")
+    of = f" of {standing.model}" if standing.label else ""
+    return fit(f"rank{of} on {where}: {sentence(standing)}")
 
 
-def comparison_line(comparison: Ranking) -> str:
-    """Return the models of the run by weighted accuracy, the best first."""
-    models = [f"{each.rank}. {each.name} {each.figure:.1%}" for each in comparison.models]
-    return (
-        f"models on {comparison.group} by weighted accuracy over "
-        f"{count(comparison.attacks, 'attack')}: {', '.join(models)}"
-    )
-
-
-def verdict_message(verdict: RankVerdict) -> str:
-    """Return the rank and its limit in one line, or why there is no rank or no verdict."""
-    if verdict.passed is None:
-        return f"rank on {verdict.group.id} not judged: {verdict.reason}"
-    limit = f"limit {verdict.limit.rank} by {verdict.limit.pattern!r}"
-    if verdict.rank is None:
-        return f"no rank: {verdict.reason}; {limit}. {verdict.group.id}"
-    ranks = "; ".join(map(sentence, verdict.standings))
-    if verdict.ranking is not None:
-        ranks = f"models by weighted accuracy: {listed(verdict.ranking.models)}"
-    sign = "<=" if verdict.passed else ">"
-    return f"rank {verdict.rank} {sign} {limit}: {ranks}. {verdict.group.id}"
+def comparison_lines(comparisons: Mapping[str, Sequence[Ranked]]) -> list[str]:
+    """Return the models of the run by weighted accuracy, one line for each difficulty."""
+    lines = []
+    for group, models in comparisons.items():
+        attacks = sum(each.startswith(f"{group}/") for each in comparisons)
+        if attacks:
+            over = count(attacks, "attack")
+            lines.append(f"models on {group} by weighted accuracy over {over}: {listed(models)}")
+    return lines
 
 
 def listed(models: Iterable[Ranked]) -> str:
@@ -104,17 +82,14 @@ def case_properties(standings: Sequence[Standing]) -> list[Property]:
     return properties
 
 
-def suite_properties(ranks: RanksRecord, comparisons: Iterable[Ranking]) -> dict[str, str]:
+def suite_properties(
+    standings: Iterable[Standing], comparisons: Mapping[str, Sequence[Ranked]]
+) -> dict[str, str]:
     """Return ranks by weighted accuracy, and those of the run's models under each attack."""
-    properties = {
-        f"{PREFIX}.{place.standing.board}.{place.group}": _in_figures(place.standing)
-        for place in ranks.standings
-        if place.standing is not None
-    }
-    for each in comparisons:
-        name = f"{each.group}/{each.attack}" if each.attack else each.group
+    properties = {f"{PREFIX}.{each.board}.{each.group}": _in_figures(each) for each in standings}
+    for name, models in comparisons.items():
         properties[f"{PREFIX}.{RUN}.{name}"] = ", ".join(
-            f"{model.rank} {model.name} {model.figure:.4f}" for model in each.models
+            f"{each.rank} {each.name} {each.figure:.4f}" for each in models
         )
     return properties
 
@@ -128,11 +103,11 @@ def _between(standing: Standing) -> str:
     return f"before {_percent(worse)}" if worse is not None else "level with all others"
 
 
-def _percent(neighbour: Neighbour) -> str:
+def _percent(neighbour: Ranked) -> str:
     return f"{neighbour.name} {neighbour.figure:.1%}"
 
 
-def _figure(neighbour: Neighbour) -> str:
+def _figure(neighbour: Ranked) -> str:
     return f"{neighbour.name} {neighbour.figure:.4f}"
 
 

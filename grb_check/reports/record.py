@@ -6,41 +6,25 @@ names. Loads neither torch nor numpy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal, TypeAlias
 
-import msgspec
 from msgspec import Meta
 
-from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Result, Row
-from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Outcome
+from grb_check.cases.case_record import CaseRecord, Name, Part
 from grb_check.cases.shards import MOST_SHARDS
-from grb_check.failures.counter_example_text import CounterExample
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.pin import UpdateLoss
 from grb_check.gate.expected_failures import ExpectedFailure
-from grb_check.gate.limits import Gate, Verdict
-from grb_check.gate.rank_limits import RankLimit
-from grb_check.ranking.standing import Place, Standing
+from grb_check.gate.limits import Gate
+from grb_check.ranking.ranks import Ranks
 
 Share: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0.0)]
 Number: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
-Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True):
-    """An object of the file. Unknown fields are ignored: a later release may have added some.
-
-    A field that is added has a default, so that earlier records are read.
-    """
-
-
-class ModelSettings(_Part, frozen=True):
+class ModelSettings(Part, frozen=True):
     """A model of the run.
 
     Attributes:
@@ -60,7 +44,7 @@ class ModelSettings(_Part, frozen=True):
     line: Number
 
 
-class RunSettings(_Part, frozen=True):
+class RunSettings(Part, frozen=True):
     """The settings in force.
 
     Attributes:
@@ -84,72 +68,13 @@ class RunSettings(_Part, frozen=True):
     repeats: Positive
     gate: Gate
     rank_against: str
-    rank_limits: tuple[RankLimit, ...]
     expected_failures: tuple[ExpectedFailure, ...]
     device: str
     given: dict[str, str]
     origins: dict[str, str]
 
 
-class Evidence(_Part, frozen=True):
-    """The file with the perturbations of a failed case, and the command that replays it."""
-
-    artifact: str
-    replay: str
-    smallest: CounterExample | None = None
-
-
-class CaseRecord(_Part, frozen=True):
-    """One case that came back.
-
-    Attributes:
-        id: `[model@]dataset/difficulty/scenario/attack`.
-        node_id: of the test.
-        result: of the test.
-        message: of a failed test; the reason of a failure that is expected.
-        verdict: of the gate; None if it was not asked.
-        outcome: the figures; None if the case ended without.
-        evidence: of a failed case; None if none was kept.
-        standings: ranks under this attack, on each leaderboard that has it.
-    """
-
-    id: Name
-    node_id: Name
-    result: Result
-    message: str
-    verdict: Verdict | None
-    outcome: Outcome | None
-    evidence: Evidence | None
-    standings: tuple[Standing, ...]
-
-    @property
-    def case(self) -> Case:
-        """The case, read from its id if there are no figures."""
-        return self.outcome.case if self.outcome is not None else _case(self.id)
-
-    @property
-    def comparison(self) -> Comparison | None:
-        """The verdict of the baseline."""
-        return self.verdict.comparison if self.verdict is not None else None
-
-    @property
-    def below_floor(self) -> bool:
-        """Whether the clean accuracy was too low for the drop to mean anything."""
-        return self.verdict is not None and self.verdict.below_floor
-
-    @property
-    def unexpected_pass(self) -> bool:
-        """Whether a built-in case failed because it passed, and a failure is expected."""
-        passed = self.verdict is not None and self.verdict.passed
-        return self.result == "fail" and passed and is_node_id(self.node_id)
-
-    @property
-    def failed_diagnostics(self) -> tuple[str, ...]:
-        """Names of the diagnostics for which alone the case failed."""
-        return self.verdict.failed_diagnostics if self.verdict is not None else ()
-
-
-class PinRecord(_Part, frozen=True):
+class PinRecord(Part, frozen=True):
     """The pin of the baseline file, as it was before the run.
 
     Attributes:
@@ -170,7 +95,7 @@ class PinRecord(_Part, frozen=True):
         return f"pin {self.label}".rstrip()
 
 
-class BaselineRecord(_Part, frozen=True):
+class BaselineRecord(Part, frozen=True):
     """The baseline of the run.
 
     Attributes:
@@ -210,14 +135,14 @@ class BaselineRecord(_Part, frozen=True):
         return found + [("pin", each) for each in pinned]
 
 
-class PlannedCase(_Part, frozen=True):
+class PlannedCase(Part, frozen=True):
     """A case of the whole run."""
 
     id: Name
     node_id: Name
 
 
-class ShardRecord(_Part, frozen=True):
+class ShardRecord(Part, frozen=True):
     """The part `index` of `count` of a run; `plan` is the digest of the partition."""
 
     index: Positive
@@ -225,31 +150,7 @@ class ShardRecord(_Part, frozen=True):
     plan: str
 
 
-class RankVerdictRecord(_Part, frozen=True):
-    """The verdict on a rank; `passed` is None if it could not be judged."""
-
-    group: str
-    limit: Positive
-    rank: Positive | None
-    passed: bool | None
-    message: str
-
-
-class RanksRecord(_Part, frozen=True):
-    """Ranks on leaderboards, which the record does not hold.
-
-    Attributes:
-        standings: of each model.
-        verdicts: on limits.
-        notes: for people.
-    """
-
-    standings: tuple[Place, ...]
-    verdicts: tuple[RankVerdictRecord, ...]
-    notes: tuple[str, ...]
-
-
-class RunRecord(_Part, frozen=True):
+class RunRecord(Part, frozen=True):
     """Everything that a run planned, measured, judged and lost; see `summary` for what follows.
 
     Attributes:
@@ -261,7 +162,7 @@ class RunRecord(_Part, frozen=True):
         planned: all cases of the whole run.
         deselected: ids of planned cases that pytest left out, as for `-k`.
         shard: None if this is the whole run.
-        ranks: on leaderboards.
+        ranks: on leaderboards, which the record does not hold.
         notes: on the whole run, such as how the parts of a merge differ.
     """
 
@@ -273,36 +174,10 @@ class RunRecord(_Part, frozen=True):
     planned: tuple[PlannedCase, ...]
     deselected: tuple[str, ...]
     shard: ShardRecord | None
-    ranks: RanksRecord
+    ranks: Ranks
     notes: tuple[str, ...]
 
     @property
     def release(self) -> str:
         """The version of grb_check that wrote it."""
         return self.environment["grb_check"]
-
-
-def rows_of(cases: Iterable[CaseRecord]) -> list[Row]:
-    """Return cases as gate and ranking read them."""
-    return [
-        Row(
-            node_id=each.node_id,
-            case=each.case,
-            result=each.result,
-            outcome=each.outcome,
-            verdict=msgspec.to_builtins(each.verdict),
-            message=each.message,
-            evidence=msgspec.to_builtins(each.evidence),
-        )
-        for each in cases
-    ]
-
-
-def _case(text: str) -> Case:
-    """The case of an id; one of no known difficulty if the text is not an id."""
-    rest, *cell = text.rsplit("/", 3)
-    if len(cell) != 3:
-        return Case(text, "", "", "")
-    model, at, dataset = rest.partition("@")
-    difficulty, scenario, attack = cell
-    return Case(dataset if at else rest, difficulty, scenario, attack, model if at else "")

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import msgspec
 
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.shards import Plan
 from grb_check.files.control_characters import fit_all
@@ -16,20 +16,13 @@ from grb_check.files.versions import versions
 from grb_check.gate.baselines.baseline import ALPHA
 from grb_check.gate.baselines.pin import PIN_ALPHA
 from grb_check.gate.baselines.result import BaselineResult
-from grb_check.gate.limits import Verdict
-from grb_check.ranking.rank_plan import RankVerdict
-from grb_check.ranking.run_ranks import Ranks
-from grb_check.ranking.standing import Standing
-from grb_check.reports.rank_words import verdict_message
+from grb_check.ranking.comparison_models import Boards
+from grb_check.ranking.ranks import ranks_of
 from grb_check.reports.record import (
     BaselineRecord,
-    CaseRecord,
-    Evidence,
     ModelSettings,
     PinRecord,
     PlannedCase,
-    RanksRecord,
-    RankVerdictRecord,
     RunRecord,
     RunSettings,
     ShardRecord,
@@ -39,12 +32,11 @@ from grb_check.settings.settings import OPTIONS, Settings
 
 def record_of(
     settings: RunSettings,
-    rows: Sequence[Row],
+    cases: Sequence[CaseRecord],
     *,
     missing: Sequence[str],
     plan: Plan,
-    ranks: Ranks,
-    verdicts: Sequence[RankVerdict],
+    boards: Boards,
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
     notes: Sequence[str] = (),
@@ -53,11 +45,10 @@ def record_of(
 
     Args:
         settings: in force.
-        rows: cases that came back, in the order of reports.
+        cases: that came back, in the order of reports.
         missing: node ids of cases that were to run and got no verdict.
         plan: of the run, with what pytest left out of it.
-        ranks: of the run.
-        verdicts: on limits on ranks.
+        boards: to rank on.
         baseline: the comparison with it; None if the run has no baseline.
         environment: versions, see `environment_of`.
         notes: on the whole run.
@@ -65,17 +56,13 @@ def record_of(
     record = RunRecord(
         environment=dict(environment),
         settings=settings,
-        cases=tuple(_case(row, ranks.of_cases.get(row.node_id, ())) for row in rows),
+        cases=tuple(cases),
         baseline=None if baseline is None else _baseline(baseline),
         missing=tuple(missing),
         planned=tuple(PlannedCase(id=each.id, node_id=node_id_of(each)) for each in plan.cases),
         deselected=plan.deselected,
         shard=_shard(plan),
-        ranks=RanksRecord(
-            standings=tuple(place for group in ranks.groups for place in group.places),
-            verdicts=tuple(map(_rank_verdict, verdicts)),
-            notes=ranks.notes,
-        ),
+        ranks=ranks_of(cases, missing, boards, settings.gate),
         notes=tuple(notes),
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
@@ -121,7 +108,6 @@ def settings_record(
         repeats=settings.repeats,
         gate=settings.gate,
         rank_against=str(settings.comparison_models),
-        rank_limits=settings.rank_limits,
         expected_failures=settings.expected_failures,
         device=settings.device,
         given={name: each for name, each in settings.given.items() if name in kept},
@@ -136,19 +122,6 @@ def environment_of(measured: Mapping[str, str]) -> dict[str, str]:
         measured: see `measured_with`; empty if nothing was measured.
     """
     return {**versions(), **measured, "pytest": version("pytest"), "platform": platform.platform()}
-
-
-def _case(row: Row, standings: tuple[Standing, ...]) -> CaseRecord:
-    return CaseRecord(
-        id=row.case.id,
-        node_id=row.node_id,
-        result=row.result,
-        message=row.message,
-        verdict=msgspec.convert(row.verdict, Verdict) if row.verdict else None,
-        outcome=row.outcome,
-        evidence=msgspec.convert(row.evidence, Evidence) if row.evidence else None,
-        standings=standings,
-    )
 
 
 def _baseline(found: BaselineResult) -> BaselineRecord:
@@ -179,13 +152,3 @@ def _shard(plan: Plan) -> ShardRecord | None:
     if plan.shard is None:
         return None
     return ShardRecord(index=plan.shard.index, count=plan.shard.count, plan=plan.digest)
-
-
-def _rank_verdict(verdict: RankVerdict) -> RankVerdictRecord:
-    return RankVerdictRecord(
-        group=verdict.group.id,
-        limit=verdict.limit.rank,
-        rank=verdict.rank,
-        passed=verdict.passed,
-        message=verdict_message(verdict),
-    )

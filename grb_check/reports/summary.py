@@ -6,20 +6,18 @@ which is ignored when the file is read. Loads no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row, each_once
-from grb_check.cases.node_ids import case_of
-from grb_check.gate.rank_limits import Group
+from grb_check.cases.case_record import CaseRecord, with_lost
+from grb_check.cases.expected_cases import each_once
 from grb_check.ranking.averages import Averages, averages
 from grb_check.ranking.budget_curves import Curve, curves
 from grb_check.ranking.lowest import Delta, Lowest, deltas, lowest
 from grb_check.ranking.orders import Ranked, by_effect, by_robustness, mean_by_attack
-from grb_check.ranking.run_ranks import Ranking, group_standings, rankings
-from grb_check.reports.record import RunRecord, rows_of
+from grb_check.ranking.ranks import comparisons
+from grb_check.reports.record import RunRecord
 
 # Of an `Outcome`, over its repeats.
 FIGURES: Final = (
@@ -43,7 +41,8 @@ class Summary:
         models: models by mean drop, the most robust first.
         models_black_box: the same over the attacks that do not see the model.
         models_adaptive: the same over the attacks that do.
-        comparisons: the models of the run by weighted accuracy, and by that under each attack.
+        comparisons: `dataset/difficulty` -> models by weighted accuracy, the best first;
+            `dataset/difficulty/scenario/attack` -> models by accuracy under that attack.
     """
 
     cases: tuple[Mapping[str, Any], ...]
@@ -56,18 +55,18 @@ class Summary:
     models: tuple[Ranked, ...]
     models_black_box: tuple[Ranked, ...]
     models_adaptive: tuple[Ranked, ...]
-    comparisons: tuple[Ranking, ...]
+    comparisons: Mapping[str, tuple[Ranked, ...]]
 
 
 def summary_of(record: RunRecord) -> Summary:
     """Return what follows from a record."""
-    rows = rows_of(record.cases)
+    rows = record.cases
     counted = each_once(rows)
     return Summary(
         cases=tuple(_figures(row) for row in rows if row.outcome is not None),
         lowest=tuple(lowest(counted)),
         delta=tuple(deltas(counted)),
-        averages=tuple(averages([*counted, *_lost(record.missing, rows)])),
+        averages=tuple(averages(each_once(with_lost(rows, record.missing)))),
         curves=tuple(curves(counted)),
         attacks={
             f"{model}@{group}" if model else group: tuple(ranked)
@@ -77,33 +76,10 @@ def summary_of(record: RunRecord) -> Summary:
         models=tuple(by_robustness(counted)),
         models_black_box=tuple(by_robustness(counted, adaptive=False)),
         models_adaptive=tuple(by_robustness(counted, adaptive=True)),
-        comparisons=tuple(_comparisons(record, rows)),
+        comparisons=comparisons(rows, record.missing, record.settings.gate),
     )
 
 
-def _figures(row: Row) -> Mapping[str, Any]:
+def _figures(row: CaseRecord) -> Mapping[str, Any]:
     head = {"id": row.case.id, "node_id": row.node_id, "result": row.result}
     return head | {name: getattr(row.outcome, name) for name in FIGURES}
-
-
-def _lost(missing: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-    """Cases that never came back, without figures: no average may pass them over."""
-    back = {row.node_id for row in rows}
-    cases = ((node_id, case_of(node_id)) for node_id in missing if node_id not in back)
-    return [
-        Row(node_id=node_id, case=case, result="error", outcome=None, verdict=None, message="")
-        for node_id, case in cases
-        if case is not None
-    ]
-
-
-def _comparisons(record: RunRecord, rows: Sequence[Row]) -> list[Ranking]:
-    """The models of a run among each other; none for a run of one model."""
-    planned: dict[Group, list[Case]] = {}
-    for each in record.planned:
-        case = case_of(each.node_id)
-        if case is not None and case.model:
-            group = Group(case.model, case.dataset, case.difficulty, several=True)
-            planned.setdefault(group, []).append(case)
-    expected = {*(row.node_id for row in rows), *record.missing}
-    return rankings(group_standings(planned, expected, rows, {}, record.settings.gate))

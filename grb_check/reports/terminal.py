@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
+from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
 from grb_check.reports.audit_words import conclusions
@@ -14,8 +15,8 @@ from grb_check.reports.digest import Digest, Line
 from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
-from grb_check.reports.rank_words import comparison_line, place_line
-from grb_check.reports.record import CaseRecord, RunRecord
+from grb_check.reports.rank_words import comparison_lines, standing_line
+from grb_check.reports.record import RunRecord
 
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
@@ -65,9 +66,6 @@ def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
             out.write_line(line)
         for note in record.baseline.notes:
             out.write_line(f"note: {note}", yellow=True)
-    for verdict in record.ranks.verdicts:
-        if verdict.passed is None:
-            out.write_line(f"grb: {verdict.message}", yellow=True)
     for note in digest.inconsistent.values():
         out.write_line(f"grb: {note}", red=True)
     if lost:
@@ -181,13 +179,8 @@ def _lines_on_all(digest: Digest) -> list[str]:
         if len(order) > 1:
             told = ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in order)
             lines.append(f"{title}: {told}")
-    lines += [comparison_line(each) for each in found.comparisons if not each.attack]
-    seen = {f"{row.id.rpartition('/')[0].rpartition('/')[0]}" for row in digest.rows}
-    lines += [
-        place_line(each, several=each.group != f"{each.dataset}/{each.difficulty}")
-        for each in ranks.standings
-        if each.standing is not None or each.group in seen
-    ]
+    lines += comparison_lines(found.comparisons)
+    lines += map(standing_line, ranks.standings)
     for name, curve in digest.named_curves:
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         lines.append(f"drop by budget, {name}: {drops}")

@@ -33,7 +33,6 @@ from grb_check.errors import UsageError, choose
 
 CASES: Final = pytest.StashKey[tuple[Case, ...]]()
 MARK: Final = "grb"
-RANK_TEST: Final = "test_rank"
 BASELINE_TEST: Final = "test_baseline"
 PIN_TEST: Final = "test_pin"
 TRANSFER_TEST: Final = "test_transfers"
@@ -56,25 +55,15 @@ def take_node_ids(config: pytest.Config) -> tuple[NodeId, ...]:
 
 def is_verdict_id(node_id: str) -> bool:
     """Whether it is the id of a verdict on several cases."""
-    ends = tuple(f"::{each}" for each in ON_ALL)
-    formed = f"::{RANK_TEST}[" in node_id or node_id.endswith(ends)
-    return is_node_id(node_id) and formed
+    return is_node_id(node_id) and node_id.endswith(tuple(f"::{each}" for each in ON_ALL))
 
 
 def _case_id(argument: str) -> NodeId:
-    path, found, name = argument.rpartition("::")
+    path, _, name = argument.rpartition("::")
     if name in ON_ALL:
         raise UsageError(
             f"{argument!r} is the verdict on all cases of {path} together, which cannot run "
             f"as a test; give {path} instead"
-        )
-    path, found, rest = argument.partition(f"::{RANK_TEST}")
-    if found and rest[:1] in ("", "["):
-        level = rest.strip("[]") or "*"
-        raise UsageError(
-            f"{argument!r} is the verdict on a rank, which cannot run as a test: it is formed from "
-            f"all cases of {path} at the end of a run; give {path} instead, and "
-            f"--grb-difficulty={level} or --grb-case='*/{level}/*' to select cases"
         )
     return parse_node_id(argument)
 

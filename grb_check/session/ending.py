@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import ExpectedCases, Result, Row
+from grb_check.cases.case_record import CaseRecord, Result
+from grb_check.cases.expected_cases import ExpectedCases
 from grb_check.cases.node_ids import case_of, node_id_of
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.shards import Plan
@@ -18,7 +19,7 @@ from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.recording import environment_of, record_of, settings_record
 from grb_check.session.collection import is_verdict_id
-from grb_check.session.entered_tests import baseline_tests, rank_test, transfer_tests
+from grb_check.session.entered_tests import baseline_tests, transfer_tests
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.settings import COMMAND_LINE
@@ -33,7 +34,7 @@ class Ending:
     unwritten: Sequence[str]
 
 
-def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> Row | None:
+def book(expected_cases: ExpectedCases, report: pytest.TestReport) -> CaseRecord | None:
     """Enter a report, from this process or a worker, into the expected cases.
 
     Returns:
@@ -79,11 +80,7 @@ def finish(
     """
     rows, early, settings = expected_cases.rows, _ended_early(session), plan.settings
     lost = _settle(session, plan, expected_cases)
-    ranks = plan.ranks.ranks(rows, expected_cases.expected)
-    verdicts = plan.ranks.verdicts(ranks, stopped=early and bool(expected_cases.missing))
-    entered = [rank_test(each) for each in verdicts if each.passed is not None]
-    if settings.gate.strict_diagnostics:
-        entered += transfer_tests(late)
+    entered = transfer_tests(late) if settings.gate.strict_diagnostics else []
     compared, environment = None, environment_of(measured)
     if settings.baseline is not None:
         compared = baseline_result(
@@ -105,8 +102,7 @@ def finish(
         rows,
         missing=expected_cases.missing,
         plan=_with_deselected(plan.cases, expected_cases),
-        ranks=ranks,
-        verdicts=verdicts,
+        boards=plan.boards,
         baseline=compared,
         environment=environment,
     )

@@ -8,44 +8,21 @@ from typing import Any, Final, Literal
 import pytest
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_path
 from grb_check.cases.outcomes import Finding
 from grb_check.errors import count
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
-from grb_check.ranking.rank_plan import RankVerdict
 from grb_check.reports.junit import comparison_properties
-from grb_check.reports.rank_words import PREFIX, Property, verdict_message
+from grb_check.reports.rank_words import Property
 from grb_check.session.collection import (
     BASELINE_TEST,
     PIN_TEST,
-    RANK_TEST,
     TRANSFER_TEST,
 )
 
 ACCEPT_PIN: Final = "; --grb-update-baseline --grb-pin accepts the losses since the pin"
-
-
-def rank_test(verdict: RankVerdict) -> list[pytest.TestReport]:
-    """Return the reports of `grb::[model::]dataset::test_rank[difficulty]`."""
-    group = verdict.group
-    properties: list[Property] = [
-        ("grb.model", group.model),
-        ("grb.dataset", group.dataset),
-        ("grb.difficulty", group.difficulty),
-        ("grb.rank_limit", verdict.limit.rank),
-        ("grb.verdict", "pass" if verdict.passed else "fail"),
-    ]
-    if verdict.rank is not None:
-        properties.append((PREFIX, verdict.rank))
-    return entered_test(
-        _path(group.model if group.several else "", group.dataset),
-        f"{RANK_TEST}[{group.difficulty}]",
-        failure=None if verdict.passed else verdict_message(verdict),
-        properties=properties,
-        shown=None if verdict.rank is None else f"rank {verdict.rank}",
-    )
 
 
 def transfer_tests(
@@ -68,7 +45,9 @@ def transfer_tests(
     ]
 
 
-def baseline_tests(found: BaselineResult, rows: Sequence[Row]) -> list[list[pytest.TestReport]]:
+def baseline_tests(
+    found: BaselineResult, rows: Sequence[CaseRecord]
+) -> list[list[pytest.TestReport]]:
     """Return the reports of each `grb::[model::]dataset::test_baseline` and `test_pin`.
 
     Args:

@@ -167,7 +167,7 @@ def _lacking(board: Board) -> list[str]:
 
 
 def _board_row(name: str, board: Board) -> tuple[str, ...]:
-    repeats = len(next(iter(board.cells.values())).repeats)
+    repeats = board.repeats
     return (
         name,
         board.dataset,

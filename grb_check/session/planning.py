@@ -18,18 +18,17 @@ from grb_check.cases.node_ids import NodeId, node_path
 from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import reasons
-from grb_check.ranking.rank_plan import RankPlan, prepare
+from grb_check.ranking.comparison_models import Boards, boards_for
 from grb_check.session.collection import names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import pass_settings, registered_names
 from grb_check.session.pytest_private import captured, is_worker
 from grb_check.session.split_paths import refuse_split_paths
 from grb_check.settings import options
 from grb_check.settings.judging import check_expected_failures, check_thresholds
-from grb_check.settings.rank_request import rank_request, selects_now
 from grb_check.settings.raw_values import read_raw
 from grb_check.settings.reading import read
 from grb_check.settings.report_paths import check_all
-from grb_check.settings.selected import cases_of, widened
+from grb_check.settings.selected import cases_of, ranks_are_optional, selects_now, widened
 from grb_check.settings.selecting import read_places
 from grb_check.settings.settings import COMMAND_LINE, Settings
 from grb_check.user_code.factories import quiet_imports
@@ -47,7 +46,7 @@ class SessionPlan:
         folders: that were added to the places where modules are searched.
         seconds: that one repeat of each case may take, by id.
         durations: file of these durations; None without one.
-        ranks: leaderboards and limits on ranks.
+        boards: to rank on.
         expected_failures: id -> reason of the cases that are expected to fail.
         left_out: whether the built-in cases are left out, because the command line names single
             test files and the model comes from the ini file.
@@ -60,7 +59,7 @@ class SessionPlan:
     folders: tuple[str, ...]
     seconds: Mapping[str, float]
     durations: Path | None
-    ranks: RankPlan
+    boards: Boards
     expected_failures: Mapping[str, str]
     left_out: bool
 
@@ -103,7 +102,13 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     cases = plan(selected, settings.shard, seconds)
     narrowed = bool(node_ids) or not selected or selects_now(settings.origins)
     check_expected_failures(settings, registry, selected, narrowed=narrowed)
-    ranks = prepare(rank_request(settings), selected)
+    boards = boards_for(
+        settings.comparison_models,
+        selected,
+        settings.datasets,
+        settings.places,
+        optional=ranks_are_optional(settings.origins),
+    )
     if only:
         config.args[:] = []
     pass_settings(config, settings)
@@ -117,7 +122,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
         folders=folders,
         seconds=seconds,
         durations=durations,
-        ranks=ranks,
+        boards=boards,
         expected_failures=reasons(settings.expected_failures, selected, settings.label),
         left_out=left_out,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-import msgspec
 import pytest
 
 from grb_check.cases.case import Case
@@ -13,7 +12,6 @@ from grb_check.cases.outcomes import Finding
 from grb_check.errors import UsageError
 from grb_check.execution.gpus import SHARED_OUT, visible_gpus
 from grb_check.execution.transfers import with_findings
-from grb_check.gate.limits import Verdict
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.session import collection, ending, worker_gpus
 from grb_check.session.header import header, shard_lines
@@ -96,12 +94,11 @@ class Run:
         """Enter a report, from this process or a worker, and pass its figures on to plugins."""
         row = ending.book(self.expected_cases, report)
         if row is not None and row.outcome is not None and report.when == "call":
-            verdict = None if row.verdict is None else msgspec.convert(row.verdict, Verdict)
             self._hooks.call(
                 "pytest_grb_outcome",
                 passing=(pytest.exit.Exception, KeyboardInterrupt),
                 outcome=row.outcome,
-                verdict=verdict,
+                verdict=row.verdict,
             )
 
     def finish(self, session: pytest.Session) -> None:

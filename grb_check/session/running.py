@@ -14,7 +14,7 @@ import pytest
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
@@ -27,6 +27,7 @@ from grb_check.execution.tasks import ModelOnDataset, Setup
 from grb_check.execution.transfers import Transfers
 from grb_check.gate.baselines.baseline import key_of
 from grb_check.gate.limits import judge_beside
+from grb_check.ranking.comparison_models import check_data
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan
 from grb_check.session.progress import LogLines, Ticker
@@ -38,9 +39,9 @@ from grb_check.user_code.sources import definition
 
 if TYPE_CHECKING:
     from grb_check.attacks.threat import Perturbation
+    from grb_check.cases.verdicts import Verdict
     from grb_check.evaluation.evaluator import Evaluator
     from grb_check.failures.record_failure import Kept
-    from grb_check.gate.limits import Verdict
     from grb_check.victims.subject import Subject
 
 
@@ -81,7 +82,7 @@ class CaseRunner:
             checked = self._measuring.check(self._plan.cases.own, settings.repeats)
         for case, found in checked.items():
             self._definitions[settings.model(case.model).label] = found.definition
-            self._plan.ranks.check_data(case.dataset, found.fingerprint)
+            check_data(self._plan.boards, case.dataset, found.fingerprint)
 
     def plan_tasks(self, items: Iterable[pytest.Item]) -> None:
         """Plan the cases of these tests, and give them to the workers, if there are any."""
@@ -313,7 +314,7 @@ class CaseRunner:
         """Perturbations of the run that were not tried on other models, and why."""
         return self._transfers.untried
 
-    def transfers(self, rows: Sequence[Row]) -> dict[tuple[Case, int], Finding]:
+    def transfers(self, rows: Sequence[CaseRecord]) -> dict[tuple[Case, int], Finding]:
         """Return what perturbations of other models do to a model, by case and repeat."""
 
         return self._transfers.findings(rows, self._measuring.tried)

@@ -26,7 +26,6 @@ from grb_check.errors import UsageError, choose
 from grb_check.gate.baselines.baseline import Baseline
 from grb_check.gate.expected_failures import ExpectedFailure
 from grb_check.gate.limits import Gate
-from grb_check.gate.rank_limits import RankLimit, parse_rank_limit
 from grb_check.ranking.comparison_models import ComparisonModels, read_comparison_models
 from grb_check.settings.judging import (
     read_baseline,
@@ -193,10 +192,6 @@ class Reading:
     def comparison_models(self) -> ComparisonModels:
         words = self._raw.many("grb_rank_against")
         return read_comparison_models(words, partial(self._raw.path, "grb_rank_against"))
-
-    @cached_property
-    def rank_limits(self) -> tuple[RankLimit, ...]:
-        return tuple(map(parse_rank_limit, self._raw.many("grb_min_rank")))
 
     @cached_property
     def places(self) -> Places:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from grb_check import datasets
@@ -13,7 +13,7 @@ from grb_check.cases.node_ids import NodeId
 from grb_check.datasets import Source
 from grb_check.errors import choose
 from grb_check.settings.selecting import for_graphs, in_order
-from grb_check.settings.settings import Settings
+from grb_check.settings.settings import COMMAND_LINE, Settings, tagged
 
 
 def cases_of(settings: Settings) -> list[Case]:
@@ -27,6 +27,16 @@ def cases_of(settings: Settings) -> list[Case]:
     return select(
         settings.labels, on_graphs, settings.difficulties, settings.attacks, settings.patterns
     )
+
+
+def selects_now(origins: Mapping[str, str]) -> bool:
+    """Whether the command line selects cases."""
+    return any(origins.get(each.dest) == COMMAND_LINE for each in tagged("selects"))
+
+
+def ranks_are_optional(origins: Mapping[str, str]) -> bool:
+    """Whether the ini file asks for ranks, and the command line for cases that it may not know."""
+    return origins.get("grb_rank_against") != COMMAND_LINE and selects_now(origins)
 
 
 def source_of(settings: Settings, dataset: str) -> Source:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from grb_check.gate.baselines.baseline import Baseline
     from grb_check.gate.expected_failures import ExpectedFailure
     from grb_check.gate.limits import Gate
-    from grb_check.gate.rank_limits import RankLimit
     from grb_check.ranking.comparison_models import ComparisonModels
     from grb_check.settings.model_specs import ModelSpec
     from grb_check.store.pack import Pack
@@ -275,19 +274,6 @@ class Settings:
             "rank each model by weighted accuracy: on GRB's published leaderboard, on the "
             "measured one of the reference models (python -m grb_check leaderboard), on one "
             "in a file, or among these defences of the measured one",
-            type="linelist",
-            repeatable=True,
-            tags=("needs a model", "of attacks"),
-        ),
-    )
-    rank_limits: tuple[RankLimit, ...] = _by(
-        "ranks",
-        Option(
-            "--grb-min-rank",
-            "[MODEL@]DATASET/DIFFICULTY=RANK",
-            "fail if a model does not reach this rank; shell wildcards are allowed and the "
-            "last match wins; without --grb-rank-against it is the rank among the run's "
-            "models",
             type="linelist",
             repeatable=True,
             tags=("needs a model", "of attacks"),

@@ -7,17 +7,18 @@ from hypothesis import strategies as st
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row, each_once
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.expected_cases import each_once
 from grb_check.cases.node_ids import node_id_of
 from grb_check.ranking.orders import mean_by_attack
 
 CASES = [Case("tiny", level, "injection", "rnd") for level in ("easy", "hard")]
 
 
-def row(case: Case, node_id: str, model: str = "gcn", attacked: float = 0.4) -> Row:
+def row(case: Case, node_id: str, model: str = "gcn", attacked: float = 0.4) -> CaseRecord:
     """A case that came back."""
     made = outcome([(0.8, attacked)], [(0.8, 0.6)], case, model)
-    return Row(node_id=node_id, case=case, result="pass", outcome=made, verdict=None, message="")
+    return CaseRecord(id=case.id, node_id=node_id, result="pass", outcome=made)
 
 
 @given(st.permutations(range(6)))

@@ -31,13 +31,6 @@ RESULTS = [
 ]
 
 
-def test_a_result_crosses_processes_unchanged() -> None:
-    """As builtin types, bytes included."""
-    for each in RESULTS:
-        assert RepeatResult.from_dict(each.to_dict()) == each
-        assert each.to_dict()["perturbation"] == b"\x00npz"
-
-
 def test_results_make_the_outcome() -> None:
     """Each warning once."""
     made = outcome_of(CASE, MADE.model, RESULTS)

@@ -9,7 +9,7 @@ from typing import Any
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Method
 from grb_check.cases.repeat_results import CaseFacts, RepeatResult
@@ -19,21 +19,19 @@ from grb_check.execution.transfers import Transfers, Trying
 FACTS = CaseFacts(targets=100, majority=0.1, dataset="f", origin="", attack="", threat="")
 
 
-def row(case: Case, method: Method, repeats: int = 1) -> Row:
+def row(case: Case, method: Method, repeats: int = 1) -> CaseRecord:
     """A row of a built-in case."""
     made = outcome([(0.8, 0.5)] * repeats, [(0.8, 0.5)] * repeats, case)
     measured = tuple(replace(each, method=method) for each in made.repeats)
-    return Row(
+    return CaseRecord(
+        id=case.id,
         node_id=node_id_of(case),
-        case=case,
         result="pass",
         outcome=replace(made, repeats=measured),
-        verdict=None,
-        message="",
     )
 
 
-def results(of: Row, content: bytes) -> list[RepeatResult]:
+def results(of: CaseRecord, content: bytes) -> list[RepeatResult]:
     """The results of a row, each with another perturbation."""
     assert of.outcome is not None
     return [
@@ -55,7 +53,7 @@ TWIN = row(Case("d", "easy", "injection", "rnd", "b"), "black-box", 2)
 ELSEWHERE = row(Case("d", "hard", "injection", "rnd", "a"), "black-box", 2)
 
 
-def tried(*rows: Row, contents: Mapping[str, bytes]) -> list[tuple[str, int, list[bytes]]]:
+def tried(*rows: CaseRecord, contents: Mapping[str, bytes]) -> list[tuple[str, int, list[bytes]]]:
     """What is tried: the model, the repeat, and the perturbations."""
     transfers, seen = Transfers(), []
     for each in rows:

@@ -21,6 +21,7 @@ from strategies import attacked
 
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
 from grb_check.failures.evidence import (
     Evidence,
@@ -38,7 +39,6 @@ from grb_check.failures.record_failure import (
     replay_command,
 )
 from grb_check.files.npz_file import seal, unseal
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.limits import Gate, judge
 from grb_check.user_code.factories import parse_model_args
 from grb_check.victims.subject import Subject

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from outcome_factory import finding, outcome
 
 from grb_check.cases.case import Case
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.gate.limits import (
     Gate,

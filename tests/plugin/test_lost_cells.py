@@ -13,7 +13,7 @@ CONFTEST = """
 import os, signal
 import numpy
 import pytest
-from grb_check.gate.limits import Verdict
+from grb_check.cases.verdicts import Verdict
 
 def verdict(passed, message):
     return Verdict(result="pass" if passed else "fail", limit=0.1, width=0.0, floor=0.0,

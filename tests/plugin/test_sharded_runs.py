@@ -33,21 +33,17 @@ def ids(project: pytest.Pytester, name: str) -> list[str]:
 
 
 def test_parts_put_together_are_the_run(shared: pytest.Pytester) -> None:
-    """For two models with limits on their ranks, which only the whole run can judge."""
-    both = (*RUN, "--grb-model=other=attacks:untrained", "--grb-min-rank=tiny/*=2")
+    """For two models, which are ranked over the cases of the whole run."""
+    both = (*RUN, "--grb-model=other=attacks:untrained")
     both = (*both, "--grb-case=tiny/easy/*")
-    shared.runpytest(*both, "--grb-json=whole.json").assert_outcomes(passed=6)
+    shared.runpytest(*both, "--grb-json=whole.json").assert_outcomes(passed=4)
     for index in (1, 2):
         result = shared.runpytest(*both, f"--grb-shard={index}/2", f"--grb-json={index}.json")
         assert result.ret == 0
         assert len(ids(shared, f"{index}.json")) == 2
         result.assert_outcomes(passed=2)
-        result.stdout.fnmatch_lines(
-            [
-                f"grb shard: {index}/2, 2 of 4 cases, taken as equally long",
-                "grb: rank on * not judged: part */2 of a run; python -m grb_check merge judges it",
-            ]
-        )
+        shard = f"grb shard: {index}/2, 2 of 4 cases, taken as equally long"
+        result.stdout.fnmatch_lines([shard])
     names = [str(shared.path / f"{index}.json") for index in (2, 1)]
     assert main(["merge", *names, "--json", str(shared.path / "all.json")]) == 0
     both = [timeless(record(shared, f"{name}.json")) for name in ("all", "whole")]

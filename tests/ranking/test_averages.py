@@ -10,7 +10,6 @@ from record_factory import entry, measured, record, run_record
 
 from grb_check.cases.case import Case
 from grb_check.ranking.averages import averages
-from grb_check.reports.record import rows_of
 
 CASES = [replace(CASE, attack=name) for name in ("rnd", "fgsm", "pgd")]
 DROPS = (0.1, 0.4, 0.5)
@@ -22,7 +21,7 @@ def entries(cases: list[Case] = CASES) -> list[dict[str, object]]:
 
 def test_the_accuracy_without_attack_is_part_of_them() -> None:
     """Clean 80 %, attacked 72, 48 and 40 %: by hand."""
-    (found,) = averages(rows_of(run_record(record(entries())).cases))
+    (found,) = averages(run_record(record(entries())).cases)
     assert (found.dataset, found.difficulty, found.budget) == ("synthetic-cora", "easy", None)
     assert found.attacks == 3
     assert found.clean.mean == pytest.approx(0.8)
@@ -36,4 +35,4 @@ def test_the_accuracy_without_attack_is_part_of_them() -> None:
 def test_a_case_without_figures_leaves_no_average() -> None:
     """It may be the strongest attack."""
     broken = entry(replace(CASE, attack="tdgia"), None)
-    assert averages(rows_of(run_record(record([*entries(), broken])).cases)) == []
+    assert averages(run_record(record([*entries(), broken])).cases) == []

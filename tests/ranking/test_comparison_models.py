@@ -7,20 +7,24 @@ from pathlib import Path
 
 import pytest
 from boards import board_of, write_board
+from msgspec.structs import replace as replace_board
 
+from grb_check.cases.case import Case
 from grb_check.datasets import Places, Source
 from grb_check.datasets.formats.grb_files import GRB_FILES
 from grb_check.datasets.formats.tu_dataset import TU_DATASET
 from grb_check.errors import UsageError
-from grb_check.ranking.boards.board import NO_ATTACK, Board
+from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.comparison_models import (
+    Boards,
+    boards_for,
     check_data,
     find_boards,
     read_comparison_models,
 )
 
 ROWS = {"injection/rnd": (0.5,), NO_ATTACK: (0.8,)}
-MEASURED = replace(
+MEASURED = replace_board(
     board_of({"GCN": ROWS, "GAT+LN": ROWS, "my net": ROWS}), fingerprint="f" * 64, split="grb"
 )
 
@@ -36,9 +40,7 @@ def sources(*names: str) -> list[Source]:
     return [Source(name, GRB_FILES, Path("/nowhere"), asked=f"./{name}") for name in names]
 
 
-def found(
-    places: Places, words: str, *names: str
-) -> tuple[dict[str, tuple[Board, ...]], tuple[str, ...]]:
+def found(places: Places, words: str, *names: str) -> Boards:
     models = read_comparison_models(words.split(","), lambda text: places.home / text)
     return find_boards(models, sources(*names), places)
 
@@ -46,8 +48,8 @@ def found(
 @pytest.mark.parametrize("word", ["gat_ln", "GAT+LN", "gat+ln", "grb_check.models:gat_ln"])
 def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -> None:
     """In any letter case; a user's model by its title on the leaderboard."""
-    boards, _ = found(places, f"{word},MY NET", "tiny")
-    (board,) = boards["tiny"]
+    boards = found(places, f"{word},MY NET", "tiny")
+    (board,) = boards.of["tiny"]
     assert (board.name, board.defences) == ("zoo", ("GAT+LN", "my net"))
 
 
@@ -68,7 +70,7 @@ def test_a_defence_is_named_by_name_title_or_target(places: Places, word: str) -
 )
 def test_what_does_not_exist_is_refused(places: Places, words: str, message: str) -> None:
     """The message lists what exists and gives the command that makes one."""
-    write_board(replace(MEASURED, dataset="cora"), places.home / "other.json")
+    write_board(replace_board(MEASURED, dataset="cora"), places.home / "other.json")
     write_board(MEASURED, places.home / "twin.json")
     for name in ("published", "run"):
         write_board(MEASURED, places.home / f"{name}.json")
@@ -81,12 +83,12 @@ def test_a_leaderboard_of_another_split_or_of_other_data_is_refused(places: Plac
     """The split is known at the start, the data when it is loaded."""
     with pytest.raises(UsageError, match=r"on the split 'grb', and this run on 'given'; .*=grb"):
         found(replace(places, split="given"), "zoo", "tiny")
-    boards, _ = found(places, "zoo", "tiny")
-    check_data(boards["tiny"], "tiny", "f" * 64)
+    boards = found(places, "zoo", "tiny")
+    check_data(boards, "tiny", "f" * 64)
     with pytest.raises(UsageError, match=r"other data .*\(fingerprint ffffffffffff, here 0000"):
-        check_data(boards["tiny"], "tiny", "0" * 64)
-    printed, _ = found(places, "published", "grb-cora")
-    check_data(printed["grb-cora"], "grb-cora", "0" * 64)
+        check_data(boards, "tiny", "0" * 64)
+    printed = found(places, "published", "grb-cora")
+    check_data(printed, "grb-cora", "0" * 64)
 
 
 @pytest.mark.parametrize("words", ["zoo", "published", "gat"])
@@ -109,3 +111,22 @@ def test_leaderboards_are_of_models_trained_as_in_grb(
     for words, dataset in (("zoo", "tiny"), ("published", "grb-cora")):
         with pytest.raises(UsageError, match=f"this run has --grb-{name}={given}"):
             found(replace(places, **option), words, dataset)
+
+
+def test_leaderboards_that_are_optional_are_noted_when_they_cannot_be_used(places: Places) -> None:
+    """Others are refused; those of datasets that no case is of are not looked for."""
+    models = read_comparison_models(["zoo"], Path)
+    case = Case("tiny", "full", "injection", "rnd")
+    there = sources("tiny", "other")
+    assert list(boards_for(models, [case], there, places).of) == ["tiny"]
+    assert boards_for(models, [], there, places) == Boards()
+    nowhere = replace(places, home=places.home / "nowhere")
+    other = Case("tiny", "full", "modification", "dice")
+    for message, here, own in (
+        ("no measured leaderboard of tiny", nowhere, case),
+        ("none of the selected cases of tiny is on the leaderboard zoo", places, other),
+    ):
+        (note,) = boards_for(models, [own], there, here, optional=True).notes
+        assert message in note
+        with pytest.raises(UsageError, match=message):
+            boards_for(models, [own], there, here)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
+from msgspec.structs import replace as replace_fields
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import ExpectedCases, Row
+from grb_check.cases.expected_cases import CaseRecord, ExpectedCases
 from grb_check.cases.outcomes import Outcome
 from grb_check.gate.limits import Gate, judge
 from grb_check.ranking.lowest import deltas, lowest
@@ -16,7 +17,7 @@ from grb_check.ranking.lowest import deltas, lowest
 Pairs = list[tuple[float, float]]
 
 
-def rows(*entries: tuple[str, str, Pairs, Pairs], label: str = "") -> list[Row]:
+def rows(*entries: tuple[str, str, Pairs, Pairs], label: str = "") -> list[CaseRecord]:
     """Rows of (model, `dataset/difficulty/scenario/attack`, victim, reference)."""
     expected_cases = ExpectedCases()
     several = len({model for model, *_ in entries}) > 1
@@ -59,7 +60,7 @@ def test_attacks_that_see_the_model_are_apart_from_those_that_do_not() -> None:
         ("a", "d/easy/injection/pgd", [(0.8, 0.6)], reference),
         ("a", "d/easy/injection/pgd+white-box", [(0.8, 0.1)], reference),
     )
-    made[2] = replace(made[2], outcome=_adaptive(made[2].outcome))
+    made[2] = replace_fields(made[2], outcome=_adaptive(made[2].outcome))
     (found,) = lowest(made)
     assert found.black_box is not None
     assert found.adaptive is not None

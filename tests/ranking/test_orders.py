@@ -8,18 +8,18 @@ import pytest
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import ExpectedCases, Row
+from grb_check.cases.expected_cases import CaseRecord, ExpectedCases
 from grb_check.cases.outcomes import Outcome
 from grb_check.ranking.orders import Ranked, by_robustness, ranked
 
 
-def row(made: Outcome) -> Row:
+def row(made: Outcome) -> CaseRecord:
     expected_cases = ExpectedCases()
     expected_cases.enter("n", {"case": asdict(made.case), "outcome": made.to_dict()}, "pass", "")
     return expected_cases.entries["n"]
 
 
-def rows() -> list[Row]:
+def rows() -> list[CaseRecord]:
     reference = [(0.8, 0.8)]
     weak = Case("d", "easy", "injection", "rnd")
     strong = Case("d", "easy", "injection", "pgd")

@@ -42,7 +42,6 @@ def test_each_case_has_its_result(full: str) -> None:
     assert found[name, "hard/modification/prbcd"] == ["Error"]
     assert found[name, "medium/injection/rnd"] == ["Error"]
     assert found[name, "hard/injection/fgsm"] == ["Skipped"]
-    assert found[name, "rank [easy]"] == ["Failure"]
     assert found[name, "baseline"] == ["Failure"]
     assert found[name, "pin"] == []
     assert found["grb", "tests/test_own.py::test_mine[hard]"] == ["Error"]

@@ -6,42 +6,44 @@ from dataclasses import replace
 
 import pytest
 
-from grb_check.gate.rank_limits import Group
-from grb_check.ranking.run_ranks import GroupStandings
-from grb_check.ranking.standing import Neighbour, Standing
-from grb_check.reports.rank_words import (
-    place_line,
-    sentence,
-)
+from grb_check.ranking.orders import Ranked
+from grb_check.ranking.ranks import Standing
+from grb_check.reports.rank_words import comparison_lines, sentence, standing_line
 
 STANDING = Standing(
     board="zoo",
+    model="net",
+    label="",
     dataset="grb-cora",
     difficulty="full",
     attack="",
     figure=0.809,
     rank=3,
     competitors=17,
-    better=Neighbour(name="SGCN+LN", figure=0.812),
-    worse=Neighbour(name="R-GCN", figure=0.804),
+    better=Ranked(2, "SGCN+LN", 0.812),
+    worse=Ranked(3, "R-GCN", 0.804),
     attacks=5,
     missing=(),
 )
-GROUP = GroupStandings(group=Group("net", "grb-cora", "full"), name="net", standings=(STANDING,))
-
-
-def lines(group: GroupStandings) -> list[str]:
-    """The standings of a group in words."""
-    return [place_line(each, group.group.several) for each in group.places]
 
 
 def test_a_line_on_a_published_leaderboard_names_the_origin_of_figures() -> None:
     """GRB's settings, our perturbations, and which share of the attacks is missing."""
     published = replace(STANDING, board="published", attacks=3, missing=("injection/a", "b/c"))
-    assert lines(replace(GROUP, standings=(published,))) == [
+    assert standing_line(published) == (
         "where this would stand on grb-cora/full: 3rd of 17 (published), between SGCN+LN 81.2% and "
         "R-GCN 80.4% (weighted accuracy 80.9% over 3 of 5 attacks, theirs from mean accuracies and "
         "so a little too high; settings GRB's, perturbations ours)"
+    )
+    assert standing_line(replace(published, label="net")).startswith("where net would stand on")
+    assert standing_line(replace(STANDING, label="net")).startswith("rank of net on grb-cora/full")
+
+
+def test_the_models_of_a_run_are_listed_for_each_difficulty() -> None:
+    """With the number of attacks; orders under single attacks are left to the reports."""
+    order = (Ranked(1, "a", 0.8), Ranked(2, "b", 0.7))
+    assert comparison_lines({"tiny/easy": order, "tiny/easy/injection/rnd": order}) == [
+        "models on tiny/easy by weighted accuracy over 1 attack: 1. a 80.0%, 2. b 70.0%"
     ]
 
 

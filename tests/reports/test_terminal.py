@@ -20,7 +20,7 @@ from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.shards import Plan
 from grb_check.gate.limits import Gate, judge
-from grb_check.ranking.run_ranks import Ranks
+from grb_check.ranking.comparison_models import Boards
 from grb_check.reports import terminal
 from grb_check.reports.digest import digest
 from grb_check.reports.record import RunSettings
@@ -40,9 +40,7 @@ class Screen:
         self.lines.append(line)
 
 
-def shown(
-    *entries: tuple[Case, Outcome | None], gate: Gate | None = None, ranks: Ranks | None = None
-) -> list[str]:
+def shown(*entries: tuple[Case, Outcome | None], gate: Gate | None = None) -> list[str]:
     expected_cases = ExpectedCases()
     for case, made in entries:
         fields = {"case": asdict(case), "outcome": None, "verdict": None}
@@ -57,8 +55,7 @@ def shown(
         expected_cases.rows,
         missing=(),
         plan=Plan(),
-        ranks=ranks or Ranks(),
-        verdicts=(),
+        boards=Boards(),
         baseline=None,
         environment=ENVIRONMENT,
     )

@@ -11,10 +11,10 @@ from typing import Final
 from grb_check.cases.case import Case
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.compare import compare
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import (
     Entry,
     Saved,

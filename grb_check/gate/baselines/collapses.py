@@ -9,31 +9,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from grb_check.cases.verdicts import Collapses
 
 FAR: Final = 10.0  # points below the median, at least
 DEVIATIONS: Final = 6.0  # robust standard deviations below the median, at least
 FAR_STEPS: Final = 3.0  # targets below the median, at least
 MIN_REPEATS: Final = 8  # for a median and a spread that one repeat does not decide
 NORMAL: Final = 1.4826  # standard deviations in a median absolute deviation, of normal values
-
-
-@dataclass(frozen=True, kw_only=True)
-class Collapses:
-    """Collapsed trainings of the baseline and of this run.
-
-    Attributes:
-        before: number in the baseline.
-        after: number in this run.
-        n: number of trainings on each side.
-        p: of a test of all cases, see `more_frequent`; None for a single case.
-    """
-
-    before: int
-    after: int
-    n: int
-    p: float | None = None
 
 
 def collapsed(accuracies: Sequence[float], step: float) -> frozenset[int]:

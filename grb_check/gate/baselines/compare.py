@@ -15,14 +15,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from grb_check.cases.case import DIFFICULTIES, WHOLE
+from grb_check.cases.verdicts import CaseLoss, Collapses, Comparison
 from grb_check.errors import count
 from grb_check.gate.baselines.collapses import (
     MIN_REPEATS,
-    Collapses,
     collapsed,
     more_frequent,
 )
-from grb_check.gate.baselines.comparison import CaseLoss, Comparison
 from grb_check.gate.baselines.judge import Judge, short
 from grb_check.gate.baselines.max_t import max_test
 from grb_check.gate.baselines.pair import Pair, why_incomparable

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
 from grb_check.files.versions import MEASURED, PACK
 from grb_check.gate.baselines.baseline import Baseline, key_of
@@ -17,7 +17,7 @@ from grb_check.gate.baselines.pair import why_incomparable
 
 
 def environment_notes(
-    baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str]
+    baseline: Baseline, rows: Sequence[CaseRecord], environment: Mapping[str, str]
 ) -> list[str]:
     """Return the differences between the environments of a baseline and of a run, in words.
 
@@ -51,7 +51,7 @@ def _other_versions(what: str, was: Mapping[str, str], now: Mapping[str, str]) -
     return [text] if changed else []
 
 
-def _other_perturbations(baseline: Baseline, rows: Sequence[Row]) -> list[str]:
+def _other_perturbations(baseline: Baseline, rows: Sequence[CaseRecord]) -> list[str]:
     """Return a note if perturbations that do not depend on the model have changed.
 
     The tests assume that both runs have the same ones.

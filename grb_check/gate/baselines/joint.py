@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from grb_check.cases.case import Case
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.gate.baselines.compare import compare_jointly
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import Entry
 from grb_check.gate.baselines.pair import Pair, why_incomparable
 

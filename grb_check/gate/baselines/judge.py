@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from grb_check.cases.verdicts import Collapses, Comparison, ComparisonResult
 from grb_check.errors import count
-from grb_check.gate.baselines.collapses import Collapses
-from grb_check.gate.baselines.comparison import Comparison, Result
 from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class Judge:
         """Fail if a loss beyond the margin is shown, pass if it is excluded."""
         low = round(test.low(1.0 - self.alpha), 9)  # 2 is not beyond 2
         shown, excluded = low > self.margin, test.high(CONFIDENCE) <= self.margin
-        result: Result = "fail" if shown else "pass" if excluded else "inconclusive"
+        result: ComparisonResult = "fail" if shown else "pass" if excluded else "inconclusive"
         figures = f"loss {test.mean:.1f} points" + (f", at least {low:.1f}" if shown else "")
         details = f"{method}: t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
         details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"

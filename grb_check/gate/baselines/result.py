@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.shards import Shard
 from grb_check.errors import count
@@ -65,7 +65,7 @@ class BaselineResult:
 
 def baseline_result(
     baseline: Baseline,
-    rows: Sequence[Row],
+    rows: Sequence[CaseRecord],
     planned: Sequence[Case],
     environment: Mapping[str, str],
     *,
@@ -113,7 +113,7 @@ def baseline_result(
     )
 
 
-def _entries(rows: Sequence[Row]) -> dict[Case, Entry]:
+def _entries(rows: Sequence[CaseRecord]) -> dict[Case, Entry]:
     """Return the entries of the built-in cases, which are compared jointly."""
     return {
         row.case: entry_of(row.outcome)
@@ -122,7 +122,7 @@ def _entries(rows: Sequence[Row]) -> dict[Case, Entry]:
     }
 
 
-def _nothing_judged(rows: Sequence[Row]) -> list[str]:
+def _nothing_judged(rows: Sequence[CaseRecord]) -> list[str]:
     """Return a note if no case has a verdict, so that nothing could be compared."""
     if any(row.verdict is not None for row in rows):
         return []
@@ -143,7 +143,11 @@ def _few_repeats(entries: Mapping[str, Entry]) -> list[str]:
 
 
 def _written(
-    baseline: Baseline, rows: Sequence[Row], environment: Mapping[str, str], *, cut_short: bool
+    baseline: Baseline,
+    rows: Sequence[CaseRecord],
+    environment: Mapping[str, str],
+    *,
+    cut_short: bool,
 ) -> BaselineResult:
     # A user's own test that never requests the verdict is never compared either.
     judged = [row for row in rows if row.verdict is not None]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.gate.baselines.baseline import Baseline, key_of
-from grb_check.gate.baselines.comparison import Comparison
 from grb_check.gate.baselines.files import entry_of
 from grb_check.gate.baselines.joint import JointComparison, ModelOnDataset, groups_of
 from grb_check.gate.baselines.pair import why_incomparable
@@ -20,7 +20,7 @@ ADVICE: Final = "run what the baseline has, or accept this run with --grb-update
 
 
 def uncompared(
-    baseline: Baseline, rows: Sequence[Row], planned: Sequence[Case]
+    baseline: Baseline, rows: Sequence[CaseRecord], planned: Sequence[Case]
 ) -> tuple[JointComparison, ...]:
     """Return a failed verdict for each model and dataset of which nothing was compared.
 
@@ -34,7 +34,7 @@ def uncompared(
     """
     judged = [row for row in rows if row.outcome is not None and _result(row)]
     nothing = not any(map(_compared, judged))
-    groups: dict[ModelOnDataset, list[Row]] = {}
+    groups: dict[ModelOnDataset, list[CaseRecord]] = {}
     for row in judged:
         if nothing or is_node_id(row.node_id):
             groups.setdefault((row.case.model, row.case.dataset), []).append(row)
@@ -57,17 +57,16 @@ def uncompared(
     return tuple(found)
 
 
-def _result(row: Row) -> str:
+def _result(row: CaseRecord) -> str:
     """The result of the comparison of a case; empty without one."""
-    comparison = row.verdict["comparison"] if row.verdict is not None else None
-    return "" if comparison is None else str(comparison["result"])
+    return "" if row.comparison is None else row.comparison.result
 
 
-def _compared(row: Row) -> bool:
+def _compared(row: CaseRecord) -> bool:
     return _result(row) not in ("new", "incomparable")
 
 
-def _text(baseline: Baseline, rows: Sequence[Row], model: str) -> str:
+def _text(baseline: Baseline, rows: Sequence[CaseRecord], model: str) -> str:
     """The content of the baseline and of the run, and what to do."""
     entries, dataset = baseline.entries, rows[0].case.dataset
     known = [row for row in rows if key_of(row.node_id, row.case) in entries]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from grb_check.cases.case import Case
@@ -26,7 +27,8 @@ from grb_check.models.zoo import ZOO
 NO_ATTACK: Final = "no attack"
 
 Fraction: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-Key: TypeAlias = tuple[str, str, str]  # attack (or summary), defence, difficulty
+Value = TypeVar("Value")
+Table: TypeAlias = dict[str, dict[str, dict[str, Value]]]  # row -> defence -> difficulty
 
 DefenceMeasure: TypeAlias = Literal["avg", "avg_3min", "weighted"]
 AttackMeasure: TypeAlias = Literal["avg", "avg_3max", "weighted"]
@@ -60,19 +62,20 @@ class Cell:
         return cls(mean=figure.mean, deviation=figure.deviation, repeats=tuple(repeats))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Board:
-    """The leaderboard of one dataset. All accuracies are fractions.
+class Board(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """The leaderboard of one dataset, as its file holds it. All accuracies are fractions.
 
     Attributes:
-        name: `published`, `zoo`, or the stem of the file.
+        name: `published`, `zoo`, or the stem of the file, which does not hold it.
         dataset: name.
         difficulties: from easy to full.
         attacks: as in case ids (`injection/rnd`), without `NO_ATTACK`.
         adaptive: those of the attacks that see the model.
         defences: titles of models.
-        cells: (attack or `NO_ATTACK`, defence, difficulty) -> accuracy, for each of them.
-        printed: (measure, defence, difficulty) -> published summary.
+        cells: of each attack and `NO_ATTACK`, of all defences at all difficulties.
+        printed: of each measure, the published summaries.
         models: defence -> name and version of a reference model, or `pkg.module:attr` of another;
             empty for a published leaderboard.
         fingerprint: of the data that it was measured on; empty for a published leaderboard.
@@ -80,23 +83,29 @@ class Board:
         about: lines on its origin.
     """
 
-    name: str
+    name: str = ""
     dataset: str
-    difficulties: tuple[str, ...]
-    attacks: tuple[str, ...]
-    defences: tuple[str, ...]
-    cells: Mapping[Key, Cell]
-    printed: Mapping[Key, Figure] = field(default_factory=dict)
-    models: Mapping[str, str] = field(default_factory=dict)
     fingerprint: str = ""
     split: str = ""
     about: tuple[str, ...] = ()
+    difficulties: tuple[str, ...]
+    attacks: tuple[str, ...]
     adaptive: tuple[str, ...] = ()
+    defences: tuple[str, ...]
+    models: dict[str, str] = {}
+    cells: Table[Cell]
+    printed: Table[Cell] = {}
 
     @property
     def rows(self) -> tuple[str, ...]:
         """The attacks, and `NO_ATTACK`."""
         return (*self.attacks, NO_ATTACK)
+
+    @property
+    def repeats(self) -> int:
+        """Number of repeats of each cell; 0 if only means are published."""
+        first = self.cells[NO_ATTACK][self.defences[0]][self.difficulties[0]]
+        return len(first.repeats)
 
     @property
     def black_box(self) -> tuple[str, ...]:
@@ -116,9 +125,7 @@ class Board:
     def among(self, defences: Collection[str]) -> Board:
         """Return the board with only these of its defences."""
         kept = tuple(each for each in self.defences if each in defences)
-        cells = {key: cell for key, cell in self.cells.items() if key[1] in kept}
-        printed = {key: figure for key, figure in self.printed.items() if key[1] in kept}
-        return replace(self, defences=kept, cells=cells, printed=printed)
+        return msgspec.structs.replace(self, defences=kept)
 
 
 def not_measured(board: Board) -> tuple[str, ...]:
@@ -151,10 +158,10 @@ def defence_summary(
         attacks: to use besides `NO_ATTACK`; None for all of the board.
     """
     chosen = [each for each in board.attacks if attacks is None or each in attacks]
-    printed = board.printed.get((measure, defence, difficulty))
-    if printed is not None and len(chosen) == len(board.attacks):
-        return printed
-    cells = [board.cells[row, defence, difficulty] for row in (*chosen, NO_ATTACK)]
+    if measure in board.printed and len(chosen) == len(board.attacks):
+        printed = board.printed[measure][defence][difficulty]
+        return Figure(printed.mean, printed.deviation)
+    cells = [board.cells[row][defence][difficulty] for row in (*chosen, NO_ATTACK)]
     return summary_of(cells, DEFENCE_MEASURES[measure])
 
 
@@ -170,7 +177,7 @@ def attack_summary(board: Board, attack: str, difficulty: str, measure: AttackMe
         difficulty: one of the board's.
         measure: `avg`, `avg_3max` or `weighted`.
     """
-    cells = [board.cells[attack, defence, difficulty] for defence in board.defences]
+    cells = [board.cells[attack][defence][difficulty] for defence in board.defences]
     return summary_of(cells, ATTACK_MEASURES[measure])
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from grb_check.cases.metrics import Figure
 from grb_check.ranking.boards.board import NO_ATTACK, Board, Cell
 
 PUBLISHED: Final = "published"
@@ -30,28 +29,27 @@ def published_board(dataset: str) -> Board | None:
         return None
     levels = tuple(table["difficulties"])
     titles = {table["no_attack"]: NO_ATTACK} | {name: _attack(name) for name in record["attacks"]}
-    cells = {
-        (titles[row], defence, level): Cell(mean=mean / PERCENT, deviation=deviation / PERCENT)
-        for row, columns in record["accuracy"].items()
-        for defence, pairs in columns.items()
-        for level, (mean, deviation) in zip(levels, pairs, strict=True)
-    }
-    printed = {
-        (measure, defence, level): Figure(mean / PERCENT, deviation / PERCENT)
-        for measure, columns in record["defence_summary"].items()
-        for defence, pairs in columns.items()
-        for level, (mean, deviation) in zip(levels, pairs, strict=True)
-    }
     return Board(
         name=PUBLISHED,
         dataset=dataset,
         difficulties=levels,
         attacks=tuple(map(_attack, record["attacks"])),
         defences=tuple(record["defences"]),
-        cells=cells,
-        printed=printed,
+        cells={titles[row]: _cells(each, levels) for row, each in record["accuracy"].items()},
+        printed={row: _cells(each, levels) for row, each in record["defence_summary"].items()},
         about=_about(table["source"][0], record["table"]),
     )
+
+
+def _cells(columns: Mapping[str, Any], levels: Sequence[str]) -> dict[str, dict[str, Cell]]:
+    """Return defence -> difficulty -> cell, of pairs in percent."""
+    return {
+        defence: {
+            level: Cell(mean=mean / PERCENT, deviation=deviation / PERCENT)
+            for level, (mean, deviation) in zip(levels, pairs, strict=True)
+        }
+        for defence, pairs in columns.items()
+    }
 
 
 def _about(source: Mapping[str, str], table: str) -> tuple[str, ...]:

@@ -100,11 +100,12 @@ def block_of(board: Board, difficulty: str) -> Block:
     """Return the figures of one difficulty in order."""
     defences = tuple(defence_ranks(board))
     rows = (*attack_ranks(board), NO_ATTACK)
-    figures = {
-        (row, defence): Figure(cell.mean, cell.deviation)
-        for (row, defence, level), cell in board.cells.items()
-        if level == difficulty
+    cells = {
+        (row, defence): board.cells[row][defence][difficulty]
+        for row in rows
+        for defence in defences
     }
+    figures = {key: Figure(cell.mean, cell.deviation) for key, cell in cells.items()}
     for measure, title in DEFENCE_TITLES.items():
         for defence in defences:
             figures[title, defence] = defence_summary(board, defence, difficulty, measure)
@@ -143,7 +144,7 @@ def attack_ranks(board: Board) -> dict[str, int]:
 
 
 def _formed(board: Board) -> str:
-    if all(cell.repeats for cell in board.cells.values()):
+    if board.repeats:
         return "all are formed inside each repeat"
     if board.printed:
         return "they are as published, those of attacks formed from the means"

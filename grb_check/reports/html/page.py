@@ -13,8 +13,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from grb_check.cases import counter_example
 from grb_check.errors import count
-from grb_check.failures import counter_example_text
 from grb_check.files.control_characters import fit
 from grb_check.reports.digest import WORDS, Digest
 from grb_check.reports.html.view import Run, says_more, sections
@@ -54,8 +54,8 @@ def _environment() -> Environment:
         "breakable": breakable,
         "clipped": clipped,
         "counted": count,
-        "example_lines": counter_example_text.lines,
-        "example_summary": counter_example_text.summary,
+        "example_lines": counter_example.lines,
+        "example_summary": counter_example.summary,
         "percent": percent,
         "points": points,
         "says_more": says_more,

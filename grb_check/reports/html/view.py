@@ -26,7 +26,6 @@ from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
-from grb_check.reports.rank_words import place_line
 from grb_check.settings.settings import told
 
 BOXED: Final = 12  # failures shown with all their details; the others have a row in a table
@@ -177,14 +176,13 @@ def _baseline(digest: Digest) -> dict[str, Any]:
 
 
 def _ranks(digest: Digest) -> dict[str, Any]:
-    ranks, several = digest.record.ranks, digest.several_models
+    found = digest.summary.comparisons
+    overall = {name: each for name, each in found.items() if name.count("/") == 1}
     return {
-        "limits": ranks.verdicts,
-        "ranked": [each for each in ranks.standings if each.standing is not None],
-        "unranked": [place_line(each, several) for each in ranks.standings if not each.standing],
-        "overall": [each for each in digest.summary.comparisons if not each.attack],
-        "by_attack": [each for each in digest.summary.comparisons if each.attack],
-        "notes": ranks.notes,
+        "standings": digest.record.ranks.standings,
+        "overall": overall,
+        "by_attack": {name: each for name, each in found.items() if name not in overall},
+        "notes": digest.record.ranks.notes,
     }
 
 
@@ -270,7 +268,7 @@ def _cases(digest: Digest) -> dict[str, Any]:
 
 def _rank_tile(digest: Digest) -> list[Tile]:
     """The lowest rank on the first leaderboard, for a run of one model."""
-    ranked = [each.standing for each in digest.record.ranks.standings if each.standing]
+    ranked = digest.record.ranks.standings
     if not ranked or digest.several_models:
         return []
     first = [each for each in ranked if each.board == ranked[0].board]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from outcome_factory import outcome
 
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id, node_id_of
 from grb_check.cases.shards import Shard
 from grb_check.gate.baselines.baseline import Baseline, key_of, open_baseline
@@ -41,13 +41,13 @@ def cases_of(
 
 def row(
     baseline: Baseline, case: Case, graph: str = "one", node_id: str = "", attacked: float = 0.5
-) -> Row:
+) -> CaseRecord:
     """A case as it is reported."""
     node_id = node_id or node_id_of(case)
     made = replace(outcome([(0.8, attacked)] * 2, [(0.8, 0.4)] * 2, case), dataset=graph * 16)
     compared = baseline.compare(key_of(node_id, case), made)
-    verdict = asdict(judge(made, Gate(max_drop=0.9), compared))
-    return Row(node_id=node_id, case=case, result="pass", outcome=made, verdict=verdict, message="")
+    verdict = judge(made, Gate(max_drop=0.9), compared)
+    return CaseRecord(id=case.id, node_id=node_id, result="pass", outcome=made, verdict=verdict)
 
 
 def run(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from boards import board_of, boards
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from grb_check.ranking.boards.board import NO_ATTACK, Board
 from grb_check.ranking.boards.tables import markdown

@@ -44,15 +44,15 @@ def test_a_new_model_or_a_new_version_is_reported_as_not_measured(
     find = partial(
         find_boards, read_comparison_models(["zoo"], Path), [SOURCE], Places(home=tmp_path)
     )
-    before, notes = find()
-    assert notes == ()
+    before = find()
+    assert before.notes == ()
     new = Entry("shield", "defences.shield", "Shield", "a defence of tomorrow")
     raised = replace(ZOO["gat"], version=2)
     monkeypatch.setattr("grb_check.ranking.boards.board.ZOO", {**ZOO, "gat": raised, "shield": new})
-    found, notes = find()
-    assert found == before
-    (board,) = found["synthetic-cora"]
+    found = find()
+    assert found.of == before.of
+    (board,) = found.of["synthetic-cora"]
     assert not_measured(board) == ("GAT", "Shield")
-    assert notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
+    assert found.notes == ("not measured on the leaderboard zoo of synthetic-cora: GAT, Shield",)
     listed = listing("leaderboards", lambda: Places(home=tmp_path), RegisteredNames())
     assert "not measured on zoo of synthetic-cora: GAT, Shield" in listed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from grb_check.failures.counter_example_text import CounterExample, summary
+from grb_check.cases.counter_example import CounterExample, summary
 
 FOUND = msgspec.convert(
     {

@@ -1,13 +1,32 @@
-"""The result of comparing one case, or all cases jointly, with a baseline. Builtin types only."""
+"""The verdict on a case and its comparison with a baseline, as data. Builtin types only."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from grb_check.gate.baselines.collapses import Collapses
+ComparisonResult: TypeAlias = Literal[
+    "equal", "pass", "fail", "inconclusive", "incomparable", "new"
+]
+VerdictResult: TypeAlias = Literal["pass", "fail", "warn", "not shown", "not judged"]
+Undecided: TypeAlias = Literal["not judged", "inconclusive"]
 
-Result: TypeAlias = Literal["equal", "pass", "fail", "inconclusive", "incomparable", "new"]
+
+@dataclass(frozen=True, kw_only=True)
+class Collapses:
+    """Collapsed trainings of the baseline and of this run.
+
+    Attributes:
+        before: number in the baseline.
+        after: number in this run.
+        n: number of trainings on each side.
+        p: of a test of all cases, see `gate.baselines.collapses`; None for a single case.
+    """
+
+    before: int
+    after: int
+    n: int
+    p: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +75,7 @@ class Comparison:
         cases: of a joint comparison: single cases that lose more than the margin.
     """
 
-    result: Result
+    result: ComparisonResult
     text: str
     method: str = ""
     unit: str = ""
@@ -79,3 +98,49 @@ class Comparison:
     def judges(self) -> bool:
         """Whether it replaces the default limit: nothing has changed, or a test was made."""
         return self.result == "equal" or self.method != ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a case passed, and the limits that decided.
+
+    Attributes:
+        result: "warn": over a threshold that only warns. "not judged": the default limit is not
+            below the drop of a model that predicts the majority class. "not shown": the interval in
+            the default limit is wider than the margin, and the model may be worse than the
+            references by more than the margin. All of them pass.
+        limit: the largest relative drop that passes; None if the baseline replaces it.
+        width: half-width of the interval in the default limit; 0 for an absolute limit.
+        alpha: one-sided level of that interval; None for an absolute limit.
+        floor: the smallest clean accuracy that passes.
+        below_floor: whether it failed for its clean accuracy, whatever the drop.
+        rule: the origin of the limit, for reports.
+        message: one line that begins with the figures.
+        failed_diagnostics: names of the diagnostics that are the only reason for its failure.
+        method: of the interval, for reports.
+        interval: two-sided 95 % interval of the mean drop; None if unknown.
+        borderline: whether an absolute limit lies in it, so that the point estimate decided.
+        comparison: with the baseline; None without one.
+        undecided: why it failed although no limit is known to be broken: "not judged" (strict
+            limits) or "inconclusive" (against the baseline); None otherwise.
+    """
+
+    result: VerdictResult
+    limit: float | None
+    width: float
+    floor: float
+    below_floor: bool
+    rule: str
+    message: str
+    failed_diagnostics: tuple[str, ...] = ()
+    method: str = ""
+    interval: tuple[float, float] | None = None
+    borderline: bool = False
+    comparison: Comparison | None = None
+    alpha: float | None = None
+    undecided: Undecided | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the test passes."""
+        return self.result != "fail"

@@ -6,20 +6,21 @@ import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from record_factory import entry, file_of, measured, record
+from msgspec.structs import replace as replace_fields
+from record_factory import entry, file_of, measured, record, run_record
 
 from grb_check.__main__ import main
 from grb_check.cases.case import Case
-from grb_check.cases.expected_cases import Row
+from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
 from grb_check.cases.outcomes import Outcome
+from grb_check.cli.measured_boards import boards_of
 from grb_check.errors import UsageError
 from grb_check.ranking.boards.board import NO_ATTACK, Cell
 from grb_check.ranking.boards.files import measured_board, read_board
-from grb_check.ranking.boards.measured import MeasuredRun, boards_of
+from grb_check.reports.record import ModelSettings, RunRecord
 
 MINE, OURS = "mine", "gcn"
 TARGETS = {MINE: "mypkg:build", OURS: "grb_check.models:gcn"}
@@ -29,20 +30,13 @@ def case(model: str, attack: str, level: str = "easy") -> Case:
     return Case("synthetic-cora", level, "injection", attack, model)
 
 
-def row(of: Case, made: Outcome | None = None, **changes: Any) -> Row:
-    """The row of a built-in case."""
-    fields: dict[str, Any] = {
-        "node_id": node_id_of(of),
-        "case": of,
-        "result": "pass" if made is not None else "error",
-        "outcome": made,
-        "verdict": None,
-        "message": "",
-    }
-    return Row(**fields | changes)
+def row(of: Case, made: Outcome | None = None, node_id: str = "") -> CaseRecord:
+    """A built-in case that came back."""
+    result = "pass" if made is not None else "error"
+    return CaseRecord(id=of.id, node_id=node_id or node_id_of(of), result=result, outcome=made)
 
 
-def rows(*attacks: str, level: str = "easy") -> list[Row]:
+def rows(*attacks: str, level: str = "easy") -> list[CaseRecord]:
     """Both models under each attack."""
     return [
         row(of, measured(of, drop, model))
@@ -51,11 +45,15 @@ def rows(*attacks: str, level: str = "easy") -> list[Row]:
     ]
 
 
-def run(cases: Sequence[Row], **changes: Any) -> MeasuredRun:
-    made = MeasuredRun(
-        name="run.json", targets=TARGETS, rows=cases, split="grb", about=("measured with torch 9",)
-    )
-    return replace(made, **changes)
+def run(cases: Sequence[CaseRecord], split: str = "grb") -> tuple[str, RunRecord]:
+    """A run of these cases, of two models."""
+    made = run_record(record([], environment={"grb_check": "0.1.0", "torch": "9"}))
+    models = [
+        ModelSettings(label=label, target=target, args="{}", source="", file="", line=0)
+        for label, target in TARGETS.items()
+    ]
+    settings = replace_fields(made.settings, models=tuple(models), split=split)
+    return "run.json", replace_fields(made, cases=tuple(cases), settings=settings)
 
 
 def test_a_board_has_the_figures_of_the_cases() -> None:
@@ -70,10 +68,10 @@ def test_a_board_has_the_figures_of_the_cases() -> None:
     assert (board.difficulties, board.split) == (("easy",), "grb")
     found = measured(case(MINE, "pgd"), 0.2, MINE)
     attacked = Cell.of([each.victim.attacked for each in found.repeats])
-    assert board.cells["injection/pgd", MINE, "easy"] == attacked
-    assert board.cells[NO_ATTACK, MINE, "easy"].mean == pytest.approx(0.8)
-    assert len(board.cells) == 2 * 3
-    assert "measured with torch 9" in board.about
+    assert board.cells["injection/pgd"][MINE]["easy"] == attacked
+    assert board.cells[NO_ATTACK][MINE]["easy"].mean == pytest.approx(0.8)
+    assert len(board.cells) == 3
+    assert "measured with grb_check 0.1.0, torch 9" in board.about
 
 
 def test_runs_are_put_together() -> None:
@@ -81,7 +79,7 @@ def test_runs_are_put_together() -> None:
     first, second = rows("rnd"), rows("rnd", level="full")
     (board,) = boards_of([run(second), run(first)])
     assert board.difficulties == ("easy", "full")
-    assert len(board.cells) == 2 * 2 * 2
+    assert list(board.cells["injection/rnd"][MINE]) == ["full", "easy"]
 
 
 def test_a_model_that_lacks_a_case_is_left_out() -> None:
@@ -96,14 +94,14 @@ def test_a_model_that_lacks_a_case_is_left_out() -> None:
         boards_of([run([failed])])
 
 
-def _other_data(each: Row) -> Row:
+def _other_data(each: CaseRecord) -> CaseRecord:
     assert each.outcome is not None
-    return replace(each, outcome=replace(each.outcome, dataset="a" * 64))
+    return replace_fields(each, outcome=replace(each.outcome, dataset="a" * 64))
 
 
-def _fewer(each: Row) -> Row:
+def _fewer(each: CaseRecord) -> CaseRecord:
     assert each.outcome is not None
-    return replace(each, outcome=replace(each.outcome, repeats=each.outcome.repeats[:1]))
+    return replace_fields(each, outcome=replace(each.outcome, repeats=each.outcome.repeats[:1]))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +115,7 @@ def _fewer(each: Row) -> Row:
     ],
 )
 def test_runs_that_do_not_fit_together_are_refused(
-    runs: Sequence[MeasuredRun], message: str
+    runs: Sequence[tuple[str, RunRecord]], message: str
 ) -> None:
     """Their accuracies cannot be ranked with each other."""
     with pytest.raises(UsageError, match=message):
@@ -152,7 +150,7 @@ def test_the_command_writes_the_board_in_three_forms(
     assert b"\r" not in written[2].read_bytes()
     with written[2].open(newline="") as stream:
         lines = list(csv.DictReader(stream))
-    cell = board.cells["injection/rnd", MINE, "easy"]
+    cell = board.cells["injection/rnd"][MINE]["easy"]
     (first, *_) = [each for each in lines if each["column"] == MINE]
     assert float(first["mean"]) == pytest.approx(cell.mean, abs=1e-6)
 

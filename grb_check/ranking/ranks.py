@@ -1,0 +1,296 @@
+"""Ranks of the models of a run, on leaderboards and among each other. Loads no torch.
+
+Formed from the rows of the built-in cases. The weighted accuracy is GRB's, over the attacks and the
+accuracy without attack, formed inside each repeat; see `metrics`. A model is ranked if all cases
+that were to run have figures that belong together, and if its clean accuracy is not below the
+floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from grb_check.cases.case import Case
+from grb_check.cases.case_record import CaseRecord, with_lost
+from grb_check.cases.metrics import over_repeats, weighted_lowest
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import Outcome
+from grb_check.errors import count
+from grb_check.files.control_characters import fit
+from grb_check.gate.limits import Gate, clean_floor
+from grb_check.ranking.boards.board import NO_ATTACK, Board, defence_summary
+from grb_check.ranking.comparison_models import Boards
+from grb_check.ranking.orders import Ranked, ranked
+
+Accuracies: TypeAlias = Mapping[str, Sequence[float]]  # attack or NO_ATTACK -> in each repeat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A model's rank among the defences of a leaderboard.
+
+    Attributes:
+        board: its name.
+        model: name.
+        label: the name in ids; empty if the run has one model.
+        dataset: name.
+        difficulty: name.
+        attack: name; empty if the accuracy is weighted over attacks.
+        figure: the model's accuracy, or weighted accuracy.
+        rank: 1 + the number of defences that are strictly better.
+        competitors: number of defences, plus 1 for the model itself.
+        better: the next defence that is strictly better; None if there is none.
+        worse: the next defence that is strictly worse; None if there is none.
+        attacks: number of attacks that the figure is over.
+        missing: attacks of the leaderboard that the model was not evaluated under.
+    """
+
+    board: str
+    model: str
+    label: str
+    dataset: str
+    difficulty: str
+    attack: str
+    figure: float
+    rank: int
+    competitors: int
+    better: Ranked | None
+    worse: Ranked | None
+    attacks: int
+    missing: tuple[str, ...]
+
+    @property
+    def group(self) -> str:
+        """`[model@]dataset/difficulty`."""
+        return f"{f'{self.label}@' if self.label else ''}{self.dataset}/{self.difficulty}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """Ranks on leaderboards.
+
+    Attributes:
+        standings: by weighted accuracy, of each model at each difficulty, on each leaderboard.
+        of_cases: node id -> under the attack of that case, on each leaderboard that has it.
+        notes: on models without a rank, and on what leaderboards lack.
+    """
+
+    standings: tuple[Standing, ...] = ()
+    of_cases: dict[str, tuple[Standing, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def ranks_of(
+    rows: Sequence[CaseRecord], missing: Iterable[str], boards: Boards, gate: Gate
+) -> Ranks:
+    """Return the ranks on leaderboards.
+
+    Args:
+        rows: of the cases that were reported.
+        missing: node ids of cases that were to run and have no verdict.
+        boards: of each dataset.
+        gate: has the clean floor.
+    """
+    models = _models(rows, missing, gate)
+    found = [_weighted(each, board) for each in models for board in boards.of.get(each.dataset, ())]
+    of_cases = {
+        row.node_id: standings_of(row.outcome, boards, gate)
+        for row in rows
+        if row.outcome is not None
+    }
+    reasons = [
+        fit(f"no rank{f' of {each.name}' if each.label else ''} on {each.place}: {each.unranked}")
+        for each in models
+        if each.unranked and (each.label or boards.of.get(each.dataset))
+    ]
+    return Ranks(
+        standings=tuple(each for each in found if each is not None),
+        of_cases={node_id: each for node_id, each in of_cases.items() if each},
+        notes=(*reasons, *boards.notes),
+    )
+
+
+def comparisons(
+    rows: Sequence[CaseRecord], missing: Iterable[str], gate: Gate
+) -> dict[str, tuple[Ranked, ...]]:
+    """Rank the run's models among each other, over the attacks that all ranked models have.
+
+    Args:
+        rows: of the cases that were reported.
+        missing: node ids of cases that were to run and have no verdict.
+        gate: has the clean floor.
+
+    Returns:
+        `dataset/difficulty` -> models by weighted accuracy; `dataset/difficulty/scenario/attack` ->
+        by accuracy under one attack. Nothing for a single model.
+    """
+    groups: dict[str, dict[str, Accuracies]] = {}
+    for each in _models(rows, missing, gate):
+        if each.accuracies:
+            groups.setdefault(each.place, {})[each.name] = each.accuracies
+    found = {}
+    for place, models in groups.items():
+        first, *others = models.values()
+        common = [row for row in first if all(row in other for other in others)]
+        attacks = [row for row in common if row != NO_ATTACK]
+        if len(models) > 1 and attacks:
+            found[place] = _by_weighted(models, common)
+            found |= {f"{place}/{row}": _by_weighted(models, [row]) for row in attacks}
+    return found
+
+
+def standings_of(outcome: Outcome, boards: Boards, gate: Gate) -> tuple[Standing, ...]:
+    """Return the ranks of a model under the attack of one case, on each leaderboard that has it.
+
+    None if its clean accuracy is below the floor; leaderboards that were measured on other data are
+    left out.
+    """
+    if outcome.clean < clean_floor(outcome, gate)[0]:
+        return ()
+    case = outcome.case
+    attack = f"{case.scenario}/{case.attack}"
+    model = _Model(outcome.model, case.model, case.dataset, case.difficulty, {}, "")
+    return tuple(
+        _standing(
+            model,
+            board,
+            outcome.attacked,
+            {each: board.cells[attack][each][case.difficulty].mean for each in board.defences},
+            attack=attack,
+        )
+        for board in boards.of.get(case.dataset, ())
+        if board.fingerprint in ("", outcome.dataset) and board.has(case)
+    )
+
+
+class _Model(NamedTuple):
+    """One model on one dataset at one difficulty; without accuracies, why it is not ranked."""
+
+    name: str
+    label: str
+    dataset: str
+    difficulty: str
+    accuracies: Accuracies
+    unranked: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.dataset}/{self.difficulty}"
+
+
+def _models(rows: Sequence[CaseRecord], missing: Iterable[str], gate: Gate) -> list[_Model]:
+    groups: dict[tuple[str, str, str], list[CaseRecord]] = {}
+    for row in with_lost(rows, missing):
+        if is_node_id(row.node_id):
+            case = row.case
+            groups.setdefault((case.model, case.dataset, case.difficulty), []).append(row)
+    return [_model(*group, members, gate) for group, members in groups.items()]
+
+
+def _model(
+    label: str, dataset: str, difficulty: str, rows: Sequence[CaseRecord], gate: Gate
+) -> _Model:
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    lost = [row.case.id for row in rows if row.outcome is None]
+    unranked = _lost(lost, len(rows)) if lost else _unlike(outcomes) or _below(outcomes, gate)
+    name = outcomes[0].model if outcomes else label
+    accuracies = {} if unranked else _accuracies(outcomes)
+    return _Model(name, label, dataset, difficulty, accuracies, unranked)
+
+
+def _lost(lost: Sequence[str], cases: int) -> str:
+    verb = "has" if len(lost) == 1 else "have"
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return f"{len(lost)} of {count(cases, 'case')} {verb} no figures ({lost[0]}{more})"
+
+
+def _unlike(outcomes: Sequence[Outcome]) -> str:
+    """Return why outcomes do not belong together, as when a fixture has parameters."""
+    models = dict.fromkeys(outcome.model for outcome in outcomes)
+    if len(models) > 1:
+        return f"its cases are of several models ({', '.join(models)})"
+    counts = sorted({len(outcome.repeats) for outcome in outcomes})
+    if len(counts) > 1:
+        return f"its cases have different numbers of repeats ({', '.join(map(str, counts))})"
+    figures: dict[Case, object] = {}
+    for outcome in outcomes:
+        own = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]
+        if figures.setdefault(outcome.case, own) != own:
+            return f"several tests of {outcome.case.id} have different figures"
+    return ""
+
+
+def _below(outcomes: Sequence[Outcome], gate: Gate) -> str:
+    for outcome in outcomes:
+        floor, _ = clean_floor(outcome, gate)
+        if outcome.clean < floor:
+            return f"its clean accuracy of {outcome.clean:.1%} is below the floor of {floor:.1%}"
+    return ""
+
+
+def _accuracies(outcomes: Sequence[Outcome]) -> Accuracies:
+    attacked = {
+        f"{outcome.case.scenario}/{outcome.case.attack}": tuple(
+            repeat.victim.attacked for repeat in outcome.repeats
+        )
+        for outcome in outcomes
+    }
+    return {NO_ATTACK: tuple(repeat.victim.clean for repeat in outcomes[0].repeats), **attacked}
+
+
+def _by_weighted(models: Mapping[str, Accuracies], rows: Sequence[str]) -> tuple[Ranked, ...]:
+    figures = {model: _weighted_lowest(own, rows) for model, own in models.items()}
+    return tuple(ranked(figures, "highest"))
+
+
+def _weighted_lowest(accuracies: Accuracies, rows: Iterable[str]) -> float:
+    return over_repeats(weighted_lowest, [accuracies[row] for row in rows]).mean
+
+
+def _weighted(model: _Model, board: Board) -> Standing | None:
+    """Rank by weighted accuracy over the attacks that model and leaderboard share.
+
+    The accuracy without attack is part of it on both sides. None if they share nothing.
+    """
+    common = [attack for attack in board.attacks if attack in model.accuracies]
+    if model.difficulty not in board.difficulties or not common:
+        return None
+    others = {
+        defence: defence_summary(board, defence, model.difficulty, "weighted", common).mean
+        for defence in board.defences
+    }
+    own = _weighted_lowest(model.accuracies, (*common, NO_ATTACK))
+    missing = tuple(attack for attack in board.attacks if attack not in common)
+    return _standing(model, board, own, others, attacks=len(common), missing=missing)
+
+
+def _standing(
+    model: _Model,
+    board: Board,
+    own: float,
+    others: Mapping[str, float],
+    *,
+    attack: str = "",
+    attacks: int = 1,
+    missing: tuple[str, ...] = (),
+) -> Standing:
+    order = ranked(others, "highest")
+    better = [each for each in order if each.figure > own]
+    worse = [each for each in order if each.figure < own]
+    return Standing(
+        board=board.name,
+        model=model.name,
+        label=model.label,
+        dataset=model.dataset,
+        difficulty=model.difficulty,
+        attack=attack,
+        figure=own,
+        rank=1 + len(better),
+        competitors=1 + len(others),
+        better=better[-1] if better else None,
+        worse=worse[0] if worse else None,
+        attacks=attacks,
+        missing=missing,
+    )
