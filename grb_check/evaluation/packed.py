@@ -8,7 +8,7 @@ from dataclasses import replace
 from grb_check.cases.case import Case
 from grb_check.errors import UsageError
 from grb_check.evaluation.fallbacks import black_box_trials
-from grb_check.evaluation.trials import Trial, wanted_of
+from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, wanted_of
 from grb_check.store.pack import Pack, Wanted
 from grb_check.store.packs import lacking
 
@@ -46,6 +46,8 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeat
 def wanted_by(trial: Trial, repeats: int) -> Mapping[Wanted, Trial]:
     """Return the black-box trials that a trial may need in all repeats, by what they want."""
     found = [
-        replace(each, seed=seed) for each in black_box_trials(trial) for seed in range(repeats)
+        replace(each, seed=seed)
+        for each in black_box_trials(trial)
+        for seed in range(min(repeats, ATTACK_SEEDS))
     ]
     return {wanted_of(each): each for each in found}

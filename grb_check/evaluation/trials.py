@@ -26,7 +26,7 @@ from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, su
 from grb_check.evaluation.perturbation_bytes import to_bytes
 from grb_check.evaluation.surrogates import Ensemble, kinds_for
 from grb_check.store.pack import Pack, Wanted
-from grb_check.store.packs import lacking
+from grb_check.store.packs import lacking, shipped_pack
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Right: TypeAlias = NDArray[np.bool_]
@@ -35,6 +35,7 @@ Right: TypeAlias = NDArray[np.bool_]
 # differentiate through (edge weights, message masks, factors of pairs), the search by queries, the
 # threat, seeds, or the measuring. It is part of names on disk.
 PROTOCOL: Final = 2
+ATTACK_SEEDS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -153,18 +154,22 @@ def facts_of(trial: Trial, described: str) -> CaseFacts:
 
 
 def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
-    """Return the verified black-box perturbation, and whether it came from the store or a pack.
+    """Return the verified black-box perturbation, and whether it was made before.
+
+    Repeat r has that of the seed r mod `ATTACK_SEEDS`. It is that of the run's pack if there is
+    one, else the one that is shipped, else that of the store.
 
     Raises:
         BudgetError: the attack did more than its threat allows.
         UsageError: the run has a pack, which lacks the perturbation or is damaged.
     """
-    own = trial.own
-    if own.pack is not None:
-        return _from_pack(own.pack, trial), True
+    own, trial = trial.own, replace(trial, seed=trial.seed % ATTACK_SEEDS)
+    pack = pack_of(trial)
+    if pack is not None:
+        return _from_pack(pack, trial), True
     description = describe(trial.attack)
     if description is None:
-        return _attack_surrogates(trial), False
+        return attack_surrogates(trial), False
     key = own.store.key(
         kind="perturbation",
         protocol=PROTOCOL,
@@ -184,9 +189,17 @@ def on_surrogates(trial: Trial) -> tuple[Perturbation, bool]:
                 return stored, True
             except BudgetError as error:
                 own.store.discard(key, str(error))
-        perturbation = _attack_surrogates(trial)
+        perturbation = attack_surrogates(trial)
         own.store.save_perturbation(key, perturbation)
     return perturbation, False
+
+
+def pack_of(trial: Trial) -> Pack | None:
+    """Return the pack that has the black-box perturbation of a trial; None if it is made here."""
+    if trial.own.pack is not None:
+        return trial.own.pack
+    pack = shipped_pack()
+    return pack if wanted_of(trial) in pack.perturbations else None
 
 
 def _from_pack(pack: Pack, trial: Trial) -> Perturbation:
@@ -209,20 +222,21 @@ def wanted_of(trial: Trial) -> Wanted:
         attack=base_name(trial.case.attack),
         description=describe(trial.attack) or "",
         threat=describe_threat(trial.threat),
-        seed=trial.seed,
+        seed=trial.seed % ATTACK_SEEDS,
         dataset=trial.case.dataset,
     )
 
 
 def made_on(trial: Trial) -> str:
     """Return the source of the black-box perturbations of a trial, as a part of store keys."""
-    own = trial.own
-    if own.pack is not None:
-        return f"pack {own.pack.digest}"
+    own, pack = trial.own, pack_of(trial)
+    if pack is not None:
+        return f"pack {pack.digest}"
     return "; ".join(own.recipe(kind) for kind in kinds_for(trial.attack))
 
 
-def _attack_surrogates(trial: Trial) -> Perturbation:
+def attack_surrogates(trial: Trial) -> Perturbation:
+    """Make a black-box perturbation, whatever the store and packs have."""
     dataset = trial.own.dataset
     surrogates = [trial.own.surrogate(kind) for kind in kinds_for(trial.attack)]
     if len(surrogates) == 1:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from grb_check.errors import UsageError, count
 from grb_check.store.pack import Pack, Wanted, read_pack
+
+SHIPPED: Final = Path(__file__).parent / "shipped" / "synthetic-cora.npz"
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,15 @@ def open_pack(path: Path, digest: str = "") -> Pack:
             f"{digest[:16]}; copy that one to this path on every machine"
         )
     return pack
+
+
+@cache
+def shipped_pack() -> Pack:
+    """Return the perturbations of the suite `smoke` on the bundled graph, which come along.
+
+    `python -m benchmarks.shipped` makes them.
+    """
+    return read_pack(SHIPPED)
 
 
 def lacking(pack: Pack, wanted: Mapping[str, Sequence[Wanted]]) -> UsageError:
