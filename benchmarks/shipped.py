@@ -1,6 +1,9 @@
-"""Make what comes along for the first run: the perturbations of the suite smoke.
+"""Make what comes along for the first run: perturbations and references of the suite smoke.
 
-python -m benchmarks.shipped perturbations
+    python -m benchmarks.shipped perturbations
+    python -m benchmarks.shipped references --store FOLDER
+
+The second takes about an hour of one core and continues from its store if it is interrupted.
 """
 
 from __future__ import annotations
@@ -8,57 +11,100 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
 from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Reference, Scores
+from grb_check.cases.repeat_results import AttackedBy
 from grb_check.cases.suites import SUITES
 from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.errors import GradientError
+from grb_check.evaluation import shipped_references
 from grb_check.evaluation.devices import threads_for
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.packed import wanted_by
-from grb_check.evaluation.trials import ATTACK_SEEDS, attack_surrogates
+from grb_check.evaluation.repeats import reference_scores
+from grb_check.evaluation.shipped_references import Content, Measured, write_references
+from grb_check.evaluation.surrogates import references_on
+from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, attack_surrogates, reference_key
+from grb_check.files.versions import versions
 from grb_check.store.pack import Wanted, write_pack
 from grb_check.store.packs import SHIPPED
+from grb_check.store.place import open_store, place_of
 from grb_check.store.store import Store
 from grb_check.user_code.calls import restored
 
 SUITE = SUITES["smoke"]
 LICENCE = "The graph is synthetic; the perturbations have the licence of grb_check."
+TRAININGS = 20
 
 
-def cases() -> list[Case]:
-    """The cases of the suite on the bundled graph."""
-    return [Case(GRAPH, level, *attack) for level in SUITE.difficulties for attack in SUITE.attacks]
+def trials(store: Store) -> Iterator[tuple[Case, Trial]]:
+    """Those of the suite on the bundled graph."""
+    evaluator, source = Evaluator(store=store, device="cpu"), datasets.find(GRAPH)
+    for level in SUITE.difficulties:
+        for attack in SUITE.attacks:
+            case = Case(GRAPH, level, *attack)
+            (trial,) = evaluator.trials(source, case)
+            with threads_for(trial.own.dataset.num_nodes), restored():
+                yield case, trial
 
 
 def perturbations() -> Iterator[tuple[Wanted, Perturbation | GradientError]]:
     """All black-box perturbations that the cases may need, none of which is taken from a store."""
-    evaluator = Evaluator(store=Store(None), device="cpu")
-    source = datasets.find(GRAPH)
     made: set[Wanted] = set()
-    for case in cases():
-        for trial in evaluator.trials(source, case):
-            for wanted, each in wanted_by(trial, ATTACK_SEEDS).items():
-                if wanted in made:
-                    continue
-                made.add(wanted)
-                with threads_for(trial.own.dataset.num_nodes), restored():
-                    try:
-                        yield wanted, attack_surrogates(each)
-                    except GradientError as error:
-                        yield wanted, error
+    for _, trial in trials(Store(None)):
+        for wanted, each in wanted_by(trial, ATTACK_SEEDS).items():
+            if wanted in made:
+                continue
+            made.add(wanted)
+            try:
+                yield wanted, attack_surrogates(each)
+            except GradientError as error:
+                yield wanted, error
+
+
+def references(store: Store) -> Iterator[tuple[str, Measured]]:
+    """What each case leaves of each reference, in every training."""
+    for case, trial in trials(store):
+        methods = ("adaptive",) if trial.attack.knowledge == "white-box" else ()
+        attacked_by = [AttackedBy(attack=case.attack, methods=methods)]
+        kinds = references_on(trial.own.dataset)
+        trial.own.trainings = TRAININGS
+        by_training: list[dict[str, Scores]] = []
+        for seed in range(TRAININGS):
+            by_training.append(reference_scores([trial], seed, attacked_by, kinds))
+            sys.stderr.write(f"{case.id}, training {seed + 1} of {TRAININGS}\n")
+        yield (
+            case.id,
+            Measured(
+                key=reference_key(trial),
+                references={
+                    kind: Reference(
+                        clean=tuple(round(each[kind].clean, 6) for each in by_training),
+                        attacked=tuple(round(each[kind].attacked, 6) for each in by_training),
+                    )
+                    for kind in kinds
+                },
+            ),
+        )
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.shipped", description=__doc__)
-    parser.add_argument("what", choices=["perturbations"])
-    parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("what", choices=["perturbations", "references"])
+    parser.add_argument("--store", help="folder, so that an interrupted command continues")
     options = parser.parse_args(arguments)
-    pack = write_pack(options.out, perturbations(), LICENCE)
-    sys.stdout.write(f"{options.out}: {pack.content}, digest {pack.digest[:16]}\n")
+    if options.what == "perturbations":
+        pack = write_pack(SHIPPED, perturbations(), LICENCE)
+        sys.stdout.write(f"{SHIPPED}: {pack.content}, digest {pack.digest[:16]}\n")
+        return 0
+    store = open_store(place_of(options.store, "--store")) if options.store else Store(None)
+    about = (f"{TRAININGS} trainings of each reference, see python -m benchmarks.shipped",)
+    content = Content(about=about, environment=versions(), cases=dict(references(store)))
+    write_references(content, shipped_references.SHIPPED)
+    sys.stdout.write(f"{shipped_references.SHIPPED}: {len(content.cases)} cases\n")
     return 0
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -13,6 +14,7 @@ from grb_check.attacks.names import split_budget
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
 
+NO_GRAPH: Final = "mlp"  # the reference that ignores the graph
 MAIN_REFERENCE: Final = "gcn"  # the reference that reports, deltas and the clean floor are about
 
 Method: TypeAlias = Literal["adaptive", "transferred", "score-based", "black-box"]
@@ -31,6 +33,24 @@ class Scores:
     def drop(self) -> float:
         """Relative drop of the accuracy, at most 1; negative if the attack helped."""
         return relative_drop(self.clean, self.attacked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What an attack leaves of a model that the model under test is compared with.
+
+    Attributes:
+        clean: accuracy without attack, in each training.
+        attacked: accuracy under the attack, in the same trainings.
+    """
+
+    clean: tuple[float, ...]
+    attacked: tuple[float, ...]
+
+    @property
+    def drops(self) -> tuple[float, ...]:
+        """Relative drop in each training."""
+        return tuple(map(relative_drop, self.clean, self.attacked))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +77,8 @@ class Measurement:
     Attributes:
         seed: of the training and of the attack.
         victim: scores of the model under test.
-        references: scores of the undefended models that the default limit is made of, by name, the
-            same in all repeats; "gcn" is always there, and first.
+        references: scores of the models that the model under test is compared with, by name, the
+            same in all repeats; empty if those of the case are shipped.
         spent: sizes of the parts of the perturbation that was applied to the victim.
         from_store: whether that perturbation came from the store.
         seconds: total time of this case in this repeat.
@@ -111,7 +131,8 @@ class Outcome:
     GCN: under the same perturbations, or, if the attack is white-box, under that attack on the
     reference. `majority` is the accuracy on the targets of a model that predicts their most
     frequent class. `attack` describes the attack with its version and settings; it is empty if a
-    change of its output cannot be detected. `threat` describes its budgets.
+    change of its output cannot be detected. `threat` describes its budgets. `shipped` has
+    references that were measured for the release.
     """
 
     case: Case
@@ -124,6 +145,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     attack: str = ""
     threat: str = ""
+    shipped: Mapping[str, Reference] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Return a short text, because pytest prints it when an assertion on an outcome fails."""
@@ -162,21 +184,39 @@ class Outcome:
         """Sample standard deviation of the drop over the repeats; 0 for one repeat."""
         return statistics.stdev(self.drops) if len(self.repeats) > 1 else 0.0
 
+    @cached_property
+    def references(self) -> Mapping[str, Reference]:
+        """The models that the model under test is compared with; "gcn" is always there.
+
+        Those that are shipped, or those of the repeats; of `worst`, whose members may have either,
+        those of which less is left.
+        """
+        found = dict(self.shipped)
+        for name in self.repeats[0].references:
+            sides = [repeat.references[name] for repeat in self.repeats]
+            here = Reference(
+                clean=tuple(each.clean for each in sides),
+                attacked=tuple(each.attacked for each in sides),
+            )
+            lower = statistics.fmean(here.attacked)
+            if name not in found or lower < statistics.fmean(found[name].attacked):
+                found[name] = here
+        return found
+
     @property
     def reference_clean(self) -> float:
         """Mean clean accuracy of the reference GCN, in [0, 1]."""
-        return statistics.fmean(repeat.references[MAIN_REFERENCE].clean for repeat in self.repeats)
+        return statistics.fmean(self.references[MAIN_REFERENCE].clean)
 
     @property
     def reference_attacked(self) -> float:
         """Mean attacked accuracy of the reference GCN, in [0, 1]."""
-        left = (repeat.references[MAIN_REFERENCE].attacked for repeat in self.repeats)
-        return statistics.fmean(left)
+        return statistics.fmean(self.references[MAIN_REFERENCE].attacked)
 
     @property
     def reference_drops(self) -> tuple[float, ...]:
-        """Relative drop of the reference GCN in each repeat."""
-        return tuple(repeat.references[MAIN_REFERENCE].drop for repeat in self.repeats)
+        """Relative drop of the reference GCN in each of its trainings."""
+        return self.references[MAIN_REFERENCE].drops
 
     @property
     def reference_drop(self) -> float:

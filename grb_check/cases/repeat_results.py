@@ -5,11 +5,11 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import Measurement, Method, Outcome
+from grb_check.cases.outcomes import Measurement, Method, Outcome, Reference
 from grb_check.errors import DataError
 
 
@@ -23,6 +23,7 @@ class CaseFacts:
     origin: str
     attack: str
     threat: str
+    shipped: Mapping[str, Reference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +110,7 @@ def outcome_of(case: Case, model: str, results: Sequence[RepeatResult]) -> Outco
         warnings=tuple(dict.fromkeys(text for each in results for text in each.warnings)),
         attack=facts.attack,
         threat=facts.threat,
+        shipped=facts.shipped,
     )
 
 

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 ComparisonResult: TypeAlias = Literal[
     "equal", "pass", "fail", "inconclusive", "incomparable", "new"
 ]
-VerdictResult: TypeAlias = Literal["pass", "fail", "warn", "not shown", "not judged"]
-Undecided: TypeAlias = Literal["not judged", "inconclusive"]
+VerdictResult: TypeAlias = Literal["pass", "fail", "warn"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +104,9 @@ class Verdict:
     """Whether a case passed, and the limits that decided.
 
     Attributes:
-        result: "warn": over a threshold that only warns. "not judged": the default limit is not
-            below the drop of a model that predicts the majority class. "not shown": the interval in
-            the default limit is wider than the margin, and the model may be worse than the
-            references by more than the margin. All of them pass.
-        limit: the largest relative drop that passes; None if the baseline replaces it.
+        result: "warn": over a threshold that only warns; it passes.
+        limit: the largest relative drop that passes; None if the baseline replaces it, or if the
+            default limit could not fail.
         width: half-width of the interval in the default limit; 0 for an absolute limit.
         alpha: one-sided level of that interval; None for an absolute limit.
         floor: the smallest clean accuracy that passes.
@@ -121,8 +118,8 @@ class Verdict:
         interval: two-sided 95 % interval of the mean drop; None if unknown.
         borderline: whether an absolute limit lies in it, so that the point estimate decided.
         comparison: with the baseline; None without one.
-        undecided: why it failed although no limit is known to be broken: "not judged" (strict
-            limits) or "inconclusive" (against the baseline); None otherwise.
+        inconclusive: whether it failed only because the comparison with the baseline is
+            inconclusive.
     """
 
     result: VerdictResult
@@ -138,7 +135,12 @@ class Verdict:
     borderline: bool = False
     comparison: Comparison | None = None
     alpha: float | None = None
-    undecided: Undecided | None = None
+    inconclusive: bool = False
+
+    @property
+    def unlimited(self) -> bool:
+        """Whether the default limit could not fail, so that there is none."""
+        return self.limit is None and self.alpha is not None
 
     @property
     def passed(self) -> bool:

@@ -13,7 +13,7 @@ from grb_check.attacks.protocol import Attack
 from grb_check.attacks.registry import Pair
 from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, Case, check_repeats
-from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Outcome
+from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.cases.repeat_results import CaseFacts, Made, RepeatResult, outcome_of
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.datasets.views import AnyDataset
@@ -30,7 +30,7 @@ from grb_check.evaluation.repeats import (
     plan,
     reference_scores,
 )
-from grb_check.evaluation.surrogates import references_on
+from grb_check.evaluation.surrogates import first_on, references_on
 from grb_check.evaluation.trials import Trial, facts_of
 from grb_check.files.versions import PACK, measured_with
 from grb_check.store.pack import Pack
@@ -213,7 +213,7 @@ class Evaluator:
         *,
         repeats: int,
         selected: Sequence[Pair] = (),
-        kinds: Sequence[str] = (MAIN_REFERENCE,),
+        kinds: Sequence[str] | None = None,
     ) -> RepeatResult:
         """Run one repeat of a case.
 
@@ -224,7 +224,8 @@ class Evaluator:
             seed: of the repeat, from 0.
             repeats: number of repeats of the run, for the progress.
             selected: attacks of the run as the user selected them, see `worst_members`.
-            kinds: of the references to attack as well, "gcn" first.
+            kinds: of the references to attack as well, "gcn" first; none where the case has shipped
+                ones; default: see `first_on`.
 
         Raises:
             UsageError: the dataset cannot have this case, or an attack or surrogate is unknown.
@@ -242,7 +243,7 @@ class Evaluator:
                 trials,
                 case,
                 seed,
-                kinds=kinds,
+                kinds=first_on(cache.own.dataset) if kinds is None else kinds,
                 label=label,
                 progress=self._progress,
             )
@@ -259,7 +260,8 @@ class Evaluator:
         trials = self.trials(source, case, selected)
         measured = result.measurement
         kinds = references_on(cache.own.dataset)
-        missing = [kind for kind in kinds if kind not in measured.references]
+        have = {**measured.references, **({} if len(trials) > 1 else result.facts.shipped)}
+        missing = [kind for kind in kinds if kind not in have]
         with (
             threads_for(cache.own.dataset.num_nodes),
             restored(),
@@ -267,7 +269,7 @@ class Evaluator:
         ):
             scores = reference_scores(trials, measured.seed, result.attacked_by, missing)
         known = {**measured.references, **scores}
-        references = {kind: known[kind] for kind in kinds}
+        references = {kind: known[kind] for kind in kinds if kind in known}
         return replace(result, measurement=replace(measured, references=references))
 
     def stronger_transfers(

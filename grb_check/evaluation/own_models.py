@@ -75,6 +75,9 @@ class OwnModels:
         store: where trained models are kept between runs.
         device: where they are trained.
         pack: that black-box perturbations are taken from; None to make them.
+
+    Attributes:
+        trainings: of each reference.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class OwnModels:
         self.store = store
         self.device = device
         self.pack = pack
+        self.trainings = REFERENCE_TRAININGS
         self._trained: dict[tuple[str, int], TrainedModel] = {}
 
     def surrogate(self, kind: str) -> TrainedModel:
@@ -99,15 +103,22 @@ class OwnModels:
     def reference(self, kind: str, repeat: int) -> TrainedModel:
         """A model that the gate compares with in this repeat; never the surrogate.
 
-        It is trained `REFERENCE_TRAININGS` times, which further repeats use again: that is enough
+        It is trained `trainings` times, which further repeats use again: that is enough
         to know what an undefended model loses, and a baseline of 20 repeats needs no 60 trainings.
         """
-        return self._get(kind, derive_seed("reference", repeat % REFERENCE_TRAININGS))
+        return self._get(kind, derive_seed("reference", repeat % self.trainings))
 
     def recipe(self, kind: str) -> str:
         """Return all that determines a model besides dataset and seed, rounding included."""
         threads = torch.get_num_threads()
-        return f"{recipe(self.dataset, kind)}, {self.device.type}, {threads} threads"
+        return (
+            f"{self.definition(kind)}, torch {torch.__version__}, {self.device.type}, {threads} "
+            f"threads"
+        )
+
+    def definition(self, kind: str) -> str:
+        """Return the same without what only changes the rounding."""
+        return recipe(self.dataset, kind)
 
     def _get(self, kind: str, seed: int) -> TrainedModel:
         if (kind, seed) not in self._trained:

@@ -29,6 +29,7 @@ from grb_check.evaluation.trials import (
     black_box,
     black_box_references,
     on_surrogates,
+    shipped_on,
 )
 from grb_check.evaluation.white_box import white_box, white_box_references
 from grb_check.evaluation.worst import describe_worst, worst_result
@@ -98,8 +99,9 @@ def measure_repeat(
     trained = time.perf_counter()
     results = []
     for trial in (replace(each, seed=seed) for each in trials):
+        needed = () if shipped_on(trial) else kinds
         with progress(f"{trial.case.id}: {label}, attacking, {trial.attack.knowledge}"):
-            results.append(_attack(cache, trial, victim, kinds))
+            results.append(_attack(cache, trial, victim, needed))
     names = [each.case.attack for each in trials]
     result = worst_result(names, results) if base_name(case.attack) == WORST else results[0]
     measurement = replace(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from grb_check.attacks.names import SURROGATES, check_surrogates
 from grb_check.attacks.pair_gradients import PairGradients, mean_of
+from grb_check.cases.outcomes import NO_GRAPH
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphDataset
 from grb_check.datasets.views import AnyDataset, training_view, validation_view
@@ -29,6 +30,7 @@ from grb_check.models.reference.gcn import gcn, gcn_ln
 from grb_check.models.reference.gin import gin
 from grb_check.models.reference.graph_gcn import graph_gcn
 from grb_check.models.reference.graph_gin import graph_gin
+from grb_check.models.reference.mlp import mlp
 from grb_check.models.reference.sage import sage
 from grb_check.models.zoo import known
 from grb_check.training.nodes import PROTOCOL, TrainingSettings, train
@@ -40,7 +42,7 @@ from grb_check.victims.wrappers import SelfTrained
 
 @dataclass(frozen=True)
 class _Kind:
-    """A kind of model: its name in published tables, and factories for nodes and graphs.
+    """A kind of model: its name in GRB's tables, if it has one, and factories for nodes and graphs.
 
     The factories are rows of `zoo`, which has their versions.
     """
@@ -57,9 +59,12 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "gin": _Kind("GIN", gin, graph_gin),
     "gat": _Kind("GAT", gat, None),
     "sage": _Kind("SAGE", sage, None),
+    NO_GRAPH: _Kind("", mlp, None),
 }
-# Undefended models that a default limit is made of, "gcn" first.
-REFERENCES: Final = ("gcn", "gat", "sage")
+# Undefended models that a default limit is made of, and one that ignores the graph, beside it.
+REFERENCES: Final = ("gcn", NO_GRAPH, "gat", "sage")
+LR: Final = 0.01  # of a kind without a row in GRB's tables
+FIRST: Final = REFERENCES[:2]  # that every case is compared with
 GRAPH_REFERENCES: Final = ("gcn", "gin")  # all that exist for sets of graphs
 # PyG's GAT keeps [2 * edges, heads * width] for each layer: 0.5 GiB at this size and GRB's widths.
 MAX_EDGES: Final = 250_000
@@ -140,10 +145,15 @@ def kinds_on(dataset: AnyDataset) -> tuple[str, ...]:
 
 
 def references_on(dataset: AnyDataset) -> tuple[str, ...]:
-    """Kinds of the references on a dataset, "gcn" first; the GCN alone above `MAX_EDGES`."""
+    """Kinds of the references on a dataset, "gcn" first; `FIRST` alone above `MAX_EDGES`."""
     if isinstance(dataset, GraphDataset):
         return GRAPH_REFERENCES
-    return REFERENCES if dataset.num_edges <= MAX_EDGES else REFERENCES[:1]
+    return REFERENCES if dataset.num_edges <= MAX_EDGES else FIRST
+
+
+def first_on(dataset: AnyDataset) -> tuple[str, ...]:
+    """Kinds of those that every case is compared with; others are asked only if it may fail."""
+    return references_on(dataset)[: 1 if isinstance(dataset, GraphDataset) else len(FIRST)]
 
 
 def kinds_for(attack: object) -> tuple[str, ...]:
@@ -194,13 +204,13 @@ def surrogate(dataset: AnyDataset, *, seed: int, device: torch.device, kind: str
 
 
 def recipe(dataset: AnyDataset, kind: str) -> str:
-    """Everything besides dataset and seed that determines a model, as stable text."""
+    """Everything besides dataset, seed and rounding that determines a model, as stable text."""
     title = _KINDS[kind].title
     if isinstance(dataset, GraphDataset):
         _factory_of_graphs(dataset, kind)
         settings = graph_settings(cast(GraphModel, title), dataset.name)
         return _described(f"graph_{kind}", asdict(settings))
-    shape = architecture(title, dataset.name)
+    shape = architecture(title, dataset.name) if title else {}
     return _described(kind, shape | asdict(_settings(dataset, kind)))
 
 
@@ -208,7 +218,7 @@ def _described(factory: str, settings: Mapping[str, object]) -> str:
     found = known(f"grb_check.models:{factory}")
     assert found is not None  # a test looks at all kinds
     words = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    return f"{found.described} ({words}), training v{PROTOCOL}, torch {torch.__version__}"
+    return f"{found.described} ({words}), training v{PROTOCOL}"
 
 
 def to_arrays(victim: Victim) -> dict[str, NDArray[Any]]:
@@ -274,12 +284,13 @@ def _untrained(dataset: AnyDataset, kind: str) -> nn.Module:
 
 
 def _adapter(module: nn.Module, kind: str) -> Adapter:
-    name = f"reference {_KINDS[kind].title}"
+    name = f"reference {_KINDS[kind].title or kind}"
     return Adapter(module, name, detect_convention(module, "forward", name))
 
 
 def _settings(dataset: Dataset, kind: str) -> TrainingSettings:
-    return TrainingSettings(lr=hyper_parameters(_KINDS[kind].title, dataset.name)["lr"])
+    title = _KINDS[kind].title
+    return TrainingSettings(lr=hyper_parameters(title, dataset.name)["lr"] if title else LR)
 
 
 def _mean_log_softmax(logits: Sequence[Tensor]) -> Tensor:

@@ -16,7 +16,7 @@ from grb_check.attacks.protocol import Attack, DifferentiableModel
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, Threat, verify
 from grb_check.cases.case import Case
-from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Scores
+from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Measurement, Method, Reference, Scores
 from grb_check.cases.repeat_results import AttackedBy, CaseFacts, RepeatResult
 from grb_check.datasets.dataset import digest
 from grb_check.errors import BudgetError
@@ -24,7 +24,8 @@ from grb_check.evaluation.after_attack import predicted_after
 from grb_check.evaluation.diagnostics import budget_unused
 from grb_check.evaluation.own_models import OwnModels, TrainedModel, predict, surrogate_seed
 from grb_check.evaluation.perturbation_bytes import to_bytes
-from grb_check.evaluation.surrogates import Ensemble, kinds_for
+from grb_check.evaluation.shipped_references import shipped_references
+from grb_check.evaluation.surrogates import Ensemble, kinds_for, references_on
 from grb_check.store.pack import Pack, Wanted
 from grb_check.store.packs import lacking, shipped_pack
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
@@ -150,6 +151,26 @@ def facts_of(trial: Trial, described: str) -> CaseFacts:
         origin=dataset.origin,
         attack=described,
         threat=describe_threat(threat),
+        shipped=shipped_on(trial),
+    )
+
+
+def shipped_on(trial: Trial) -> Mapping[str, Reference]:
+    """Return the references that are shipped for the case of a trial; empty if there are none.
+
+    A run from a pack has other perturbations than these references.
+    """
+    return {} if trial.own.pack is not None else shipped_references().get(reference_key(trial), {})
+
+
+def reference_key(trial: Trial) -> str:
+    """Return what shipped references are found by: all that their accuracies depend on."""
+    own = trial.own
+    recipes = "; ".join(map(own.definition, references_on(own.dataset)))
+    return (
+        f"protocol {PROTOCOL}, {own.fingerprint}, {trial.case.difficulty}, "
+        f"{trial.case.scenario}/{trial.case.attack}: {describe(trial.attack)}, "
+        f"{describe_threat(trial.threat)}, {recipes}"
     )
 
 

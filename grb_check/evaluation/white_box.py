@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 from grb_check.attacks.names import without_budgets
 from grb_check.attacks.registry import describe
 from grb_check.attacks.threat import Perturbation, apply
-from grb_check.cases.outcomes import MAIN_REFERENCE, Finding, Method, Scores
+from grb_check.cases.outcomes import MAIN_REFERENCE, NO_GRAPH, Finding, Method, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import GradientError, ModelError, one_line
 from grb_check.evaluation import diagnostics
@@ -282,7 +282,10 @@ def _attack_reference(
     trial: Trial, kind: str, transferred: Stored | None, methods: Sequence[Method]
 ) -> tuple[Right, Right]:
     reference = trial.own.reference(kind, trial.seed)
+    before, no_graph = right_before(trial, reference), kind == NO_GRAPH
+    if no_graph and trial.threat.scenario == "injection":
+        return before, before
     adaptive = _adaptive(trial, reference)[0] if "adaptive" in methods else None
-    search = adaptive is None or "score-based" in methods
+    search = not no_graph and (adaptive is None or "score-based" in methods)
     attempts = _attempts(trial, reference, adaptive, transferred, search=search)
-    return right_before(trial, reference), attempts[_strongest(attempts)].right
+    return before, attempts[_strongest(attempts)].right if attempts else before

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from grb_check.attacks.names import without_budgets
-from grb_check.cases.outcomes import Finding, Measurement
+from grb_check.cases.outcomes import Finding, Measurement, Reference, Scores
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.evaluation.diagnostics import about_model
 
@@ -30,10 +30,11 @@ def worst_of(members: Sequence[tuple[str, Measurement]], targets: int) -> Measur
     measurements = [each for _, each in members]
     place = min(range(len(members)), key=lambda each: measurements[each].victim.attacked)
     strongest = measurements[place]
-    references = {
-        name: min((each.references[name] for each in measurements), key=lambda each: each.attacked)
-        for name in strongest.references
-    }
+    references: dict[str, Scores] = {}
+    for each in measurements:
+        for name, own in each.references.items():
+            if name not in references or own.attacked < references[name].attacked:
+                references[name] = own
     return replace(
         strongest,
         references=references,
@@ -60,11 +61,21 @@ def worst_result(names: Sequence[str], results: Sequence[RepeatResult]) -> Repea
     described = describe_worst(names, [each.facts.attack or None for each in results])
     return replace(
         strongest,
-        facts=replace(facts, attack=described),
+        facts=replace(facts, attack=described, shipped=_strongest_shipped(results)),
         measurement=worst,
         warnings=tuple(dict.fromkeys(text for each in results for text in each.warnings)),
         attacked_by=tuple(one for each in results for one in each.attacked_by),
     )
+
+
+def _strongest_shipped(results: Sequence[RepeatResult]) -> dict[str, Reference]:
+    """The shipped references of the members, each under the attack that leaves least of it."""
+    found: dict[str, Reference] = {}
+    for each in results:
+        for name, own in each.facts.shipped.items():
+            if name not in found or sum(own.attacked) < sum(found[name].attacked):
+                found[name] = own
+    return found
 
 
 def describe_worst(names: Sequence[str], attacks: Sequence[str | None]) -> str:

@@ -44,7 +44,7 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     Args:
         model: as for `--grb-model`: `[LABEL=]pkg.module:attr` or a name; or several.
         options: of the command line, without `--grb-` and with `_`: suite, dataset, difficulty,
-            attack, budget, case, repeats, max_drop, min_clean, threshold, strict_limits,
+            attack, budget, case, repeats, max_drop, min_clean, threshold,
             strict_diagnostics, model_args, data, download, sources, split, training, features,
             device, store, pack, jobs, executor, timeout, resume. One that may be repeated takes a
             list as well.

@@ -88,7 +88,7 @@ def worth_keeping(verdict: Verdict | None) -> bool:
     It did not if the clean accuracy is too low, if a diagnostic failed, or if nothing was shown.
     """
     return verdict is None or not (
-        verdict.below_floor or verdict.failed_diagnostics or verdict.undecided
+        verdict.below_floor or verdict.failed_diagnostics or verdict.inconclusive
     )
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 import math
 import reprlib
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from grb_check.cases.case import Case
+from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome, Scores
-from grb_check.cases.verdicts import Comparison, Undecided, Verdict, VerdictResult
+from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.default_limit import (
-    DROP_MARGIN,
     PRIOR_FREEDOM,
     DefaultLimit,
     default_limit,
@@ -28,10 +28,6 @@ from grb_check.gate.default_limit import (
 INTERVAL: Final = 0.95  # two-sided, for the mean drop
 ONE_REPEAT_SCALE: Final = 2.4  # variance between trainings, in binomial variances of the drop
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
-_REASONS: Final[Mapping[VerdictResult, str]] = {
-    "not judged": "not judged, because a model that predicts the majority class would pass: ",
-    "not shown": "not shown to be as robust as a reference within the margin: ",
-}
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,6 @@ class Gate:
         max_drop: for cases that no threshold matches; None compares with the references.
         min_clean: floor of the clean accuracy; None means `FLOOR_SHARE` of the reference's.
         strict_diagnostics: whether a case fails for the findings of its diagnostics.
-        strict_limits: whether a case fails if its default limit judges nothing.
         inconclusive: result of a case whose comparison with the baseline is inconclusive; "fail"
             asks a model to show that it is no worse (non-inferiority).
     """
@@ -65,7 +60,6 @@ class Gate:
     max_drop: float | None = None
     min_clean: float | None = None
     strict_diagnostics: bool = False
-    strict_limits: bool = False
     inconclusive: Literal["pass", "fail"] = "pass"
 
 
@@ -153,6 +147,8 @@ def judge(
         cases: number of cases of the run, which share the level of the default limit.
     """
     limit = _limit(outcome, gate, comparison, cases)
+    if _cannot_fail(outcome, limit):
+        limit = replace(limit, value=None)
     floor, floor_rule = clean_floor(outcome, gate)
     below_floor = outcome.clean < floor
     victims = [each.victim for each in outcome.repeats]
@@ -160,8 +156,6 @@ def judge(
     borderline = limit.absolute and interval[0] <= (limit.value or 0.0) <= interval[1]
     result = _by_limit(outcome, limit)
     message = _figures(outcome, limit, interval if borderline else None)
-    if limit.default is not None:
-        message = f"{_REASONS.get(result, '')}{message}"
     if comparison is not None and limit.value is None:
         message = comparison.text
     if below_floor:
@@ -185,7 +179,7 @@ def judge(
         interval=interval,
         borderline=borderline,
         comparison=comparison,
-        undecided=failure.undecided if failure is not None else None,
+        inconclusive=failure is not None and failure.inconclusive,
     )
 
 
@@ -225,7 +219,7 @@ class _Failure:
     """Why a case fails; see `Verdict` for the last two."""
 
     message: str
-    undecided: Undecided | None = None
+    inconclusive: bool = False
     diagnostics: tuple[str, ...] = ()
 
 
@@ -243,10 +237,8 @@ def _other_failure(
     """
     if comparison is not None and comparison.result == "fail":
         return _Failure(comparison.text)
-    if result == "not judged" and gate.strict_limits:
-        return _Failure(message, "not judged")
     if gate.inconclusive == "fail" and comparison and comparison.result == "inconclusive":
-        return _Failure(comparison.text, "inconclusive")
+        return _Failure(comparison.text, inconclusive=True)
     found = outcome.judged_findings if gate.strict_diagnostics else ()
     if not found:
         return None
@@ -275,24 +267,33 @@ class _Limit:
         return self.value is not None and self.default is None
 
 
+def _cannot_fail(outcome: Outcome, limit: _Limit) -> bool:
+    """Whether a model that predicts the majority class under attack would pass a default limit.
+
+    Its drop is the most that an attack takes from any model that is not worse than that. A drop
+    beyond even such a limit is a failure like any other.
+    """
+    default = limit.default
+    if default is None or outcome.drop > default.value:
+        return False
+    return default.value >= relative_drop(outcome.clean, outcome.majority)
+
+
 def _by_limit(outcome: Outcome, limit: _Limit) -> VerdictResult:
     """Return the result by the limit alone."""
     if limit.value is not None and outcome.drop > limit.value:
         return "warn" if limit.warn else "fail"
-    default = limit.default
-    if default is None:
-        return "pass"
-    if not default.judges:
-        return "not judged"
-    return "pass" if default.within or default.width <= DROP_MARGIN else "not shown"
+    return "pass"
 
 
 def _figures(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | None) -> str:
-    value = limit.value if limit.value is not None else math.inf
+    figures = f"clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}"
+    if limit.value is None:
+        return f"drop {outcome.drop:.1%}, no limit ({figures})"
     near = f"; borderline, 95 % interval {interval[0]:.1%} .. {interval[1]:.1%}" if interval else ""
     return (
-        f"drop {outcome.drop:.1%} {'<=' if outcome.drop <= value else '>'} limit {value:.1%} "
-        f"(clean {outcome.clean:.1%} -> attacked {outcome.attacked:.1%}; {limit.rule}{near})"
+        f"drop {outcome.drop:.1%} {'<=' if outcome.drop <= limit.value else '>'} limit "
+        f"{limit.value:.1%} ({figures}; {limit.rule}{near})"
     )
 
 
@@ -341,7 +342,7 @@ def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, f
         variance = statistics.variance(drops)
     else:
         freedom, method = PRIOR_FREEDOM, "a typical spread between trainings, for one repeat"
-        variance = ONE_REPEAT_SCALE * drop_variance(sides[0], targets)
+        variance = ONE_REPEAT_SCALE * drop_variance(sides[0].clean, sides[0].attacked, targets)
     mean = statistics.fmean(drops)
     width = float(stdtrit(freedom, 1.0 - tail)) * math.sqrt(variance / count)
     return (mean - width, min(mean + width, 1.0)), method

@@ -83,6 +83,7 @@ _ENTRIES: Final = (
     ),
     Entry("sgcn_ln", "reference.sgcn", "SGCN+LN", f"SGCN, {_LN}"),
     Entry("sgcn_at", "defences.adversarial", "SGCN+AT", f"SGCN, {_AT}"),
+    Entry("mlp", "reference.mlp", "MLP", "a perceptron on the features, which ignores the graph"),
     Entry(
         "rgcn",
         "defences.rgcn",

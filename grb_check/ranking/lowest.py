@@ -156,7 +156,7 @@ class Delta:
         budget: that the cases name; None if they name none.
         groups: `dataset/difficulty` of each that the value is a mean over.
         value: mean difference of the largest relative drops; None if it cannot be formed.
-        deviation: over the repeats; None if unknown, as for one repeat.
+        deviation: of the model over its repeats; None if unknown, as for one repeat.
         why_none: why there is no value; empty if there is one.
     """
 
@@ -280,9 +280,8 @@ def _strongest(attacks: Attacks) -> Strongest | None:
 
 
 def _of_reference(outcome: Outcome) -> Figure:
-    """Return the accuracy of the reference GCN under an attack, over the repeats."""
-    left = [each.references[MAIN_REFERENCE].attacked for each in outcome.repeats]
-    return over_repeats(average, [left])
+    """Return the accuracy of the reference GCN under an attack, over its trainings."""
+    return over_repeats(average, [outcome.references[MAIN_REFERENCE].attacked])
 
 
 def _drops(groups: Mapping[Where, Attacks]) -> Drops:
@@ -306,16 +305,12 @@ def _filled(head: Delta, drops: Drops, reference: Drops) -> Delta:
         {group: average(own) for group, own in drops.items()},
         {group: average(own) for group, own in reference.items()},
     )
-    return replace(head, groups=tuple(drops), value=value, deviation=_deviation(drops, reference))
+    return replace(head, groups=tuple(drops), value=value, deviation=_deviation(drops))
 
 
-def _deviation(drops: Drops, reference: Drops) -> float | None:
-    """Return the deviation of the differences in each repeat, whose two models share a seed."""
-    counts = {len(own) for own in (*drops.values(), *reference.values())}
+def _deviation(drops: Drops) -> float | None:
+    """Return the deviation of the mean drop over the repeats."""
+    counts = {len(own) for own in drops.values()}
     if len(counts) > 1 or counts == {1}:
         return None
-    differences = [
-        [own - other for own, other in zip(drops[group], reference[group], strict=True)]
-        for group in drops
-    ]
-    return over_repeats(average, differences).deviation
+    return over_repeats(average, list(drops.values())).deviation

@@ -91,8 +91,8 @@ def verdict_of(row: CaseRecord) -> str:
         return "fail (clean)"
     if row.failed_diagnostics:
         return f"fail ({', '.join(row.failed_diagnostics)})"
-    if row.verdict is not None and row.verdict.undecided:
-        return f"fail ({row.verdict.undecided})"
+    if row.verdict is not None and row.verdict.inconclusive:
+        return "fail (inconclusive)"
     told: str = row.result
     if told == "pass" and row.verdict is not None and row.verdict.result != "fail":
         told = row.verdict.result

@@ -26,9 +26,7 @@ Status: TypeAlias = Literal[
     "error",
     "missing",
     "warn",
-    "not judged",
     "inconclusive",
-    "not shown",
     "xpass",
     "xfail",
     "skip",
@@ -42,9 +40,7 @@ WORDS: Final[Mapping[Status, str]] = {
     "error": "ended in an error",
     "missing": "never came back",
     "warn": "warned",
-    "not judged": "not judged",
     "inconclusive": "inconclusive",
-    "not shown": "not shown",
     "xpass": "passed unexpectedly",
     "xfail": "failed as expected",
     "skip": "skipped",
@@ -52,7 +48,7 @@ WORDS: Final[Mapping[Status, str]] = {
 }
 BAD: Final[frozenset[Status]] = frozenset(("fail", "error", "missing"))
 # Tests that pass, though nothing shows that the model is robust; the reason is in `Line.first`.
-UNSURE: Final[frozenset[Status]] = frozenset(("warn", "not judged", "inconclusive", "not shown"))
+UNSURE: Final[frozenset[Status]] = frozenset(("warn", "inconclusive"))
 LOST: Final = (
     "never came back: its worker died, its report could not travel, or the run was stopped"
 )

@@ -16,7 +16,7 @@ import junit_xml
 from grb_check.attacks.names import with_budget
 from grb_check.cases.metrics import Figure
 from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
+from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
@@ -91,14 +91,13 @@ def _case(line: Line, class_name: str) -> Any:
 
 def _table(line: Line, outcome: Outcome) -> str:
     """The figures of a case as text: means, then each repeat."""
-    head = ("seed", "clean", "attacked", "drop", "reference drop", "method", "seconds")
+    head = ("seed", "clean", "attacked", "drop", "method", "seconds")
     rows = [
         (
             str(repeat.seed),
             f"{repeat.victim.clean:.1%}",
             f"{repeat.victim.attacked:.1%}",
             f"{repeat.victim.drop:.1%}",
-            f"{repeat.references[MAIN_REFERENCE].drop:.1%}",
             repeat.method,
             f"{repeat.seconds:.1f}",
         )
@@ -120,7 +119,7 @@ def _table(line: Line, outcome: Outcome) -> str:
         lines.append(f"replay: {line.replay}")
     for each in outcome.findings:
         lines.append(f"diagnostic {each.name}: {each.text}")
-    lines += columns([head, *rows], right=(0, 1, 2, 3, 4, 6))
+    lines += columns([head, *rows], right=(0, 1, 2, 3, 5))
     return "\n".join(lines)
 
 

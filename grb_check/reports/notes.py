@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.outcomes import Finding, Outcome
-from grb_check.cases.verdicts import VerdictResult
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import anchor
 
 SHOWN: Final = 2  # cases named if a note concerns more
-_REASONS: Final[Mapping[VerdictResult, str]] = {
-    "warn": "the drop is over a threshold that only warns",
-    "not judged": "a model that predicts the majority class under attack would pass the default "
-    "limit; set a limit, or take more --grb-repeats; --grb-strict-limits fails such cases",
-    "not shown": "the interval of the default limit is wider than its margin, and the drop may be "
-    "beyond that of the references and the margin; more --grb-repeats narrow it",
-}
 
 
 def notes(rows: Sequence[CaseRecord]) -> list[str]:
@@ -36,10 +28,20 @@ def notes(rows: Sequence[CaseRecord]) -> list[str]:
                 f"worst case per target: {outcome.per_target:.1%} of the targets stay right under "
                 f"every one of these attacks ({_name(outcome, outcomes)})"
             )
-    for result, why in _REASONS.items():
-        found = [row.id for row in rows if row.verdict is not None and row.verdict.result == result]
+    verdicts = [(row.id, row.verdict) for row in rows if row.verdict is not None]
+    for found, why in (
+        (
+            [name for name, each in verdicts if each.result == "warn"],
+            "over a threshold that only warns",
+        ),
+        (
+            [name for name, each in verdicts if each.unlimited],
+            "without a limit, because one by undefended models could not fail: set one with "
+            "--grb-max-drop or --grb-threshold, or compare with a --grb-baseline",
+        ),
+    ):
         if found:
-            said.add(f"{result}: {count(len(found), 'case')} ({_some(found)}): {why}")
+            said.add(f"{count(len(found), 'case')} ({_some(found)}) {why}")
     return sorted(said)
 
 

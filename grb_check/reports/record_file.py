@@ -157,11 +157,18 @@ def _case_problems(row: CaseRecord) -> Iterator[str]:
         yield f"case {row.id!r} has no targets or repeats, or a majority that is no share"
         return
     names = set(found.repeats[0].references)
+    for name, each in found.shipped.items():
+        if not each.clean or len(each.clean) != len(each.attacked):
+            yield f"reference {name!r} of case {row.id!r} has no trainings, or different numbers"
+            return
+    if MAIN_REFERENCE not in {*names, *found.shipped}:
+        yield f"case {row.id!r} has no reference {MAIN_REFERENCE!r}"
+        return
     for number, repeat in enumerate(found.repeats, 1):
         least = min(repeat.seconds, repeat.training_seconds, *repeat.spent.values())
         if least < 0 or not 0.0 <= (repeat.per_target or 0.0) <= 1.0:
             yield f"repeat {number} of case {row.id!r} has a negative size or time, or no share"
-        if MAIN_REFERENCE not in repeat.references or set(repeat.references) != names:
+        if set(repeat.references) != names:
             yield f"repeat {number} of case {row.id!r} has the references {list(repeat.references)}"
             return
         for side in (repeat.victim, *repeat.references.values()):

@@ -50,7 +50,6 @@ def read_gate(raw: RawValues, registry: AttackRegistry) -> Gate:
         max_drop=fraction("grb_max_drop"),
         min_clean=fraction("grb_min_clean"),
         strict_diagnostics=raw.one("grb_strict_diagnostics") is True,
-        strict_limits=raw.one("grb_strict_limits") is True,
         inconclusive=choose("--grb-inconclusive", raw.one("grb_inconclusive", "pass"), RESULTS),
     )
 

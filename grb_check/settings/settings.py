@@ -231,14 +231,6 @@ class Settings:
             tags=("of attacks", "python"),
         ),
         Option(
-            "--grb-strict-limits",
-            "",
-            "fail a case whose default limit judges nothing, because a model that predicts "
-            "the majority class under attack would pass it; by default this is only reported",
-            type="bool",
-            tags=("python",),
-        ),
-        Option(
             "--grb-strict-diagnostics",
             "",
             "fail a case whose attack may have been too weak for a conclusion "

@@ -1,4 +1,4 @@
-"""Verdicts besides pass and fail, as a user sees them: warn, not judged, not shown."""
+"""Verdicts as a user sees them: cases without a limit, warnings, inconclusive comparisons."""
 
 from __future__ import annotations
 
@@ -41,35 +41,19 @@ def check_reports(project: pytest.Pytester, word: str, reason: str) -> None:
         assert reason in (project.path / name).read_text(), name
 
 
-def test_a_case_that_could_not_fail_is_not_judged(project: pytest.Pytester) -> None:
-    """In all reports, with the reason; in strict mode, by flag or ini value, it fails."""
+def test_a_case_whose_limit_could_not_fail_has_none(project: pytest.Pytester) -> None:
+    """It passes, and one line says how to set a limit."""
     result = project.runpytest(*BASE, *RND, *FILES, "-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
         [
-            "grb::tiny::test_attack* PASSED (drop *, not judged)*",
-            "*easy *injection/rnd *not judged*",
-            "note: not judged: 1 case (tiny/easy/injection/rnd): a model that predicts*",
+            "grb::tiny::test_attack* PASSED (drop *%)*",
+            "*easy *injection/rnd * -  pass",
+            "note: 1 case (tiny/easy/injection/rnd) without a limit, *--grb-max-drop*",
         ]
     )
-    check_reports(project, "not judged", "a model that predicts the majority class would pass")
-    assert "0 of 1 case passed; 1 not judged" in (project.path / "run.md").read_text()
-    strict = project.runpytest(*BASE, *RND, "--grb-strict-limits", "--grb-json=run.json")
-    strict.assert_outcomes(failed=1)
-    strict.stdout.fnmatch_lines(
-        [
-            "grb strict-limits (command line)",
-            "not judged*: drop *",
-            "*easy *injection/rnd *fail (not judged)*",
-        ]
-    )
-    assert [each["undecided"] for each in verdicts(project)] == ["not judged"]
-    assert not (project.path / ".grb_check" / "evidence").exists()  # no perturbation broke a limit
-    project.runpytest(*BASE, *RND, "--grb-strict-limits", "--grb-max-drop=1").assert_outcomes(
-        passed=1
-    )
-    project.makepyprojecttoml("[tool.pytest]\ngrb_strict_limits = true\n")
-    project.runpytest(*BASE, *RND).assert_outcomes(failed=1)
+    check_reports(project, "pass", "untrained")
+    assert [each["limit"] for each in verdicts(project)] == [None]
 
 
 def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Pytester) -> None:
@@ -83,7 +67,7 @@ def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Py
             "grb threshold: [*]/rnd*1%* warn (command line)",
             "grb::tiny::test_attack* PASSED (drop *, warn)*",
             "*easy *injection/rnd *warn*",
-            "note: warn: 1 case (tiny/easy/injection/rnd): *",
+            "note: 1 case (tiny/easy/injection/rnd) over a threshold that only warns",
         ]
     )
     check_reports(project, "warn", "limit 1.0%")
@@ -116,7 +100,7 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
             "*easy *injection/rnd *fail (inconclusive)*",
         ]
     )
-    assert [each["undecided"] for each in verdicts(project)] == ["inconclusive"]
+    assert [each["inconclusive"] for each in verdicts(project)] == [True]
     wrong = project.runpytest(*other, "--grb-inconclusive=maybe")
     wrong.stderr.fnmatch_lines(["*unknown --grb-inconclusive 'maybe'; allowed: pass, fail*"])
 
