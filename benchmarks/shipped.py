@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from grb_check import datasets
 from grb_check.attacks.threat import Perturbation
@@ -29,6 +30,8 @@ from grb_check.evaluation.shipped_references import Content, Measured, write_ref
 from grb_check.evaluation.surrogates import references_on
 from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, attack_surrogates, reference_key
 from grb_check.files.versions import versions
+from grb_check.ranking.boards.board import NO_ATTACK
+from grb_check.ranking.boards.files import measured_board
 from grb_check.store.pack import Wanted, write_pack
 from grb_check.store.packs import SHIPPED
 from grb_check.store.place import open_store, place_of
@@ -81,14 +84,31 @@ def references(store: Store) -> Iterator[tuple[str, Measured]]:
             Measured(
                 key=reference_key(trial),
                 references={
-                    kind: Reference(
-                        clean=tuple(round(each[kind].clean, 6) for each in by_training),
-                        attacked=tuple(round(each[kind].attacked, 6) for each in by_training),
-                    )
-                    for kind in kinds
+                    **{
+                        kind: Reference(
+                            clean=tuple(round(each[kind].clean, 6) for each in by_training),
+                            attacked=tuple(round(each[kind].attacked, 6) for each in by_training),
+                        )
+                        for kind in kinds
+                    },
+                    **most_robust(case),
                 },
             ),
         )
+
+
+def most_robust(case: Case) -> dict[str, Reference]:
+    """The defence of the shipped leaderboard of which the attack leaves most, by its title."""
+    board = measured_board(GRAPH, Path())
+    assert board is not None
+    rows = board.cells[f"{case.scenario}/{case.attack}"]
+    best = max(board.defences, key=lambda each: rows[each][case.difficulty].mean)
+    return {
+        best: Reference(
+            clean=board.cells[NO_ATTACK][best][case.difficulty].repeats,
+            attacked=rows[best][case.difficulty].repeats,
+        )
+    }
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from grb_check.attacks.names import split_budget
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
 
+UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a default limit is made
 NO_GRAPH: Final = "mlp"  # the reference that ignores the graph
 MAIN_REFERENCE: Final = "gcn"  # the reference that reports, deltas and the clean floor are about
 
@@ -202,6 +203,26 @@ class Outcome:
             if name not in found or lower < statistics.fmean(found[name].attacked):
                 found[name] = here
         return found
+
+    @property
+    def undefended(self) -> float:
+        """What is left of the least robust undefended reference, in [0, 1]."""
+        found = self.references.items()
+        return min(statistics.fmean(each.attacked) for name, each in found if name in UNDEFENDED)
+
+    @property
+    def no_graph(self) -> float | None:
+        """What is left of a model that ignores the graph, in [0, 1]; None if unknown."""
+        found = self.references.get(NO_GRAPH)
+        return None if found is None else statistics.fmean(found.attacked)
+
+    @property
+    def most_robust(self) -> tuple[str, float] | None:
+        """Title of the most robust known model, and what is left of it; None if unknown."""
+        for name, each in self.references.items():
+            if name not in (*UNDEFENDED, NO_GRAPH):
+                return name, statistics.fmean(each.attacked)
+        return None
 
     @property
     def reference_clean(self) -> float:

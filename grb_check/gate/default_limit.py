@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import NO_GRAPH, Outcome
+from grb_check.cases.outcomes import UNDEFENDED, Outcome
 
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
 ALPHA: Final = 0.05  # one-sided, shared by the cases of a run
@@ -88,7 +88,7 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit:
     own = moderated_variance(sides, outcome.targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
     for name, each in sorted(outcome.references.items()):
-        if name == NO_GRAPH:
+        if name not in UNDEFENDED:
             continue
         pairs = list(zip(each.clean, each.attacked, strict=True))
         theirs = moderated_variance(pairs, outcome.targets) / len(pairs)

@@ -62,6 +62,16 @@ def _interval(line: Line) -> str:
     return "-" if interval is None else f"{100 * interval[0]:.1f} ... {100 * interval[1]:.1f}"
 
 
+def _mark(of: Callable[[Outcome], float | None]) -> Callable[[Line], str]:
+    """What the same attack leaves of a model that the figures are compared with, if it is known."""
+
+    def cell(line: Line) -> str:
+        value = None if line.row.outcome is None else of(line.row.outcome)
+        return "" if value is None else f"{value:.1%}"
+
+    return cell
+
+
 def _limit(line: Line) -> str:
     return "-" if line.limit is None or line.row.outcome is None else f"{line.limit:.1%}"
 
@@ -110,7 +120,9 @@ COLUMNS: Final = (
     Column("", _spread),
     Column("interval", _interval, terminal=False),
     Column("limit", _limit),
-    Column("reference", _figure(lambda each: f"{each.reference_drop:.1%}"), terminal=False),
+    Column("no graph", _mark(lambda each: each.no_graph)),
+    Column("undefended", _mark(lambda each: each.undefended)),
+    Column("best known", _mark(lambda each: each.most_robust and each.most_robust[1])),
     Column("loss (baseline)", lambda line: loss(line.comparison)),
     Column("rank", _rank),
     Column("s", _figure(lambda each: f"{each.seconds:.1f}"), terminal=False),

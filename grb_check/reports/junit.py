@@ -13,8 +13,8 @@ from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.orders import Ranked
-from grb_check.reports import lowest_words, rank_words
-from grb_check.reports.audit_words import conclusions
+from grb_check.reports import audit_words, lowest_words, rank_words
+from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest
 from grb_check.reports.record import RunRecord
 
@@ -97,7 +97,8 @@ def suite_properties(digest: Digest) -> dict[str, str]:
     for name, curve in digest.named_curves:
         properties[f"grb.curve.{name}"] = curve_points(curve)
     properties |= lowest_words.suite_properties(found.lowest, found.delta)
-    properties |= {f"grb.audit.{n}": text for n, text in enumerate(conclusions(record))}
+    properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
+    properties |= {f"grb.audit.{n}": text for n, text in enumerate(audit_words.conclusions(record))}
     for suffix, models in (
         ("", found.models),
         ("_black_box", found.models_black_box),

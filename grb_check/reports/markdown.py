@@ -22,7 +22,8 @@ from grb_check.cases.case import DIFFICULTIES
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.lowest import Strongest
-from grb_check.reports.audit_words import conclusions
+from grb_check.reports import audit_words
+from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import BAD, UNSURE, WORDS, Digest, Line, compared, limits_of
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.plain import clipped, percent
@@ -144,6 +145,8 @@ def _head(digest: Digest) -> Part:
         lines += [f"Part {digest.shard.index} of {digest.shard.count} of a run.", ""]
     if models:
         lines += [f"Model{'s' * (len(models) > 1)}: {', '.join(map(span, models))}", ""]
+    for text in conclusions(digest.record):
+        lines += [span(text), ""]
     over = next((line for line in digest.bad if line.excess), None)
     if over is not None and over.row.outcome is not None:
         lines += [
@@ -225,7 +228,7 @@ def _lowest(digest: Digest) -> Part:
         f"| {cell(each.id)} | {_strongest(each.black_box)} | {_strongest(each.adaptive)} |"
         for each in lows
     ]
-    told = [*conclusions(digest.record), *gap_lines(lows)]
+    told = [*audit_words.conclusions(digest.record), *gap_lines(lows)]
     lines = [f"- {span(text)}" for text in told]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
     before = ("### Attackers who know the model", "", *lines, *([""] if lines else []), *head)

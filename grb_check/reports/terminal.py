@@ -8,11 +8,11 @@ from typing import Any, Final, Protocol
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
-from grb_check.files.control_characters import fit, fit_line
-from grb_check.reports.audit_words import conclusions
+from grb_check.files.control_characters import fit_line
+from grb_check.reports import audit_words
 from grb_check.reports.columns import COMPARED, filled
+from grb_check.reports.conclusion import GATE, conclusions, no_gate
 from grb_check.reports.digest import Digest, Line
-from grb_check.reports.lowest_words import delta_lines, gap_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
 from grb_check.reports.rank_words import comparison_lines, standing_line
@@ -127,17 +127,13 @@ def _write_tables(out: Lines, digest: Digest) -> None:
         about = f" ({outcome.origin})" if outcome is not None else ""
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
         _write_table(out, lines)
-        group = (model, dataset)
-        lows = [each for each in digest.summary.lowest if (fit(each.model), each.dataset) == group]
-        if lows:
-            out.write_line("")
-        for text in lowest_lines(lows):
-            out.write_line(f"  {text}")
         out.write_line("")
     for text in conclusions(record):
+        out.write_line(text, bold=True)
+    for text in audit_words.conclusions(record):
         out.write_line(f"audit: {text}", bold=True)
-    for text in gap_lines(digest.summary.lowest):
-        out.write_line(text, yellow=True, bold=True)
+    if no_gate(record):
+        out.write_line(GATE)
     for text in _lines_on_all(digest):
         out.write_line(text)
     for note in (*record.notes, *notes(record.cases), *record.ranks.notes):
@@ -165,23 +161,10 @@ def _colour(row: CaseRecord) -> str:
 
 
 def _lines_on_all(digest: Digest) -> list[str]:
-    """Orders of attacks and models, ranks, drops by budget, and deltas."""
-    ranks, found, lines = digest.record.ranks, digest.summary, []
-    both = (
-        ("models by mean drop under black-box attacks", found.models_black_box),
-        ("models by mean drop under adaptive attacks", found.models_adaptive),
-    )
-    for title, order in (
-        ("attacks by mean drop", found.mean_attacks),
-        ("models by mean drop, most robust first", found.models),
-        *(both if all(each for _, each in both) else ()),
-    ):
-        if len(order) > 1:
-            told = ", ".join(f"{each.rank}. {each.name} {each.figure:.1%}" for each in order)
-            lines.append(f"{title}: {told}")
-    lines += comparison_lines(found.comparisons)
-    lines += map(standing_line, ranks.standings)
+    """Models in order, ranks on leaderboards, and drops by budget."""
+    lines = comparison_lines(digest.summary.comparisons)
+    lines += map(standing_line, digest.record.ranks.standings)
     for name, curve in digest.named_curves:
         drops = ", ".join(f"{point.budget:g} -> {point.drop:.1%}" for point in curve.points)
         lines.append(f"drop by budget, {name}: {drops}")
-    return lines + delta_lines(found.delta)
+    return lines

@@ -23,9 +23,10 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
             "grb::tiny::test_attack?easy/injection/rnd? PASSED (drop *%)*",
             "*graph robustness*",
             "build on tiny (*",
-            "*easy*injection/rnd* -  pass",  # one repeat on 16 targets has no limit
-            "*easy*modification/rnd* -  pass",
-            "attacks by mean drop: 1. *",
+            "*easy*injection/rnd* -  *pass",  # one repeat on 16 targets has no limit
+            "*easy*modification/rnd* -  *pass",
+            "build keeps * against attackers who do not know it; a model without the graph *",
+            "to gate on it: *",
         ]
     )
     assert result.ret == pytest.ExitCode.OK

@@ -79,14 +79,15 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
     assert lines == [
         "== graph robustness",
         "mypkg:build on synthetic-cora (made for tests)",
-        "  difficulty  attack             clean  attacked   drop          limit  verdict",
-        "  easy        injection/pgd      80.0%     59.0%  26.3%  +- 1.8  55.0%  pass",
-        "  medium      injection/pgd      30.0%     30.0%   0.0%  +- 0.0  55.0%  fail (clean)",
-        "  hard        modification/rnd   80.0%     20.0%  75.0%  +- 0.0  55.0%  fail",
-        "  hard        modification/dice      -         -      -              -  error",
+        "  difficulty  attack             clean  attacked   drop          limit  undefended  "
+        "verdict",
+        "  easy        injection/pgd      80.0%     59.0%  26.3%  +- 1.8  55.0%       60.0%  pass",
+        "  medium      injection/pgd      30.0%     30.0%   0.0%  +- 0.0  55.0%       60.0%  fail "
+        "(clean)",
+        "  hard        modification/rnd   80.0%     20.0%  75.0%  +- 0.0  55.0%       60.0%  fail",
+        "  hard        modification/dice      -         -      -              -              error",
         "",
-        "attacks by mean drop: 1. modification/rnd 75.0%, 2. injection/pgd 13.1%",
-        "no delta to the reference GCN: the clean accuracy of mypkg:build is below the floor",
+        "mypkg:build is right for 63% without an attack: too few to lose any.",
     ]
 
 

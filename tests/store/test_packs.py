@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -12,7 +14,8 @@ from grb_check.datasets.formats.bundled import GRAPH
 from grb_check.evaluation.evaluator import Evaluator
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.packed import check_pack, wanted_by
-from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, on_surrogates
+from grb_check.evaluation.surrogates import REFERENCES
+from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, facts_of, on_surrogates
 from grb_check.store.packs import SHIPPED, shipped_pack
 from grb_check.store.store import Store
 
@@ -46,6 +49,27 @@ def test_the_first_run_makes_no_black_box_perturbation(
         for each in wanted_by(trial, ATTACK_SEEDS).values():
             assert on_surrogates(each)[1]
     assert SHIPPED.stat().st_size < LARGEST
+
+
+def test_references_of_the_first_run_are_shipped(
+    trials: list[tuple[Case, tuple[Trial, ...]]],
+) -> None:
+    """Twenty trainings of each, and the most robust model of the leaderboard.
+
+    Not for a run from a pack, whose perturbations are others. If a model, an attack or the protocol
+    has a new version, `python -m benchmarks.shipped references` measures them again.
+    """
+    for case, (trial,) in trials:
+        found = facts_of(trial, "").shipped
+        assert set(found) > set(REFERENCES), case.id
+        assert len(found) == len(REFERENCES) + 1
+        assert {len(found[kind].attacked) for kind in REFERENCES} == {20}
+        if "injection" in case.scenario:
+            assert found["mlp"].attacked == found["mlp"].clean
+        packed = OwnModels(
+            trial.own.dataset, trial.own.fingerprint, Store(None), trial.own.device, shipped_pack()
+        )
+        assert facts_of(replace(trial, own=packed), "").shipped == {}
 
 
 def test_repeats_share_five_perturbations(trials: list[tuple[Case, tuple[Trial, ...]]]) -> None:

@@ -19,8 +19,9 @@ from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.lowest import Lowest, threat_name
-from grb_check.reports.audit_words import conclusions
+from grb_check.reports import audit_words
 from grb_check.reports.columns import filled
+from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, Line, compared, limits_of
 from grb_check.reports.html.charts import plot
 from grb_check.reports.lowest_words import delta_lines, gap_lines
@@ -81,9 +82,9 @@ class Run:
         return [(line, line.row.outcome) for line in self.digest.lines if line.row.outcome]
 
     @property
-    def largest(self) -> Line | None:
-        """The case with the largest drop; None if nothing was measured."""
-        return max(self.measured, key=lambda pair: pair[1].drop, default=(None,))[0]
+    def conclusions(self) -> list[str]:
+        """What the run shows of each model."""
+        return conclusions(self.digest.record)
 
     @property
     def tiles(self) -> list[Tile]:
@@ -197,7 +198,7 @@ def _threats(digest: Digest) -> dict[str, Any]:
         ]
         tables.append((low, digest.title_of((low.model, low.dataset)), sorted(lines, key=_left)))
     return {
-        "conclusions": conclusions(digest.record),
+        "conclusions": audit_words.conclusions(digest.record),
         "gaps": gap_lines(digest.summary.lowest),
         "tables": tables,
     }

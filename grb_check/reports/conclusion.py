@@ -1,0 +1,104 @@
+"""What a run shows of each model, in one or two sentences, from the table of its cases."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from grb_check.attacks.names import WORST, base_name
+from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
+from grb_check.files.control_characters import fit
+from grb_check.reports.record import RunRecord
+
+GATE: Final = (
+    "to gate on it: --grb-baseline=robustness.json writes these figures, and a later run that "
+    "loses more fails"
+)
+
+Levels = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some attackers
+
+
+def conclusions(record: RunRecord) -> list[str]:
+    """Return what an attacker leaves of each model on each dataset, beside what is left of others.
+
+    Of each difficulty the strongest attack counts. Those who know a model may also use the attacks
+    that do not need that.
+    """
+    groups: dict[tuple[str, str], list[CaseRecord]] = {}
+    for row in record.cases:
+        counts = is_node_id(row.node_id) and base_name(row.case.attack) != WORST
+        if row.outcome is not None and counts:
+            groups.setdefault((row.outcome.model, row.case.dataset), []).append(row)
+    several = len({dataset for _, dataset in groups}) > 1
+    return [
+        fit(_conclusion(f"{model} on {dataset}" if several else model, rows))
+        for (model, dataset), rows in groups.items()
+    ]
+
+
+def no_gate(record: RunRecord) -> bool:
+    """Whether a run has neither limits of its own nor a baseline."""
+    gate = record.settings.gate
+    return not (gate.thresholds or record.baseline or record.shard) and gate.max_drop is None
+
+
+def _conclusion(model: str, rows: Sequence[CaseRecord]) -> str:
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    if any(row.below_floor for row in rows):
+        clean = statistics.fmean(each.clean for each in outcomes)
+        return f"{model} is right for {clean:.0%} without an attack: too few to lose any."
+    unknown = _by_level([each for each in outcomes if not each.adaptive])
+    known = _by_level(outcomes) if any(each.adaptive for each in outcomes) else {}
+    sides = [each for each in (unknown, known) if each]
+    own = [_range(each, lambda outcome: outcome.attacked) for each in sides]
+    if unknown and known:
+        kept = f"{own[0]} against attackers who do not know it and {own[1]} against those who do"
+    else:
+        kept = f"{own[0]} against attackers who {'know' if known else 'do not know'} it"
+    return f"{model} keeps {kept}; {_others(sides)}."
+
+
+def _others(sides: Sequence[Levels]) -> str:
+    """What is left of other models, against the attackers of each side."""
+    every = [outcome for side in sides for level in side.values() for outcome in level]
+    told = []
+    if all(each.no_graph is not None for each in every):
+        told.append(f"a model without the graph {_means(sides, lambda each: each.no_graph or 0.0)}")
+    told.append(f"an undefended GCN {_means(sides, _of_gcn)}")
+    titles = {each.most_robust[0] if each.most_robust else "" for each in every}
+    if "" not in titles:
+        best = _means(sides, lambda each: each.most_robust[1] if each.most_robust else 0.0)
+        name = f" ({titles.pop()})" if len(titles) == 1 else ""
+        told.append(f"the most robust known{name} {best}")
+    told[0] = told[0].replace(" graph ", " graph keeps ", 1).replace(" GCN ", " GCN keeps ", 1)
+    return ", ".join(told)
+
+
+def _of_gcn(outcome: Outcome) -> float:
+    return statistics.fmean(outcome.references[MAIN_REFERENCE].attacked)
+
+
+def _by_level(outcomes: Sequence[Outcome]) -> Levels:
+    found: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        found.setdefault(each.case.difficulty, []).append(each)
+    return found
+
+
+def _range(levels: Levels, left: Callable[[Outcome], float]) -> str:
+    """Return `41 to 48 %`: the least and the most that is left, over the difficulties."""
+    lowest = [round(100 * min(map(left, each))) for each in levels.values()]
+    least, most = min(lowest), max(lowest)
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+def _means(sides: Sequence[Levels], left: Callable[[Outcome], float]) -> str:
+    """Return `42 and 39 %`: what is left by each side, the mean over the difficulties."""
+    means = [
+        round(100 * statistics.fmean(min(map(left, each)) for each in side.values()))
+        for side in sides
+    ]
+    return f"{' and '.join(map(str, dict.fromkeys(means)))} %"

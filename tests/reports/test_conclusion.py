@@ -1,0 +1,86 @@
+"""What a run shows of a model, in one or two sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from outcome_factory import outcome
+from record_factory import entry, record, run_record
+
+from grb_check.cases.case import Case
+from grb_check.cases.outcomes import Outcome, Reference
+from grb_check.gate.limits import Gate
+from grb_check.reports.conclusion import conclusions
+
+
+def made(
+    level: str, attack: str, attacked: float, clean: float = 0.8, best: str = "shield"
+) -> Outcome:
+    """A case of which 0.6 of a perceptron, 0.4 of a GCN and 0.7 of the best model are left."""
+    case = Case("synthetic-cora", level, "injection", attack)
+    found = outcome([(clean, attacked)] * 2, [(0.8, 0.4)] * 2, case, "net", mlp=[(0.6, 0.6)] * 2)
+    if "white-box" in attack:
+        repeats = tuple(replace(each, method="adaptive") for each in found.repeats)
+        found = replace(found, repeats=repeats)
+    return replace(found, shipped={best: Reference(clean=(0.8,), attacked=(0.7,))} if best else {})
+
+
+def told(*outcomes: Outcome, gate: Gate | None = None) -> list[str]:
+    entries = [entry(each.case, each, gate or Gate(max_drop=1.0)) for each in outcomes]
+    return conclusions(run_record(record(entries)))
+
+
+BLACK_BOX = (made("easy", "pgd", 0.48), made("easy", "rnd", 0.7), made("full", "pgd", 0.41))
+ADAPTIVE = (made("easy", "pgd+white-box", 0.08), made("full", "pgd+white-box", 0.45))
+
+
+def test_the_strongest_attack_of_each_difficulty_counts() -> None:
+    """Who knows a model may also use the attacks that do not need that."""
+    (text,) = told(*BLACK_BOX, *ADAPTIVE)
+    assert text == (
+        "net keeps 41 to 48 % against attackers who do not know it and 8 to 41 % against those who "
+        "do; a model without the graph keeps 60 %, an undefended GCN 40 %, the most robust known "
+        "(shield) 70 %."
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "beginning"),
+    [
+        (BLACK_BOX, "net keeps 41 to 48 % against attackers who do not know it; a model without"),
+        (ADAPTIVE[:1], "net keeps 8 % against attackers who know it; a model without the graph"),
+        (
+            (made("easy", "pgd", 0.2, clean=0.3),),
+            "net is right for 30% without an attack: too few to lose any.",
+        ),
+    ],
+)
+def test_a_run_may_lack_one_kind_of_attacker(outcomes: tuple[Outcome, ...], beginning: str) -> None:
+    """Or have a model that cannot lose what it never had."""
+    (text,) = told(*outcomes)
+    assert text.startswith(beginning)
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    """No model without the graph, as for sets of graphs, and no leaderboard of the dataset."""
+    bare = made("easy", "pgd", 0.48, best="")
+    repeats = tuple(replace(r, references={"gcn": r.references["gcn"]}) for r in bare.repeats)
+    (text,) = told(replace(bare, repeats=repeats))
+    assert text.endswith("do not know it; an undefended GCN keeps 40 %.")
+
+
+def test_each_model_and_dataset_has_a_conclusion() -> None:
+    """Users' own tests and `worst`, which is made of other cases, are in none."""
+    other = made("easy", "pgd", 0.2)
+    other = replace(other, case=replace(other.case, dataset="other"))
+    worst = made("easy", "worst", 0.1)
+    found = told(*BLACK_BOX, other, worst)
+    assert [each.partition(" keeps ")[0] for each in found] == [
+        "net on other",
+        "net on synthetic-cora",
+    ] or [each.partition(" keeps ")[0] for each in found] == [
+        "net on synthetic-cora",
+        "net on other",
+    ]
+    assert " 10 %" not in " ".join(found)
