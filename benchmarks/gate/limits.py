@@ -3,13 +3,13 @@
     python -m benchmarks.gate limits --folder FOLDER
 
 Every model of `architectures` and `faults` runs through the product's evaluator in the cases of the
-suite `smoke` and in injection/tdgia on the easy targets, and is kept in the folder, so that an
-interrupted command continues. The rule before was one reference GCN, and Student's t at 5 % in each
-case. Models whose drops agree to the bit are counted once in what is simulated.
+suite `smoke`, and is kept in the folder, so that an interrupted command continues. Models whose
+drops agree to the bit are counted once in what is simulated.
 
-Simulated runs draw repeats from the normal distribution with the measured covariance of the drops
-of model and references over the cases, around means such that each case lies at the margin, or 10
-points beyond the least robust reference (before: the GCN).
+The references are those that come along, with twenty trainings, or, as on a graph of the user, as
+many of them as the run has repeats. Simulated runs draw repeats from the normal distribution with
+the measured covariance of the drops over the cases, around means such that each case lies at the
+margin, or 10 points beyond the least robust reference.
 """
 
 from __future__ import annotations
@@ -18,28 +18,26 @@ import argparse
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import f, norm
-from scipy.stats import t as student
+from scipy.stats import f
 
 from benchmarks.gate.architectures import ARCHITECTURES
 from benchmarks.gate.faults import FAULTS
-from benchmarks.gate.measured import CASES, TDGIA, Measured, Outcomes
+from benchmarks.gate.measured import CASES, Measured, Outcomes
 from benchmarks.rows import Row, markdown
-from grb_check.cases.outcomes import MAIN_REFERENCE, Measurement, Outcome, Scores
-from grb_check.evaluation.surrogates import REFERENCES
-from grb_check.gate import default_limit
-from grb_check.gate.default_limit import DROP_MARGIN
-from grb_check.gate.limits import Gate, judge_beside
+from grb_check.cases.outcomes import UNDEFENDED, Outcome, Reference, Scores
+from grb_check.gate.default_limit import DROP_MARGIN, default_limit, drop_variance
+from grb_check.gate.limits import Gate, judge
 
-SMOKE: Final = CASES[:-1]
 WORSE: Final = 0.1  # relative drop beyond the reference, of a model whose cases should all fail
+LEAST: Final = 1e-3  # ratio of variances; drops that are all 0 would decide the fit
 GATE: Final = Gate(min_clean=0.0)  # the clean floor is not the subject
+Draw = Callable[[int], Sequence[int]]  # number of repeats -> trainings of the references
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,101 +47,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=50, help="simulated, for each architecture")
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A default limit.
-
-    Attributes:
-        result: `pass`, `fail` or another word, of a case in a run of that many.
-        limit: the largest drop that passes.
-        reference: mean drop of the reference that the limit is above.
-    """
-
-    result: Callable[[Outcome, int], str]
-    limit: Callable[[Outcome, int], float]
-    reference: Callable[[Outcome], float]
-
-
-def limit_before(outcome: Outcome, cases: int) -> float:
-    """Return the limit of the rule before, which knew nothing of other cases."""
-    count = len(outcome.repeats)
-    if count > 1:
-        pairs = zip(outcome.drops, outcome.reference_drops, strict=True)
-        spread = statistics.stdev(own - other for own, other in pairs)
-        width = float(student.isf(0.05, count - 1)) * spread / math.sqrt(count)
-    else:
-        only = outcome.repeats[0]
-        variance = sum(
-            each.attacked * (1 - each.attacked) / each.clean**2
-            for each in (only.victim, only.references[MAIN_REFERENCE])
-        )
-        width = float(norm.isf(0.05)) * math.sqrt(variance / outcome.targets)
-    return outcome.reference_drop + DROP_MARGIN + width
-
-
-def _beside_gcn(outcome: Outcome) -> Outcome:
-    """The outcome with the main reference alone."""
-    repeats = [
-        replace(each, references={MAIN_REFERENCE: each.references[MAIN_REFERENCE]})
-        for each in outcome.repeats
-    ]
-    return replace(outcome, repeats=tuple(repeats))
-
-
 def least_robust(outcome: Outcome) -> float:
-    """Return the largest mean drop of a reference."""
-    return max(
-        statistics.fmean(each.references[name].drop for each in outcome.repeats)
-        for name in REFERENCES
-    )
-
-
-RULES: Final[Mapping[str, Rule]] = {
-    "before": Rule(
-        lambda made, cases: "fail" if made.drop > limit_before(made, cases) else "pass",
-        limit_before,
-        lambda made: made.reference_drop,
-    ),
-    "now": Rule(
-        lambda made, cases: (
-            judge_beside(_beside_gcn(made), lambda: made, GATE, cases=cases)[0].result
-        ),
-        lambda made, cases: default_limit.default_limit(made, cases).value,
-        least_robust,
-    ),
-}
+    """Return the largest mean drop of an undefended reference."""
+    found = outcome.references.items()
+    return max(statistics.fmean(each.drops) for name, each in found if name in UNDEFENDED)
 
 
 def rows(options: argparse.Namespace) -> Iterator[Row]:
-    """Yield the prior that fits, the faults that are none, and a row for each rule and number of
-    repeats."""
+    """Yield the prior that fits, the faults with their effect, and a row for each kind of
+    references and number of repeats."""
     measured = Measured(options.folder, options.measured)
     ordinary = {name: measured.outcomes(name, each) for name, each in ARCHITECTURES.items()}
     planted = {name: measured.outcomes(name, each) for name, each in FAULTS.items()}
     for name, made in planted.items():
-        worst = max(SMOKE, key=lambda case: made[case].drop - least_robust(made[case]))
+        worst = max(CASES, key=lambda case: made[case].drop - least_robust(made[case]))
         beyond = made[worst].drop - least_robust(made[worst])
         yield {"fault": name, "beyond every reference": round(100 * beyond, 1), "in": worst.id}
     different = list({_drops(each): each for each in ordinary.values()}.values())
     yield prior(different)
+    rng = np.random.default_rng(0)
+    of_run: Draw = lambda count: rng.choice(20, min(count, 5), replace=False).tolist()  # noqa: E731
     for count in options.repeats:
-        for name, rule in RULES.items():
+        for name, trainings in (("shipped", lambda _: range(20)), ("of the run", of_run)):
             yield {
-                "rule": name,
+                "references": name,
                 "repeats": count,
-                **_ordinary(rule, ordinary, count),
-                **_simulated(rule, different, count, options.runs),
-                **_faults(rule, planted, count),
+                **_ordinary(ordinary, count, trainings),
+                **_simulated(different, count, options.runs, trainings),
+                **_faults(planted, count, trainings),
             }
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the rules side by side, and the faults."""
-    rules = [row for row in rows if "rule" in row]
+    """Return the kinds of references side by side, and the faults."""
+    found = [row for row in rows if "references" in row]
     turned: list[Row] = [
-        {"": key, **{f"{row['rule']}, {row['repeats']} repeats": row[key] for row in rules}}
-        for key in rules[0]
-        if key not in ("rule", "repeats")
+        {
+            "": key,
+            **{f"{row['references']}, {row['repeats']} repeats": row[key] for row in found},
+        }
+        for key in found[0]
+        if key not in ("references", "repeats")
     ]
     faults = [row for row in rows if "fault" in row]
     return markdown(turned, list(turned[0])) + "\n" + markdown(faults, list(faults[0]))
@@ -157,20 +101,36 @@ def prior(models: Sequence[Outcomes]) -> Row:
     """
     ratios = []
     for made in models:
-        for case in SMOKE:
-            for name in REFERENCES:
-                pairs = [(each.victim, each.references[name]) for each in made[case].repeats]
-                spread = statistics.variance(own.drop - other.drop for own, other in pairs)
-                expected = (
-                    default_limit.binomial_variance(pair, made[case].targets) for pair in pairs
-                )
-                ratios.append(spread / statistics.fmean(expected))
+        for case in CASES:
+            sides = [(each.victim.clean, each.victim.attacked) for each in made[case].repeats]
+            expected = (drop_variance(*side, made[case].targets) for side in sides)
+            spread = statistics.variance(made[case].drops)
+            ratios.append(max(spread / statistics.fmean(expected), LEAST))
     freedom = len(made[case].repeats) - 1
     scale, prior_freedom = max(
         ((c, d) for c in np.arange(0.3, 2.0, 0.05) for d in np.arange(1.0, 12.0, 0.25)),
         key=lambda each: float(f.logpdf(ratios, freedom, each[1], scale=each[0]).sum()),
     )
     return {"prior": len(ratios), "scale": round(scale, 2), "freedom": round(prior_freedom, 2)}
+
+
+def _beside(outcome: Outcome, trainings: Sequence[int]) -> Outcome:
+    """The outcome beside these trainings of its references."""
+    return replace(
+        outcome,
+        shipped={
+            name: Reference(
+                clean=tuple(each.clean[at] for at in trainings),
+                attacked=tuple(each.attacked[at] for at in trainings),
+            )
+            for name, each in outcome.shipped.items()
+            if name in UNDEFENDED
+        },
+    )
+
+
+def _fails(outcome: Outcome, trainings: Sequence[int]) -> bool:
+    return not judge(_beside(outcome, trainings), GATE, cases=len(CASES)).passed
 
 
 def _runs(made: Outcome, count: int) -> list[Outcome]:
@@ -182,37 +142,40 @@ def _runs(made: Outcome, count: int) -> list[Outcome]:
     ]
 
 
-def _ordinary(rule: Rule, models: Mapping[str, Outcomes], count: int) -> Row:
-    failed, tdgia, runs = 0, 0, 0
-    above: list[float] = []
-    words: list[str] = []
-    for made in models.values():
+def _ordinary(models: Mapping[str, Outcomes], count: int, trainings: Draw) -> Row:
+    failed, unlimited, above, names = 0, 0, [], []
+    for name, made in models.items():
         for run in zip(*(_runs(made[case], count) for case in CASES), strict=True):
-            results = [rule.result(each, len(CASES)) for each in run]
-            runs += 1
-            failed += "fail" in results[:-1]
-            tdgia += results[-1] == "fail"
-            words += results[:-1]
-            above += [rule.limit(each, len(CASES)) - rule.reference(each) for each in run[:-1]]
+            drawn = trainings(count)
+            fails = [_fails(each, drawn) for each in run]
+            failed += any(fails)
+            names += [name] * any(fails)
+            for each in run:
+                beside = _beside(each, drawn)
+                unlimited += judge(beside, GATE, cases=len(CASES)).unlimited
+                above.append(default_limit(beside, len(CASES)).value - least_robust(beside))
+    runs = len(above) // len(CASES)
     return {
-        "architectures: runs that fail a case of smoke": f"{failed} of {runs}",
-        "architectures: runs that fail tdgia/easy": f"{tdgia} of {runs}",
-        "cases not judged": f"{words.count('not judged') / len(words):.1%}",
-        "cases not shown": f"{words.count('not shown') / len(words):.1%}",
+        "architectures: runs that fail a case": f"{failed} of {runs}",
+        "of": ", ".join(dict.fromkeys(names)),
+        "cases without a limit": f"{unlimited / len(above):.1%}",
         "mean limit above the reference, points": round(100 * statistics.fmean(above), 1),
     }
 
 
-def _simulated(rule: Rule, models: Sequence[Outcomes], count: int, runs: int) -> Row:
+def _simulated(models: Sequence[Outcomes], count: int, runs: int, trainings: Draw) -> Row:
     rng = np.random.default_rng(0)
     alarms, missed, cases = 0, 0, 0
     for made in models:
         for _ in range(runs):
-            weights = rng.standard_normal((count, len(made[TDGIA].repeats)))
-            at = [_drawn(rule, made[case], weights, DROP_MARGIN) for case in SMOKE]
-            alarms += any(rule.result(each, len(SMOKE)) == "fail" for each in at)
-            worse = [_drawn(rule, made[case], weights, WORSE) for case in SMOKE]
-            missed += sum(rule.result(each, len(SMOKE)) != "fail" for each in worse)
+            weights, drawn = (
+                rng.standard_normal((count, len(made[CASES[0]].repeats))),
+                trainings(count),
+            )
+            at = [_drawn(made[case], weights, DROP_MARGIN) for case in CASES]
+            alarms += any(_fails(each, drawn) for each in at)
+            worse = [_drawn(made[case], weights, WORSE) for case in CASES]
+            missed += sum(not _fails(each, drawn) for each in worse)
             cases += len(worse)
     return {
         "runs that fail with all cases at the margin": f"{alarms / (runs * len(models)):.1%}",
@@ -220,28 +183,15 @@ def _simulated(rule: Rule, models: Sequence[Outcomes], count: int, runs: int) ->
     }
 
 
-def _drawn(rule: Rule, made: Outcome, weights: NDArray[np.float64], excess: float) -> Outcome:
+def _drawn(made: Outcome, weights: NDArray[np.float64], excess: float) -> Outcome:
     """Return an outcome of drawn repeats whose true mean drop is that far above the reference."""
-    shift = rule.reference(made) + excess - made.drop
-    victim = _draw([each.victim for each in made.repeats], weights, shift)
-    references = {
-        name: _draw([each.references[name] for each in made.repeats], weights)
-        for name in REFERENCES
-    }
-    repeats: list[Measurement] = [
-        replace(
-            made.repeats[0],
-            victim=own,
-            references={name: each[place] for name, each in references.items()},
-        )
-        for place, own in enumerate(victim)
-    ]
-    return replace(made, repeats=tuple(repeats))
+    shift = least_robust(made) + excess - made.drop
+    victims = _draw([each.victim for each in made.repeats], weights, shift)
+    repeats = tuple(replace(made.repeats[0], victim=each) for each in victims)
+    return replace(made, repeats=repeats)
 
 
-def _draw(
-    scores: Sequence[Scores], weights: NDArray[np.float64], shift: float = 0.0
-) -> list[Scores]:
+def _draw(scores: Sequence[Scores], weights: NDArray[np.float64], shift: float) -> list[Scores]:
     """Return scores whose drops have the mean and covariance of these, moved by `shift`."""
     drops = np.array([each.drop for each in scores])
     centred = (drops - drops.mean()) / math.sqrt(len(drops) - 1)
@@ -253,14 +203,15 @@ def _draw(
     ]
 
 
-def _faults(rule: Rule, planted: Mapping[str, Outcomes], count: int) -> Row:
+def _faults(planted: Mapping[str, Outcomes], count: int, trainings: Draw) -> Row:
     """Return how many faults are found; those that are not clearly less robust are left out."""
     found, runs = 0, 0
     for made in planted.values():
-        if max(made[case].drop - least_robust(made[case]) for case in SMOKE) <= WORSE:
+        if max(made[case].drop - least_robust(made[case]) for case in CASES) <= WORSE:
             continue
-        for run in zip(*(_runs(made[case], count) for case in SMOKE), strict=True):
-            found += any(rule.result(each, len(SMOKE)) == "fail" for each in run)
+        for run in zip(*(_runs(made[case], count) for case in CASES), strict=True):
+            drawn = trainings(count)
+            found += any(_fails(each, drawn) for each in run)
             runs += 1
     return {"faults: runs that fail": f"{found} of {runs}"}
 

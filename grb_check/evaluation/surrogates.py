@@ -62,7 +62,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     NO_GRAPH: _Kind("", mlp, None),
 }
 # Undefended models that a default limit is made of, and one that ignores the graph, beside it.
-REFERENCES: Final = ("gcn", NO_GRAPH, "gat", "sage")
+REFERENCES: Final = ("gcn", NO_GRAPH, "gat", "sage", "gin")
 LR: Final = 0.01  # of a kind without a row in GRB's tables
 FIRST: Final = REFERENCES[:2]  # that every case is compared with
 GRAPH_REFERENCES: Final = ("gcn", "gin")  # all that exist for sets of graphs

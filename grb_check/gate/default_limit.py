@@ -1,10 +1,11 @@
 """The default limit: what an undefended model loses, plus a margin, plus the uncertainty.
 
-The references are small undefended models (GCN, GAT, GraphSAGE; for sets of graphs GCN and GIN),
-attacked as the model is. A case fails only if the model is clearly less robust than all of them:
-for every reference, the lower end of the one-sided interval of the excess (mean drop of the model
-minus mean drop of the reference) is above `DROP_MARGIN`. The level of the interval is `ALPHA`,
-divided by the number of cases of the run (Bonferroni).
+The references are small undefended models (GCN, GAT, GraphSAGE, GIN; for sets of graphs GCN and
+GIN), attacked as the model is. A case fails only if the model is clearly less robust than all of
+them: for every reference, the lower end of the one-sided interval of the excess (mean drop of the
+model minus mean drop of the reference) is above `DROP_MARGIN`. The level of the interval is
+`ALPHA`, divided by the number of cases to the power `SHARED`: the cases of a model share its
+trainings, so that together they go wrong as often as fewer independent ones (measured, see below).
 
 Three repeats estimate a variance with two degrees of freedom, and at such a level Student's t would
 exceed any effect. The variance of each side is therefore moderated as in Smyth, "Linear models and
@@ -39,8 +40,9 @@ from grb_check.cases.outcomes import UNDEFENDED, Outcome
 
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
 ALPHA: Final = 0.05  # one-sided, shared by the cases of a run
-PRIOR_SCALE: Final = 0.8
-PRIOR_FREEDOM: Final = 4.0
+SHARED: Final = 2 / 3  # power of the number of cases; 1 would be Bonferroni's correction
+PRIOR_SCALE: Final = 0.85
+PRIOR_FREEDOM: Final = 5.0
 PRIOR_TARGETS: Final = 268  # of each difficulty of synthetic-cora, where scale and d_0 were fitted
 
 
@@ -83,7 +85,7 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit:
     """
     from scipy.special import stdtrit
 
-    alpha, count, found = ALPHA / cases, len(outcome.repeats), []
+    alpha, count, found = ALPHA / cases**SHARED, len(outcome.repeats), []
     sides = [(each.victim.clean, each.victim.attacked) for each in outcome.repeats]
     own = moderated_variance(sides, outcome.targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))

@@ -19,7 +19,6 @@ from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.default_limit import (
-    PRIOR_FREEDOM,
     DefaultLimit,
     default_limit,
     drop_variance,
@@ -27,6 +26,7 @@ from grb_check.gate.default_limit import (
 
 INTERVAL: Final = 0.95  # two-sided, for the mean drop
 ONE_REPEAT_SCALE: Final = 2.4  # variance between trainings, in binomial variances of the drop
+ONE_REPEAT_FREEDOM: Final = 4.0
 FLOOR_SHARE: Final = 0.75  # of the reference's clean accuracy
 
 
@@ -326,8 +326,9 @@ def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, f
 
     Student's t over the repeats. One repeat shows no spread: its standard deviation is taken from
     the binomial variance over the targets, times `ONE_REPEAT_SCALE`, and as known with
-    `PRIOR_FREEDOM` degrees of freedom, since trainings differ by more than their targets. Such an
-    interval covered the mean of all trainings in 92 to 95 % of cases (docs/explanation/gate.md).
+    `ONE_REPEAT_FREEDOM` degrees of freedom, since trainings differ by more than their targets. Such
+    an interval covered the mean of all trainings in 92 to 95 % of cases
+    (docs/explanation/gate.md).
 
     Args:
         sides: scores of the model in each repeat.
@@ -341,7 +342,7 @@ def drop_interval(sides: Sequence[Scores], targets: int) -> tuple[tuple[float, f
         freedom, method = count - 1.0, f"Student's t over {count} repeats"
         variance = statistics.variance(drops)
     else:
-        freedom, method = PRIOR_FREEDOM, "a typical spread between trainings, for one repeat"
+        freedom, method = ONE_REPEAT_FREEDOM, "a typical spread between trainings, for one repeat"
         variance = ONE_REPEAT_SCALE * drop_variance(sides[0].clean, sides[0].attacked, targets)
     mean = statistics.fmean(drops)
     width = float(stdtrit(freedom, 1.0 - tail)) * math.sqrt(variance / count)

@@ -8,14 +8,15 @@ from typing import Any, Final, Protocol
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.errors import count
-from grb_check.files.control_characters import fit_line
+from grb_check.files.control_characters import fit, fit_line
 from grb_check.reports import audit_words
 from grb_check.reports.columns import COMPARED, filled
 from grb_check.reports.conclusion import GATE, conclusions, no_gate
 from grb_check.reports.digest import Digest, Line
+from grb_check.reports.lowest_words import delta_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import columns
-from grb_check.reports.rank_words import comparison_lines, standing_line
+from grb_check.reports.rank_words import comparison_lines, listed, standing_line
 from grb_check.reports.record import RunRecord
 
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
@@ -49,18 +50,19 @@ class _Plain:
         self._out.write_line(fit_line(line), **markup)
 
 
-def write_run(out: Lines, digest: Digest, lost: str = "") -> None:
+def write_run(out: Lines, digest: Digest, lost: str = "", *, details: bool = False) -> None:
     """Write everything that a terminal shows of a run.
 
     Args:
         out: to write to.
         digest: of the run.
+        details: whether to write what else follows from the figures, as the other reports do.
         lost: why cases are missing; empty if they are not to be listed, as in a run that was
             stopped on purpose.
     """
     record, out = digest.record, _Plain(out)
     if record.cases:
-        _write_tables(out, digest)
+        _write_tables(out, digest, details=details)
     if record.baseline is not None:
         for line in baseline_lines(record):
             out.write_line(line)
@@ -114,7 +116,7 @@ def _repeats_needed(rows: Sequence[CaseRecord]) -> list[str]:
     ]
 
 
-def _write_tables(out: Lines, digest: Digest) -> None:
+def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     """One table for each model and dataset, then what concerns all of them."""
     record = digest.record
     out.section("graph robustness")
@@ -128,13 +130,17 @@ def _write_tables(out: Lines, digest: Digest) -> None:
         out.write_line(f"{model or 'model'} on {dataset}{about}", bold=True)
         _write_table(out, lines)
         out.write_line("")
+        group = (model, dataset)
+        lows = [each for each in digest.summary.lowest if (fit(each.model), each.dataset) == group]
+        for text in lowest_lines(lows) if details else ():
+            out.write_line(f"  {text}")
     for text in conclusions(record):
         out.write_line(text, bold=True)
     for text in audit_words.conclusions(record):
         out.write_line(f"audit: {text}", bold=True)
     if no_gate(record):
         out.write_line(GATE)
-    for text in _lines_on_all(digest):
+    for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:
         out.write_line(text)
     for note in (*record.notes, *notes(record.cases), *record.ranks.notes):
         out.write_line(f"note: {note}", yellow=True)
@@ -158,6 +164,18 @@ def _colour(row: CaseRecord) -> str:
     if row.result == "pass" and found not in ("pass", "fail"):
         return "yellow"
     return COLOURS.get(row.result, "red")
+
+
+def _details(digest: Digest) -> list[str]:
+    """Orders of attacks and models by drop, and differences to the reference GCN."""
+    found, lines = digest.summary, []
+    for title, order in (
+        ("attacks by mean drop", found.mean_attacks),
+        ("models by mean drop, most robust first", found.models),
+    ):
+        if len(order) > 1:
+            lines.append(f"{title}: {listed(order)}")
+    return lines + delta_lines(found.delta)
 
 
 def _lines_on_all(digest: Digest) -> list[str]:

@@ -119,7 +119,8 @@ def finish(
 
 def summarise(reporter: pytest.TerminalReporter, ending: Ending) -> None:
     """Write the tables below pytest's own reports."""
-    terminal.write_run(reporter, ending.digest, terminal.LOST if ending.lost else "")
+    lost = terminal.LOST if ending.lost else ""
+    terminal.write_run(reporter, ending.digest, lost, details=reporter.verbosity > 0)
     for line in ending.unwritten:
         reporter.write_line(f"grb: {line}", red=True)
 

@@ -31,6 +31,7 @@ from grb_check.evaluation.perturbation_bytes import from_bytes
 from grb_check.gradients.victim import Victim
 from grb_check.models.reference.gat import GAT
 from grb_check.models.reference.gcn import GCN
+from grb_check.models.reference.gin import GIN
 from grb_check.models.reference.sage import GraphSAGE
 from grb_check.store.store import Store
 from grb_check.store.warning import StoreWarning
@@ -192,7 +193,7 @@ def test_a_white_box_attack_is_given_the_model_under_test(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The victim is attacked in every run, the references only in the first."""
-    references = (GCN, GAT, GraphSAGE)
+    references = (GCN, GAT, GraphSAGE, GIN)  # the perceptron is not touched by injected nodes
     attack = Informed(Memory(), Memory())
     monkeypatch.setattr(repeats, "load_attack", lambda *_: attack)
     monkeypatch.setattr(white_box, "describe", lambda _: "informed v1")  # its memory is no setting
@@ -422,6 +423,6 @@ def test_references_that_are_added_later_are_as_those_of_the_first_time(
     first = evaluator.repeat(subject, source, case, 1, repeats=2, selected=MEMBERS)
     later = evaluator.references(source, case, first, MEMBERS)
     at_once = evaluator.outcome(subject, source, case, 2, MEMBERS)
-    assert [*first.measurement.references] == ["gcn"]
+    assert [*first.measurement.references] == ["gcn", "mlp"]
     assert figures(outcome_of(case, subject.name, [later])) == figures(at_once)[1:]
     assert later.perturbation == first.perturbation

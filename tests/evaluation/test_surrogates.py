@@ -173,7 +173,7 @@ def test_references_are_undefended_models_that_the_dataset_can_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of three kinds for nodes, of two for graphs; on a large graph the GCN; and a perceptron."""
-    assert references_on(DATASET) == REFERENCES == ("gcn", "mlp", "gat", "sage")
+    assert references_on(DATASET) == REFERENCES == ("gcn", "mlp", "gat", "sage", "gin")
     assert references_on(graph_dataset(set_of_graphs())) == GRAPH_REFERENCES == ("gcn", "gin")
     monkeypatch.setattr(surrogates, "MAX_EDGES", DATASET.num_edges - 1)
     assert references_on(DATASET) == first_on(DATASET) == ("gcn", "mlp")

@@ -20,6 +20,7 @@ from grb_check.gate.default_limit import (
     PRIOR_FREEDOM,
     PRIOR_SCALE,
     PRIOR_TARGETS,
+    SHARED,
     default_limit,
     drop_variance,
 )
@@ -130,7 +131,7 @@ def test_a_limit_that_could_not_fail_is_none(made: Outcome) -> None:
 def test_more_cases_never_make_a_limit_stricter(made: Outcome, cases: int) -> None:
     """They share the error of the run."""
     alone, shared = default_limit(made), default_limit(made, cases)
-    assert shared.alpha == ALPHA / cases
+    assert shared.alpha == ALPHA / cases**SHARED
     assert shared.value > alone.value
 
 

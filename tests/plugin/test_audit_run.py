@@ -16,7 +16,7 @@ ARGS = (
 @pytest.mark.slow
 def test_an_audit_says_what_it_concludes(project: pytest.Pytester) -> None:
     """Below the tables and in JUnit's report."""
-    result = project.runpytest(*ARGS, "--junitxml=out.xml")
+    result = project.runpytest(*ARGS, "--junitxml=out.xml", "-v")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from plugin_names import TINY
 
-from grb_check.gate.default_limit import ALPHA
+from grb_check.gate.default_limit import ALPHA, SHARED
 
 # An untrained model costs no training, and guesses: it has nothing to lose.
 BASE = (*TINY, "--grb-model=attacks:untrained", "--grb-min-clean=0")
@@ -121,6 +121,6 @@ def test_all_cases_of_a_run_share_the_level_of_the_default_limit(project: pytest
     wanted = ["--grb-difficulty=easy,medium,hard", "--grb-json=run.json"]
     for more in ([], ["-k", "mine or easy"], ["--grb-shard=1/2"], ["-n", "1"]):
         project.runpytest(*args, *wanted, *more)
-        assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 4}, more
+        assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 4**SHARED}, more
     project.runpytest(*args, *wanted, "--grb-only")
-    assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3}
+    assert {each["alpha"] for each in verdicts(project)} == {ALPHA / 3**SHARED}
