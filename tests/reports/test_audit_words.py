@@ -86,7 +86,7 @@ def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
     assert re.findall(r"([\d.]+)\.0%", words) == figures.split()
     page = page_text([digest(made)])
     assert words in page
-    assert page.index('id="threats"') < page.index('id="drops"')
+    assert page.index('id="picture"') < page.index('id="threats"') < page.index('id="cases"')
     assert words in markdown_text([digest(made)])
     assert conclusions(audit(*outcomes, suite="smoke")) == []
 

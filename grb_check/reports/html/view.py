@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from grb_check.attacks.names import WORST, base_name, with_budget
-from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
@@ -24,6 +23,7 @@ from grb_check.reports.columns import filled
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, Line, compared, limits_of
 from grb_check.reports.html.charts import plot
+from grb_check.reports.html.picture import pictures
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
 from grb_check.reports.plain import clipped, percent
@@ -111,8 +111,8 @@ def sections(digest: Digest) -> list[Section]:
     threats = _threats(digest)
     audit, others = ("threats", "Audit", threats), ("threats", "Threats", threats)
     contents = (
+        ("picture", "Picture", {"pictures": pictures(digest)}),
         *((audit, broke) if threats["conclusions"] else (broke, others)),
-        ("drops", "Drops", _heat_maps(digest)),
         ("curves", "Budget curves", _curves(digest)),
         ("baseline", "Baseline", _baseline(digest)),
         ("ranks", "Ranks", _ranks(digest)),
@@ -135,27 +135,9 @@ def says_more(line: Line) -> bool:
     return any(each and not each.startswith(shown) for each in said)
 
 
-def _heat_rows(lines: Sequence[Line]) -> dict[str, dict[str, Line]]:
-    """Return attack -> difficulty -> case, with the largest drop if several tests share a case."""
-    found: dict[str, dict[str, Line]] = {}
-    for line in lines:
-        row, level = found.setdefault(line.attack, {}), line.row.case.difficulty
-        row[level] = max(row.get(level, line), line, key=_drop)
-    return found
-
-
 def _failures(digest: Digest) -> dict[str, Any]:
     shown = [*digest.bad, *digest.unsure]
     return {"boxed": shown[:BOXED], "others": shown[BOXED:], "unknown": digest.unknown}
-
-
-def _heat_maps(digest: Digest) -> dict[str, Any]:
-    maps = []
-    for group, lines in digest.groups.items():
-        seen = {line.row.case.difficulty for line in lines}
-        levels = [level for level in DIFFICULTIES if level in seen]
-        maps.append((digest.title_of(group), levels, _heat_rows(lines)))
-    return {"maps": maps}
 
 
 def _curves(digest: Digest) -> dict[str, Any]:
