@@ -14,8 +14,8 @@ from grb_check.files.control_characters import fit
 from grb_check.reports.record import RunRecord
 
 GATE: Final = (
-    "to gate on it: --grb-baseline=robustness.json writes these figures, and a later run that "
-    "loses more fails"
+    "to make a gate of it: with --grb-baseline=robustness.json the next run writes these figures, "
+    "and later ones fail if they lose more"
 )
 
 Levels = Mapping[str, Sequence[Outcome]]  # difficulty -> the attacks of some attackers
@@ -58,7 +58,17 @@ def _conclusion(model: str, rows: Sequence[CaseRecord]) -> str:
         kept = f"{own[0]} against attackers who do not know it and {own[1]} against those who do"
     else:
         kept = f"{own[0]} against attackers who {'know' if known else 'do not know'} it"
-    return f"{model} keeps {kept}; {_others(sides)}."
+    average = "on average " if len(sides[0]) > 1 else ""
+    below = " It would do better without the graph." if _is_below(sides[-1]) else ""
+    return f"{model} keeps {kept}; {average}{_others(sides)}.{below}"
+
+
+def _is_below(levels: Levels) -> bool:
+    """Whether less is left than of a model that ignores the graph, at every difficulty."""
+    return all(
+        any(each.no_graph is not None and each.attacked < each.no_graph for each in level)
+        for level in levels.values()
+    )
 
 
 def _others(sides: Sequence[Levels]) -> str:

@@ -99,6 +99,11 @@ class Line:
         return self.row.verdict.limit if self.row.verdict is not None else None
 
     @property
+    def unlimited(self) -> bool:
+        """Whether nothing could have failed it."""
+        return self.row.verdict is not None and self.row.verdict.unlimited
+
+    @property
     def excess(self) -> float:
         """Return how far the drop exceeds its limit; 0 if the case failed for another reason."""
         if self.row.outcome is None or self.limit is None or self.row.below_floor:
@@ -267,7 +272,7 @@ class Digest:
 
     @property
     def headline(self) -> str:
-        """`12 of 15 cases passed; 2 failed, 1 inconclusive`."""
+        """`12 of 15 cases passed, 3 without a limit; 2 failed, 1 inconclusive`."""
         if not self.lines and not self.unknown:
             return "No case ran"
         counts = self.counts
@@ -276,6 +281,9 @@ class Digest:
         head = f"{counts['pass']} of {count(total, 'case')} passed"
         if not rest and total > 1:
             head = f"All {total} cases passed"
+        unlimited = sum(line.status == "pass" and line.unlimited for line in self.lines)
+        if unlimited:
+            head += f", {unlimited} without a limit"
         return "; ".join([head, ", ".join(rest)] if rest else [head])
 
     @property

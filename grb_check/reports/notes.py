@@ -36,8 +36,9 @@ def notes(rows: Sequence[CaseRecord]) -> list[str]:
         ),
         (
             [name for name, each in verdicts if each.unlimited],
-            "without a limit, because one by undefended models could not fail: set one with "
-            "--grb-max-drop or --grb-threshold, or compare with a --grb-baseline",
+            "without a limit: undefended models lose so much there, or the repeats differ so much, "
+            "that nothing could fail; set one with --grb-max-drop or --grb-threshold, or compare "
+            "with a --grb-baseline",
         ),
     ):
         if found:

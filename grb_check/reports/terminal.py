@@ -21,6 +21,11 @@ from grb_check.reports.record import RunRecord
 
 COLOURS: Final = {"pass": "green", "skip": "yellow", "xfail": "yellow", "xpass": "yellow"}
 LOST: Final = "A worker died, or a report could not travel to the main process; see above"
+LEGEND: Final = (
+    "drop: share of the clean accuracy that is lost, +- its deviation over the repeats; "
+    "undefended: the least robust of the undefended models; easy, medium, hard: nodes of low to "
+    "high degree; ?: a diagnostic doubts the attack"
+)
 SHOWN: Final = 3  # cases that a line names
 
 
@@ -134,11 +139,12 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
         lows = [each for each in digest.summary.lowest if (fit(each.model), each.dataset) == group]
         for text in lowest_lines(lows) if details else ():
             out.write_line(f"  {text}")
+    out.write_line(LEGEND)
     for text in conclusions(record):
         out.write_line(text, bold=True)
     for text in audit_words.conclusions(record):
         out.write_line(f"audit: {text}", bold=True)
-    if no_gate(record):
+    if digest.green and no_gate(record):
         out.write_line(GATE)
     for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:
         out.write_line(text)

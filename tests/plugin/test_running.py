@@ -26,7 +26,7 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
             "*easy*injection/rnd* -  *pass",  # one repeat on 16 targets has no limit
             "*easy*modification/rnd* -  *pass",
             "build keeps * against attackers who do not know it; a model without the graph *",
-            "to gate on it: *",
+            "to make a gate of it: *",
         ]
     )
     assert result.ret == pytest.ExitCode.OK

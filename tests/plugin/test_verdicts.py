@@ -49,7 +49,7 @@ def test_a_case_whose_limit_could_not_fail_has_none(project: pytest.Pytester) ->
         [
             "grb::tiny::test_attack* PASSED (drop *%)*",
             "*easy *injection/rnd * -  *pass",
-            "note: 1 case (tiny/easy/injection/rnd) without a limit, *--grb-max-drop*",
+            "note: 1 case (tiny/easy/injection/rnd) without a limit: *--grb-max-drop*",
         ]
     )
     check_reports(project, "pass", "untrained")

@@ -87,6 +87,7 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "  hard        modification/rnd   80.0%     20.0%  75.0%  +- 0.0  55.0%       60.0%  fail",
         "  hard        modification/dice      -         -      -              -              error",
         "",
+        terminal.LEGEND,
         "mypkg:build is right for 63% without an attack: too few to lose any.",
     ]
 
