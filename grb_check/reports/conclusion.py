@@ -8,9 +8,13 @@ from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.metrics import over_repeats, weighted_lowest
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.files.control_characters import fit
+from grb_check.ranking.boards.board import Board, defence_summary
+from grb_check.ranking.boards.files import shipped_board
+from grb_check.reports.rank_words import ordinal
 from grb_check.reports.record import RunRecord
 
 GATE: Final = (
@@ -60,7 +64,43 @@ def _conclusion(model: str, rows: Sequence[CaseRecord]) -> str:
         kept = f"{own[0]} against attackers who {'know' if known else 'do not know'} it"
     average = "on average " if len(sides[0]) > 1 else ""
     below = " It would do better without the graph." if _is_below(sides[-1]) else ""
-    return f"{model} keeps {kept}; {average}{_others(sides)}.{below}"
+    return f"{model} keeps {kept}; {average}{_others(sides)}.{_rank(outcomes)}{below}"
+
+
+def _rank(outcomes: Sequence[Outcome]) -> str:
+    """The rank on the leaderboard that is shipped for these data, if there is one.
+
+    By GRB's weighted accuracy over the attacks that both have, as the mean over the difficulties.
+    """
+    first = outcomes[0]
+    board = shipped_board(first.case.dataset)
+    levels = _by_level([each for each in outcomes if board is not None and board.has(each.case)])
+    if board is None or not levels or board.fingerprint != first.dataset:
+        return ""
+    if len({len(each.repeats) for each in outcomes}) > 1:
+        return ""
+    own = statistics.fmean(map(_weighted, levels.values()))
+    better = sum(_weighted_of(board, each, levels) > own for each in board.defences)
+    return f" {ordinal(better + 1)} of {len(board.defences) + 1} on the shipped leaderboard."
+
+
+def _weighted(outcomes: Sequence[Outcome]) -> float:
+    clean = [each.victim.clean for each in outcomes[0].repeats]
+    attacked = [[each.victim.attacked for each in outcome.repeats] for outcome in outcomes]
+    return over_repeats(weighted_lowest, [clean, *attacked]).mean
+
+
+def _weighted_of(board: Board, defence: str, levels: Levels) -> float:
+    return statistics.fmean(
+        defence_summary(
+            board,
+            defence,
+            level,
+            "weighted",
+            {f"{each.case.scenario}/{each.case.attack}" for each in outcomes},
+        ).mean
+        for level, outcomes in levels.items()
+    )
 
 
 def _is_below(levels: Levels) -> bool:

@@ -11,6 +11,7 @@ from record_factory import entry, record, run_record
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Outcome, Reference
 from grb_check.gate.limits import Gate
+from grb_check.ranking.boards.files import shipped_board
 from grb_check.reports.conclusion import conclusions
 
 
@@ -68,6 +69,22 @@ def test_what_is_not_known_is_not_told() -> None:
     repeats = tuple(replace(r, references={"gcn": r.references["gcn"]}) for r in bare.repeats)
     (text,) = told(replace(bare, repeats=repeats))
     assert text.endswith("do not know it; an undefended GCN keeps 40 %.")
+
+
+def test_a_model_on_the_shipped_graph_has_a_rank() -> None:
+    """Among the defences of the leaderboard that comes along, under the attacks that both have."""
+    board = shipped_board("synthetic-cora")
+    assert board is not None
+
+    def rank(attacked: float) -> str:
+        cases = [made(level, "rnd", attacked, max(attacked, 0.8)) for level in ("easy", "hard")]
+        (text,) = told(*(replace(each, dataset=board.fingerprint) for each in cases))
+        return text.partition("70 %.")[2].strip()
+
+    last = len(board.defences) + 1
+    assert rank(1.0) == f"1st of {last} on the shipped leaderboard."
+    assert rank(0.02).startswith(f"{last}th of {last} on the shipped leaderboard.")
+    assert shipped_board("../shipped/synthetic-cora") is None
 
 
 def test_each_model_and_dataset_has_a_conclusion() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import reprlib
 from collections.abc import Iterable
+from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
@@ -42,19 +43,26 @@ def measured_board(dataset: str, home: Path) -> Board | None:
         DataError: the file is not a leaderboard, or is that of another dataset.
     """
     path = home / FOLDER / f"{dataset}.json"
-    shipped = files("grb_check").joinpath(f"ranking/boards/shipped/{dataset}.json")
-    if shipped.is_file():
-        with as_file(shipped) as resource:
-            board = read_board(resource)
-    elif path.is_file():
+    board = shipped_board(dataset)
+    if board is None and path.is_file():
         board = read_board(path)
-    else:
+    if board is None:
         return None
     if board.dataset != dataset:
         raise DataError(
             f"{path} is the leaderboard of {board.dataset}, not of {dataset}; rename or remove it"
         )
     return replace(board, name=ZOO)
+
+
+@cache
+def shipped_board(dataset: str) -> Board | None:
+    """Return the leaderboard of a dataset that comes along; None if there is none."""
+    for file in files("grb_check").joinpath("ranking/boards/shipped").iterdir():
+        if file.name == f"{dataset}.json":
+            with as_file(file) as path:
+                return read_board(path)
+    return None
 
 
 def read_board(path: Path) -> Board:
