@@ -116,15 +116,15 @@ def _others(sides: Sequence[Levels]) -> str:
     every = [outcome for side in sides for level in side.values() for outcome in level]
     told = []
     if all(each.no_graph is not None for each in every):
-        told.append(f"a model without the graph {_means(sides, lambda each: each.no_graph or 0.0)}")
-    told.append(f"an undefended GCN {_means(sides, _of_gcn)}")
+        told.append(("a model without the graph", _means(sides, lambda each: each.no_graph or 0.0)))
+    told.append(("an undefended GCN", _means(sides, _of_gcn)))
     titles = {each.most_robust[0] if each.most_robust else "" for each in every}
     if "" not in titles:
-        best = _means(sides, lambda each: each.most_robust[1] if each.most_robust else 0.0)
         name = f" ({titles.pop()})" if len(titles) == 1 else ""
-        told.append(f"the most robust known{name} {best}")
-    told[0] = told[0].replace(" graph ", " graph keeps ", 1).replace(" GCN ", " GCN keeps ", 1)
-    return ", ".join(told)
+        best = _means(sides, lambda each: each.most_robust[1] if each.most_robust else 0.0)
+        told.append((f"the most robust known{name}", best))
+    (first, figures), *rest = told
+    return ", ".join([f"{first} keeps {figures}", *map(" ".join, rest)])
 
 
 def _of_gcn(outcome: Outcome) -> float:

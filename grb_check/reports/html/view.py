@@ -56,6 +56,11 @@ class Section:
     title: str
     content: Mapping[str, Any]
 
+    @property
+    def folded(self) -> bool:
+        """Whether a reader opens it: all but the picture, an audit and what failed."""
+        return self.name not in ("picture", "broke") and not self.content.get("conclusions")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
