@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
@@ -11,6 +11,7 @@ from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case import DIFFICULTIES
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
+from grb_check.cases.outcomes import Outcome
 from grb_check.errors import UsageError
 from grb_check.files.versions import MEASURED
 from grb_check.models.zoo import known
@@ -80,7 +81,6 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         row[level] = Cell.of([each.victim.attacked for each in outcome.repeats])
         clean = Cell.of([each.victim.clean for each in outcome.repeats])
         cells[NO_ATTACK].setdefault(member.title, {}).setdefault(level, clean)
-    outcomes = {member.attack: outcome for member, outcome in reversed(measured)}
     _refuse_unlike(dataset, "fingerprint", {outcome.dataset for _, outcome in measured})
     _refuse_unlike(dataset, "split", {each.record.settings.split for each in members})
     repeats = {len(outcome.repeats) for _, outcome in measured}
@@ -88,6 +88,10 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
     found = {outcome.case.difficulty for _, outcome in measured}
     levels = tuple(each for each in DIFFICULTIES if each in found)
     attacks = tuple(each for each in cells if each != NO_ATTACK)
+    outcomes = {
+        name: next(outcome for member, outcome in measured if member.attack == name)
+        for name in attacks
+    }
     lacking = {
         each.title: [
             f"{attack} at {level}"
@@ -97,19 +101,6 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         for each in members
     }
     models = {each.title: each.model for each in members if measured and not lacking[each.title]}
-    about = [*dict.fromkeys(_measured_with(each.record) for each in members)]
-    for _, outcome in measured[:1]:
-        about += [
-            f"dataset {dataset}: {outcome.origin}, fingerprint {outcome.dataset}",
-            f"repeats: {len(outcome.repeats)}, each with its own training and attack",
-        ]
-    about += [f"model {title}: {model}" for title, model in models.items() if ":" in model]
-    about += [f"attack {name}: {outcomes[name].attack or 'of no version'}" for name in attacks]
-    about += [
-        f"{LEFT_OUT} {title}: no figures under {(*lacks, 'any attack')[0]}"
-        for title, lacks in lacking.items()
-        if title not in models
-    ]
     return Board(
         name=dataset,
         dataset=dataset,
@@ -121,8 +112,38 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         models=models,
         fingerprint=measured[0][1].dataset if measured else "",
         split=members[0].record.settings.split,
-        about=tuple(about),
+        about=_about(members, models, lacking, outcomes),
     )
+
+
+def _about(
+    members: Sequence[_Member],
+    models: Mapping[str, str],
+    lacking: Mapping[str, Sequence[str]],
+    outcomes: Mapping[str, Outcome],
+) -> tuple[str, ...]:
+    """Lines on the origin of a leaderboard.
+
+    Args:
+        members: its cases.
+        models: that are on it.
+        lacking: title -> cases that the model lacks.
+        outcomes: attack -> one of its outcomes.
+    """
+    about = [*dict.fromkeys(_measured_with(each.record) for each in members)]
+    for outcome in [*outcomes.values()][:1]:
+        about += [
+            f"dataset {outcome.case.dataset}: {outcome.origin}, fingerprint {outcome.dataset}",
+            f"repeats: {len(outcome.repeats)}, each with its own training and attack",
+        ]
+    about += [f"model {title}: {model}" for title, model in models.items() if ":" in model]
+    about += [f"attack {name}: {each.attack or 'of no version'}" for name, each in outcomes.items()]
+    about += [
+        f"{LEFT_OUT} {title}: no figures under {(*lacks, 'any attack')[0]}"
+        for title, lacks in lacking.items()
+        if title not in models
+    ]
+    return tuple(about)
 
 
 def _title(case: CaseRecord, record: RunRecord) -> tuple[str, str]:

@@ -22,25 +22,18 @@ from grb_check.files.typed_json import FileKind, encode, read
 SHIPPED: Final = Path(__file__).parent / "shipped" / "synthetic-cora.json"
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The references of one case, by kind; `key` is what they are found by."""
-
-    key: str
-    references: dict[str, Reference]
-
-
 class Content(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the file.
 
     Attributes:
         about: lines on how it was made.
         environment: versions that the models were trained with, for people.
-        cases: name -> references.
+        cases: what a case is found by, see `trials.reference_key` -> kind -> its trainings.
     """
 
     about: tuple[str, ...]
     environment: dict[str, str]
-    cases: dict[str, Measured]
+    cases: dict[str, dict[str, Reference]]
 
 
 KIND: Final = FileKind(
@@ -54,9 +47,7 @@ KIND: Final = FileKind(
 @cache
 def shipped_references() -> dict[str, dict[str, Reference]]:
     """Return the references by the key of their case."""
-    if not SHIPPED.is_file():
-        return {}
-    return {each.key: each.references for each in read(KIND, SHIPPED).cases.values()}
+    return read(KIND, SHIPPED).cases
 
 
 def write_references(content: Content, path: Path) -> None:

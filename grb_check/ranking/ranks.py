@@ -8,6 +8,7 @@ floor.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -165,6 +166,28 @@ def standings_of(outcome: Outcome, boards: Boards, gate: Gate) -> tuple[Standing
     )
 
 
+def rank_over_difficulties(
+    rows: Sequence[CaseRecord], board: Board, gate: Gate
+) -> tuple[int, int] | None:
+    """Return a model's rank by its mean weighted accuracy over the difficulties, and of how many.
+
+    Args:
+        rows: of one model on the dataset of the leaderboard.
+        board: of these data.
+        gate: has the clean floor.
+
+    Returns:
+        None if the model is not ranked at one of them.
+    """
+    found = [_weighted_beside(each, board) for each in _models(rows, (), gate)]
+    sides = [each for each in found if each is not None]
+    if not sides or len(sides) < len(found):
+        return None
+    own = statistics.fmean(mine for mine, _ in sides)
+    others = [statistics.fmean(each[name] for _, each in sides) for name in board.defences]
+    return 1 + sum(each > own for each in others), 1 + len(others)
+
+
 class _Model(NamedTuple):
     """One model on one dataset at one difficulty; without accuracies, why it is not ranked."""
 
@@ -250,9 +273,19 @@ def _weighted_lowest(accuracies: Accuracies, rows: Iterable[str]) -> float:
 
 
 def _weighted(model: _Model, board: Board) -> Standing | None:
-    """Rank by weighted accuracy over the attacks that model and leaderboard share.
+    """Rank by weighted accuracy over the attacks that model and leaderboard share."""
+    found = _weighted_beside(model, board)
+    if found is None:
+        return None
+    missing = tuple(attack for attack in board.attacks if attack not in model.accuracies)
+    attacks = len(board.attacks) - len(missing)
+    return _standing(model, board, *found, attacks=attacks, missing=missing)
 
-    The accuracy without attack is part of it on both sides. None if they share nothing.
+
+def _weighted_beside(model: _Model, board: Board) -> tuple[float, dict[str, float]] | None:
+    """Weighted accuracies of model and defences over the attacks that both have.
+
+    The accuracy without attack is part of them on both sides. None if they share nothing.
     """
     common = [attack for attack in board.attacks if attack in model.accuracies]
     if model.difficulty not in board.difficulties or not common:
@@ -261,9 +294,7 @@ def _weighted(model: _Model, board: Board) -> Standing | None:
         defence: defence_summary(board, defence, model.difficulty, "weighted", common).mean
         for defence in board.defences
     }
-    own = _weighted_lowest(model.accuracies, (*common, NO_ATTACK))
-    missing = tuple(attack for attack in board.attacks if attack not in common)
-    return _standing(model, board, own, others, attacks=len(common), missing=missing)
+    return _weighted_lowest(model.accuracies, (*common, NO_ATTACK)), others
 
 
 def _standing(

@@ -8,16 +8,16 @@ from typing import Final
 
 from grb_check.attacks.names import WORST, base_name
 from grb_check.cases.case_record import CaseRecord
-from grb_check.cases.metrics import over_repeats, weighted_lowest
 from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import MAIN_REFERENCE, Outcome
 from grb_check.files.control_characters import fit
-from grb_check.ranking.boards.board import Board, defence_summary
+from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
+from grb_check.ranking.ranks import rank_over_difficulties
 from grb_check.reports.rank_words import ordinal
 from grb_check.reports.record import RunRecord
 
-GATE: Final = (
+GATE_ADVICE: Final = (
     "to make a gate of it: with --grb-baseline=robustness.json the next run writes these figures, "
     "and later ones fail if they lose more"
 )
@@ -38,7 +38,7 @@ def conclusions(record: RunRecord) -> list[str]:
             groups.setdefault((row.outcome.model, row.case.dataset), []).append(row)
     several = len({dataset for _, dataset in groups}) > 1
     return [
-        fit(_conclusion(f"{model} on {dataset}" if several else model, rows))
+        fit(_conclusion(f"{model} on {dataset}" if several else model, rows, record.settings.gate))
         for (model, dataset), rows in groups.items()
     ]
 
@@ -49,11 +49,13 @@ def no_gate(record: RunRecord) -> bool:
     return not (gate.thresholds or record.baseline or record.shard) and gate.max_drop is None
 
 
-def _conclusion(model: str, rows: Sequence[CaseRecord]) -> str:
+def _conclusion(model: str, rows: Sequence[CaseRecord], gate: Gate) -> str:
     outcomes = [row.outcome for row in rows if row.outcome is not None]
     if any(row.below_floor for row in rows):
         clean = statistics.fmean(each.clean for each in outcomes)
-        return f"{model} is right for {clean:.0%} without an attack: too few to lose any."
+        return (
+            f"{model} classifies only {clean:.0%} correctly without an attack: too few to lose any."
+        )
     unknown = _by_level([each for each in outcomes if not each.adaptive])
     known = _by_level(outcomes) if any(each.adaptive for each in outcomes) else {}
     sides = [each for each in (unknown, known) if each]
@@ -64,43 +66,18 @@ def _conclusion(model: str, rows: Sequence[CaseRecord]) -> str:
         kept = f"{own[0]} against attackers who {'know' if known else 'do not know'} it"
     average = "on average " if len(sides[0]) > 1 else ""
     below = " It would do better without the graph." if _is_below(sides[-1]) else ""
-    return f"{model} keeps {kept}; {average}{_others(sides)}.{_rank(outcomes)}{below}"
+    return f"{model} keeps {kept}; {average}{_others(sides)}.{_rank(rows, gate)}{below}"
 
 
-def _rank(outcomes: Sequence[Outcome]) -> str:
-    """The rank on the leaderboard that is shipped for these data, if there is one.
-
-    By GRB's weighted accuracy over the attacks that both have, as the mean over the difficulties.
-    """
-    first = outcomes[0]
-    board = shipped_board(first.case.dataset)
-    levels = _by_level([each for each in outcomes if board is not None and board.has(each.case)])
-    if board is None or not levels or board.fingerprint != first.dataset:
+def _rank(rows: Sequence[CaseRecord], gate: Gate) -> str:
+    """The rank on the leaderboard that is shipped for these data, if there is one."""
+    case = rows[0].case
+    board = shipped_board(case.dataset)
+    data = {row.outcome.dataset for row in rows if row.outcome is not None}
+    if board is None or data != {board.fingerprint}:
         return ""
-    if len({len(each.repeats) for each in outcomes}) > 1:
-        return ""
-    own = statistics.fmean(map(_weighted, levels.values()))
-    better = sum(_weighted_of(board, each, levels) > own for each in board.defences)
-    return f" {ordinal(better + 1)} of {len(board.defences) + 1} on the shipped leaderboard."
-
-
-def _weighted(outcomes: Sequence[Outcome]) -> float:
-    clean = [each.victim.clean for each in outcomes[0].repeats]
-    attacked = [[each.victim.attacked for each in outcome.repeats] for outcome in outcomes]
-    return over_repeats(weighted_lowest, [clean, *attacked]).mean
-
-
-def _weighted_of(board: Board, defence: str, levels: Levels) -> float:
-    return statistics.fmean(
-        defence_summary(
-            board,
-            defence,
-            level,
-            "weighted",
-            {f"{each.case.scenario}/{each.case.attack}" for each in outcomes},
-        ).mean
-        for level, outcomes in levels.items()
-    )
+    rank = rank_over_difficulties(rows, board, gate)
+    return f" {ordinal(rank[0])} of {rank[1]} on the shipped leaderboard." if rank else ""
 
 
 def _is_below(levels: Levels) -> bool:

@@ -11,7 +11,7 @@ from grb_check.errors import count
 from grb_check.files.control_characters import fit, fit_line
 from grb_check.reports import audit_words
 from grb_check.reports.columns import COMPARED, filled
-from grb_check.reports.conclusion import GATE, conclusions, no_gate
+from grb_check.reports.conclusion import GATE_ADVICE, conclusions, no_gate
 from grb_check.reports.digest import Digest, Line
 from grb_check.reports.lowest_words import delta_lines, lowest_lines
 from grb_check.reports.notes import diagnostic_notes, notes
@@ -145,7 +145,7 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     for text in audit_words.conclusions(record):
         out.write_line(f"audit: {text}", bold=True)
     if digest.green and no_gate(record):
-        out.write_line(GATE)
+        out.write_line(GATE_ADVICE)
     for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:
         out.write_line(text)
     for note in (*record.notes, *notes(record.cases), *record.ranks.notes):

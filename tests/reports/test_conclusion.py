@@ -53,7 +53,7 @@ def test_the_strongest_attack_of_each_difficulty_counts() -> None:
         (ADAPTIVE[:1], "net keeps 8 % against attackers who know it; a model without the graph"),
         (
             (made("easy", "pgd", 0.2, clean=0.3),),
-            "net is right for 30% without an attack: too few to lose any.",
+            "net classifies only 30% correctly without an attack: too few to lose any.",
         ),
     ],
 )
@@ -93,11 +93,8 @@ def test_each_model_and_dataset_has_a_conclusion() -> None:
     other = replace(other, case=replace(other.case, dataset="other"))
     worst = made("easy", "worst", 0.1)
     found = told(*BLACK_BOX, other, worst)
-    assert [each.partition(" keeps ")[0] for each in found] == [
+    assert {each.partition(" keeps ")[0] for each in found} == {
         "net on other",
         "net on synthetic-cora",
-    ] or [each.partition(" keeps ")[0] for each in found] == [
-        "net on synthetic-cora",
-        "net on other",
-    ]
+    }
     assert " 10 %" not in " ".join(found)

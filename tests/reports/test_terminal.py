@@ -88,7 +88,7 @@ def test_the_table_shows_every_case_in_order_with_its_verdict() -> None:
         "  hard        modification/dice      -         -      -              -              error",
         "",
         terminal.LEGEND,
-        "mypkg:build is right for 63% without an attack: too few to lose any.",
+        "mypkg:build classifies only 63% correctly without an attack: too few to lose any.",
     ]
 
 

@@ -59,7 +59,8 @@ class Picture:
     Attributes:
         dataset: name.
         models: in the order of their styles.
-        height: of the drawing.
+        width, height: of the drawing.
+        left, right, floor: ends and height of the horizontal axis.
         steps: (accuracy, position) of the vertical grid lines.
         rows: from top to bottom.
         kinds: classes of the marks that occur.
@@ -67,15 +68,14 @@ class Picture:
 
     dataset: str
     models: Sequence[str]
+    width: int
     height: float
+    left: int
+    right: int
+    floor: float
     steps: Sequence[tuple[float, float]]
     rows: Sequence[Row]
     kinds: Sequence[str]
-
-    width = WIDTH
-    left = LEFT
-    right = WIDTH - RIGHT
-    floor_gap = BOTTOM
 
 
 def pictures(digest: Digest) -> list[Picture]:
@@ -106,7 +106,11 @@ def _picture(dataset: str, digest: Digest) -> Picture:
     return Picture(
         dataset=dataset,
         models=models,
+        width=WIDTH,
         height=TOP + ROW * len(rows) + BOTTOM,
+        left=LEFT,
+        right=WIDTH - RIGHT,
+        floor=TOP + ROW * len(rows),
         steps=[(step / 4, _x(step / 4)) for step in range(5)],
         rows=rows,
         kinds=list(dict.fromkeys(kind for row in rows for kind, _ in row.marks)),
