@@ -1,4 +1,4 @@
-"""What a run reports of one case, from the report of its test to the run record and its readers."""
+"""The record of one case, from the report of its test to the run record and its readers."""
 
 from __future__ import annotations
 

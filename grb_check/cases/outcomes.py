@@ -38,7 +38,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What an attack leaves of a model that the model under test is compared with.
+    """Accuracies of a model that the model under test is compared with, in each of its trainings.
 
     Attributes:
         clean: accuracy without attack, in each training.
@@ -206,19 +206,19 @@ class Outcome:
 
     @property
     def undefended(self) -> float:
-        """What is left of the least robust undefended reference, in [0, 1]."""
+        """Attacked accuracy of the least robust undefended reference, in [0, 1]."""
         found = self.references.items()
         return min(statistics.fmean(each.attacked) for name, each in found if name in UNDEFENDED)
 
     @property
     def no_graph(self) -> float | None:
-        """What is left of a model that ignores the graph, in [0, 1]; None if unknown."""
+        """Attacked accuracy of a model that ignores the graph, in [0, 1]; None if unknown."""
         found = self.references.get(NO_GRAPH)
         return None if found is None else statistics.fmean(found.attacked)
 
     @property
     def most_robust(self) -> tuple[str, float] | None:
-        """Title of the most robust known model, and what is left of it; None if unknown."""
+        """Title and attacked accuracy of the most robust known model; None if unknown."""
         for name, each in self.references.items():
             if name not in (*UNDEFENDED, NO_GRAPH):
                 return name, statistics.fmean(each.attacked)

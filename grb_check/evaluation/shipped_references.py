@@ -1,4 +1,4 @@
-"""What undefended models lose in the suite `smoke` on the bundled graph, as data.
+"""Accuracies of the references in the suite `smoke` on the bundled graph, as data.
 
 Twenty trainings of each reference, measured once by `python -m benchmarks.shipped`, so that the
 first run trains and attacks no model but the user's. They are used where data, attack, threat,

@@ -63,7 +63,7 @@ def _interval(line: Line) -> str:
 
 
 def _mark(of: Callable[[Outcome], float | None]) -> Callable[[Line], str]:
-    """What the same attack leaves of a model that the figures are compared with, if it is known."""
+    """Attacked accuracy of a model that the figures are compared with, if it is known."""
 
     def cell(line: Line) -> str:
         value = None if line.row.outcome is None else of(line.row.outcome)

@@ -1,4 +1,4 @@
-"""What a run shows of each model, in one or two sentences, from the table of its cases."""
+"""The conclusion of a run on each model, in one or two sentences, from the table of its cases."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _is_below(levels: Levels) -> bool:
 
 
 def _others(sides: Sequence[Levels]) -> str:
-    """What is left of other models, against the attackers of each side."""
+    """Attacked accuracies of other models, against the attackers of each side."""
     every = [outcome for side in sides for level in side.values() for outcome in level]
     told = []
     if all(each.no_graph is not None for each in every):

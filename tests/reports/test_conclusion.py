@@ -1,4 +1,4 @@
-"""What a run shows of a model, in one or two sentences."""
+"""The conclusion of a run on a model."""
 
 from __future__ import annotations
 

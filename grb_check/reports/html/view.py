@@ -88,7 +88,7 @@ class Run:
 
     @property
     def conclusions(self) -> list[str]:
-        """What the run shows of each model."""
+        """The conclusion on each model."""
         return conclusions(self.digest.record)
 
     @property
