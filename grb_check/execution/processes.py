@@ -12,15 +12,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
-
-from filelock import FileLock, Timeout
+from typing import Any, Final
 
 from grb_check import errors
 from grb_check.execution.gpus import VISIBLE
+from grb_check.execution.tasks import Task, Victim
 from grb_check.execution.workers import Workers
 
 # What a process keeps, datasets and victims, is no leak for which loky should start it again.
@@ -29,10 +29,37 @@ _LAST: Final = 2_000  # characters of what processes wrote that are shown
 _PARENT: Final = 2.0  # seconds between two looks at the process that started this one
 
 
+class Processes(Executor):
+    """Pools of one process each, so that a task may go to the process that has its victim.
+
+    A task that only tries perturbations waits for that process; any other goes where least is to
+    be done.
+
+    Args:
+        pools: of one process each.
+    """
+
+    def __init__(self, pools: Sequence[Executor]) -> None:
+        self._pools = pools
+        self._running: list[set[Future[Any]]] = [set() for _ in pools]
+        self._trained_by: dict[Victim, int] = {}
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call a function in one of the processes; `run_task` with a `Task` is."""
+        for each in self._running:
+            each -= {future for future in each if future.done()}
+        number = min(range(len(self._pools)), key=lambda place: len(self._running[place]))
+        if args and isinstance(args[0], Task):
+            task = args[0]
+            number = self._trained_by.get(task.victim, number) if task.made else number
+            self._trained_by[task.victim] = number
+        future = self._pools[number].submit(function, *args, **kwargs)
+        self._running[number].add(future)
+        return future
+
+
 def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
     """Start processes, each with one task at a time.
-
-    When one of them dies, the pool ends as a whole.
 
     Args:
         count: of processes, at least 1.
@@ -41,12 +68,22 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
     import loky  # most runs start no processes
 
     folder = tempfile.TemporaryDirectory(prefix="grb_check-", ignore_cleanup_errors=True)
-    executor = loky.ProcessPoolExecutor(
-        count, initializer=_begin, initargs=(folder.name, gpus), env=_NO_LEAKS
-    )
+    pools = [
+        loky.ProcessPoolExecutor(
+            1,
+            initializer=_begin,
+            initargs=(folder.name, gpus[number % len(gpus)] if gpus else None),
+            env=_NO_LEAKS,
+        )
+        for number in range(count)
+    ]
+
+    for each in pools:
+        each.submit(int)  # starts the process, which imports torch while others do
 
     def close() -> None:
-        executor.shutdown(wait=True, kill_workers=True)
+        for each in pools:
+            each.shutdown(wait=True, kill_workers=True)
         folder.cleanup()
 
     def written() -> str:
@@ -54,7 +91,7 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
         return "".join(texts).strip()[-_LAST:]
 
     return Workers(
-        executor=executor,
+        executor=Processes(pools),
         name=errors.count(count, "process", "processes"),
         width=lambda: count,
         close=close,
@@ -62,35 +99,23 @@ def start_processes(count: int, gpus: Sequence[str] = ()) -> Workers:
     )
 
 
-def _begin(folder: str, gpus: Sequence[str]) -> None:
-    """Prepare a process of the pool."""
+def _begin(folder: str, gpu: str | None) -> None:
+    """Prepare a process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that was started
     _write_to(Path(folder) / f"{os.getpid()}.txt")
-    lock = None
-    if gpus:
-        number, lock = _place_among(len(gpus), Path(folder))
-        os.environ[VISIBLE] = gpus[number]
-    threading.Thread(target=_end_with, args=(os.getppid(), lock), daemon=True).start()
+    if gpu is not None:
+        os.environ[VISIBLE] = gpu
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     with suppress(Exception):  # the first task tells what is wrong
         # Importing torch takes seconds, which all processes spend at the same time.
         importlib.import_module("grb_check.evaluation.evaluator")
 
 
-def _end_with(parent: int, _held: FileLock | None) -> None:
-    """End this process when the one that started it has ended; until then it holds a lock."""
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it has ended."""
     while os.getppid() == parent:
         time.sleep(_PARENT)
     os._exit(1)
-
-
-def _place_among(count: int, folder: Path) -> tuple[int, FileLock | None]:
-    """Return a number below a count that no living process of the pool has, if there is one."""
-    for number in range(count):
-        lock = FileLock(folder / f"{number}.lock", thread_local=False)
-        with suppress(Timeout):
-            lock.acquire(blocking=False)
-            return number, lock
-    return os.getpid() % count, None
 
 
 def _write_to(path: Path) -> None:

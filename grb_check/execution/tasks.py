@@ -76,6 +76,9 @@ def _found_again(model: ModelSpec, dataset: str, places: Places) -> ModelOnDatas
     return ModelOnDataset(model, datasets.find(dataset, places))
 
 
+Victim: TypeAlias = tuple[str, str, int]  # model, dataset, seed of the repeat
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """Cases of one repeat of a model on a dataset.
@@ -99,6 +102,11 @@ class Task:
     repeats: int
     given: Mapping[Case, Any] = field(default_factory=dict)
     made: tuple[Any, ...] = ()
+
+    @property
+    def victim(self) -> Victim:
+        """The victim that it needs; a process keeps those that it has trained."""
+        return self.cases[0].model, self.cases[0].dataset, self.seed
 
 
 # Yields for each case, or some, what was found, or the error that is this case's own. What it

@@ -7,16 +7,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import worker_functions as calls
 
+from grb_check import datasets
+from grb_check.cases.case import Case
 from grb_check.execution.gpus import VISIBLE
-from grb_check.execution.processes import start_processes
+from grb_check.execution.processes import Processes, start_processes
+from grb_check.execution.steps import measure, transfers
+from grb_check.execution.tasks import ModelOnDataset, Setup, Task
 from grb_check.execution.workers import Workers, breaks_all
+from grb_check.settings.model_specs import ModelSpec
 
+SOURCE = datasets.find("synthetic-cora")
 WAIT = 600  # seconds, until which a test fails instead of waiting for ever
 
 
@@ -41,6 +49,59 @@ def test_what_a_lost_process_wrote_is_kept(two: Workers) -> None:
     assert error is not None
     assert breaks_all(error)
     assert "last words" in two.written()
+
+
+class Listing(Executor):
+    """Runs nothing; its future is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.futures.append(Future())
+        return self.futures[-1]
+
+    def finish(self) -> None:
+        for each in self.futures:
+            each.set_result(None)
+        self.futures.clear()
+
+
+def task_of(seed: int, made: tuple[str, ...] = ()) -> Task:
+    return Task(
+        step=transfers if made else measure,
+        setup=Setup(store=None, device="cpu"),
+        on=ModelOnDataset(ModelSpec(label="gcn", target="grb_check.models:gcn", args={}), SOURCE),
+        cases=(Case("synthetic-cora", "easy", "injection", "pgd+white-box"),),
+        seed=seed,
+        repeats=2,
+        made=made,
+    )
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_perturbations_are_tried_where_their_victim_is(order: tuple[int, int]) -> None:
+    """It would be trained again elsewhere, which took a third of a run of two processes."""
+    pools = Listing(), Listing()
+    processes = Processes(pools)
+    for seed in (0, 1):
+        processes.submit(calls.own_process, task_of(seed))
+    assert [len(each.futures) for each in pools] == [1, 1]
+    for each in pools:
+        each.finish()
+    for seed in order:
+        processes.submit(calls.own_process, task_of(seed, ("perturbation",)))
+        assert len(pools[seed].futures) == 1
+
+
+def test_other_tasks_go_where_least_is_to_be_done() -> None:
+    pools = Listing(), Listing()
+    processes = Processes(pools)
+    processes.submit(calls.own_process, task_of(0))
+    processes.submit(calls.own_process, task_of(1))
+    pools[1].finish()
+    processes.submit(calls.own_process, task_of(0))
+    assert [len(each.futures) for each in pools] == [1, 1]
 
 
 STARTS = """
