@@ -28,7 +28,7 @@ from grb_check.evaluation.packed import wanted_by
 from grb_check.evaluation.repeats import reference_scores
 from grb_check.evaluation.shipped_references import Content, write_references
 from grb_check.evaluation.surrogates import references_on
-from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, attack_surrogates, reference_key
+from grb_check.evaluation.trials import Trial, attack_surrogates, reference_key
 from grb_check.files.versions import versions
 from grb_check.ranking.boards.board import NO_ATTACK
 from grb_check.ranking.boards.files import measured_board
@@ -58,7 +58,7 @@ def perturbations() -> Iterator[tuple[Wanted, Perturbation | GradientError]]:
     """All black-box perturbations that the cases may need, none of which is taken from a store."""
     made: set[Wanted] = set()
     for _, trial in trials(Store(None)):
-        for wanted, each in wanted_by(trial, ATTACK_SEEDS).items():
+        for wanted, each in wanted_by(trial).items():
             if wanted in made:
                 continue
             made.add(wanted)

@@ -217,21 +217,12 @@ def grb_model(request: pytest.FixtureRequest, grb_case: Case) -> Any:
 @pytest.fixture
 def grb_outcome(request: pytest.FixtureRequest, grb_case: Case, grb_model: Any) -> Outcome:
     """The figures of the case of this test, for which the model is built, trained and attacked."""
-    from grb_check.ranking.ranks import standings_of
-    from grb_check.reports import rank_words
-    from grb_check.reports.junit import case_properties
-
     run = _run(request.config)
     with _short_errors(), _told_if_lost(request.node):
         result = run.runner.evaluate(grb_case, grb_model, request.node)
-    outcome = result.outcome
-    standings = standings_of(outcome, run.plan.boards, run.plan.settings.gate)
-    shown = f"drop {outcome.drop:.1%}"
-    request.node.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
-    request.node.stash[MODEL], request.node.stash[RESULT] = grb_model, result
-    request.node.user_properties.extend(case_properties(outcome))
-    request.node.user_properties.extend(rank_words.case_properties(standings))
-    return outcome
+    request.node.stash[MODEL] = grb_model
+    _book(request.node, result)
+    return result.outcome
 
 
 @pytest.fixture
@@ -244,19 +235,19 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         verdict, result = run.runner.judged(
             request.node.nodeid, request.node.stash[RESULT], run.cases
         )
-    request.node.stash[RESULT], comparison = result, verdict.comparison
-    record = request.node.stash[RECORD]
-    record |= {"outcome": result.outcome.to_dict(), "verdict": asdict(verdict)}
+    _book(request.node, result)
+    comparison, record = verdict.comparison, request.node.stash[RECORD]
+    record["verdict"] = asdict(verdict)
     if comparison is not None and comparison.detectable is not None:
         record["shown"] += f", loss {comparison.loss:+.1f}, detects {comparison.detectable:.1f}"
     if verdict.below_floor:
-        record["shown"] = f"clean {grb_outcome.clean:.1%}"
+        record["shown"] = f"clean {result.outcome.clean:.1%}"
     elif verdict.failed_diagnostics:
         record["shown"] = ", ".join(verdict.failed_diagnostics)
     elif verdict.result not in ("pass", "fail"):
         record["shown"] += f", {verdict.result}"
     request.node.user_properties.extend(verdict_properties(verdict))
-    reason = run.runner.expected_failure(request.node, grb_outcome.case.id)
+    reason = run.runner.expected_failure(request.node, result.outcome.case.id)
     if reason:  # pytest says whether an unexpected pass is a failure: xfail_strict
         expected = pytest.mark.xfail(reason=reason, raises=pytest.fail.Exception)
         request.node.add_marker(expected)
@@ -266,6 +257,22 @@ def grb_verdict(request: pytest.FixtureRequest, grb_outcome: Outcome) -> Verdict
         return verdict
     kept = _keep(request.node, verdict)
     return replace(verdict, message="\n".join([verdict.message, *kept.lines])) if kept else verdict
+
+
+def _book(item: pytest.Item, result: CaseResult) -> None:
+    """Enter the figures of a test, in the place of those before more was measured."""
+    from grb_check.ranking.ranks import standings_of
+    from grb_check.reports import rank_words
+    from grb_check.reports.junit import PREFIX, case_properties
+
+    plan, outcome = _run(item.config).plan, result.outcome
+    standings = standings_of(outcome, plan.boards, plan.settings.gate)
+    own = case_properties(outcome) + rank_words.case_properties(standings)
+    others = [each for each in item.user_properties if not each[0].startswith(PREFIX)]
+    item.user_properties[:] = [*others, *own]
+    shown = f"drop {outcome.drop:.1%}"
+    item.stash[RECORD] |= {"outcome": outcome.to_dict(), "shown": shown}
+    item.stash[RESULT] = result
 
 
 def _keep(item: pytest.Item, verdict: Verdict | None) -> Kept | None:

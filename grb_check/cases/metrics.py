@@ -135,12 +135,12 @@ def over_repeats(metric: Metric, rows: Sequence[Sequence[float]]) -> Figure:
 
     Args:
         metric: of one repeat's values.
-        rows: for each attack (or defence) the value of each repeat, all of the same length.
+        rows: for each attack (or defence) the value of each repeat; those that all have count.
 
     Raises:
-        ValueError: there are no values, or rows differ in length.
+        ValueError: there are no values.
     """
-    figures = [metric(values) for values in zip(*rows, strict=True)]
+    figures = [metric(values) for values in zip(*rows, strict=False)]
     deviation = statistics.stdev(figures) if len(figures) > 1 else 0.0
     return Figure(statistics.fmean(figures), deviation)
 

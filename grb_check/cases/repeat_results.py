@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from grb_check.cases.case import Case
 from grb_check.cases.outcomes import Measurement, Method, Outcome, Reference
 from grb_check.errors import DataError
+
+ENOUGH: Final = 6  # repeats, without which a default limit fails no case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +124,10 @@ class CaseResult:
     Attributes:
         outcome: put together from the results.
         results: of the repeats, in order.
-        all_references: returns the same with all references of the default limit, which are
-            trained and attacked for it.
+        further: measures what the default limit needs before it fails the case: first its other
+            references, then repeats up to `ENOUGH`; None if nothing is left.
     """
 
     outcome: Outcome
     results: tuple[RepeatResult, ...]
-    all_references: Callable[[], CaseResult]
+    further: Callable[[], CaseResult] | None

@@ -111,7 +111,7 @@ def _all(
         wanted = {
             key: black_box
             for trial in trials
-            for key, black_box in wanted_by(trial, len(each.repeats)).items()
+            for key, black_box in wanted_by(trial).items()
             if key not in digests
         }
         with threads_for(trials[0].own.dataset.num_nodes), restored():

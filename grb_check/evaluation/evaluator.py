@@ -168,7 +168,6 @@ class Evaluator:
         self,
         source: datasets.Source,
         cases: Sequence[Case],
-        repeats: int,
         selected: Sequence[Pair] = (),
     ) -> None:
         """Check that the pack, if there is one, has all perturbations that these cases need.
@@ -176,7 +175,6 @@ class Evaluator:
         Args:
             source: of their dataset.
             cases: of a run.
-            repeats: number of repeats of the run.
             selected: attacks of the run as the user selected them.
 
         Raises:
@@ -184,7 +182,7 @@ class Evaluator:
         """
         if self._pack is not None:
             trials = ((case, self.trials(source, case, selected)) for case in cases)
-            check_pack(self._pack, trials, repeats)
+            check_pack(self._pack, trials)
 
     def outcome(
         self,

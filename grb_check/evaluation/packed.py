@@ -13,13 +13,12 @@ from grb_check.store.pack import Pack, Wanted
 from grb_check.store.packs import lacking
 
 
-def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeats: int) -> None:
+def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]]) -> None:
     """Check that a pack has every perturbation that cases need, and that these are not damaged.
 
     Args:
         pack: of the run.
         cases: with their trials, see `Evaluator.trials`.
-        repeats: number of repeats.
 
     Raises:
         UsageError: names the first case that lacks one, and what the pack has instead.
@@ -28,7 +27,7 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeat
     known: dict[Wanted, bool] = {}
     for case, trials in cases:
         for trial in trials:
-            for wanted, black_box in wanted_by(trial, repeats).items():
+            for wanted, black_box in wanted_by(trial).items():
                 if not wanted.description:
                     raise UsageError(
                         f"{case.id}: attack {wanted.scenario}/{wanted.attack} has no version, so "
@@ -43,11 +42,12 @@ def check_pack(pack: Pack, cases: Iterable[tuple[Case, Sequence[Trial]]], repeat
         raise lacking(pack, lacks)
 
 
-def wanted_by(trial: Trial, repeats: int) -> Mapping[Wanted, Trial]:
-    """Return the black-box trials that a trial may need in all repeats, by what they want."""
+def wanted_by(trial: Trial) -> Mapping[Wanted, Trial]:
+    """Return the black-box trials that a trial may need in its repeats, by what they want.
+
+    A case in doubt has more repeats than its run.
+    """
     found = [
-        replace(each, seed=seed)
-        for each in black_box_trials(trial)
-        for seed in range(min(repeats, ATTACK_SEEDS))
+        replace(each, seed=seed) for each in black_box_trials(trial) for seed in range(ATTACK_SEEDS)
     ]
     return {wanted_of(each): each for each in found}

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.outcomes import Finding
-from grb_check.cases.repeat_results import RepeatResult
+from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
 from grb_check.cases.suites import members_of
 from grb_check.errors import GrbCheckError, UsageError, count, one_line
 from grb_check.execution import steps
@@ -24,7 +24,7 @@ from grb_check.execution.calls import Calls, Pending
 from grb_check.execution.planning import plan
 from grb_check.execution.steps import Checked
 from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Step, Task
-from grb_check.execution.transfers import Trying
+from grb_check.execution.transfers import Transfers, Trying
 
 _WAKE: Final = 0.2  # seconds between two looks at a future, so that Ctrl-C is noticed
 
@@ -55,6 +55,7 @@ class Measuring:
     Attributes:
         devices: on which tasks have run.
         environments: that tasks have run in, see `measured_with`, each once.
+        transfers: the perturbations of the models that cases name.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Measuring:
         self.calls = calls
         self.devices: dict[str, None] = {}
         self.environments: list[Mapping[str, str]] = []
+        self.transfers = Transfers()
         self._setup = setup
         self._model_of = model_of
         self._terminal = terminal
@@ -125,26 +127,47 @@ class Measuring:
             pending = self._submit(part.cases, part.seed, most)
             self._tasks.append((part.seconds, pending))
 
-    def results(
-        self, case: Case, repeats: int, on: ModelOnDataset | None = None
-    ) -> list[RepeatResult]:
-        """Return the results of all repeats of a case, which are waited for.
+    def result(
+        self, case: Case, name: str, repeats: int, on: ModelOnDataset | None = None
+    ) -> CaseResult:
+        """Return a case with the results of all repeats, which are waited for.
 
         Args:
             case: to measure.
+            name: of the model, for reports.
             repeats: number of them.
             on: another model than the one that the case names.
 
         Raises:
             GrbCheckError: as `Evaluator.repeat`; `LostError` if workers were lost.
         """
+        results = self._results(case, repeats, on)
+
+        def of(found: list[RepeatResult], further: Callable[[], CaseResult] | None) -> CaseResult:
+            outcome = outcome_of(case, name, found)
+            return CaseResult(outcome=outcome, results=tuple(found), further=further)
+
+        def beside_all() -> CaseResult:
+            full = self._with_references(case, results, on)
+
+            def confirmed() -> CaseResult:
+                more = self._results(case, ENOUGH, on)[repeats:]
+                return of([*full, *self._with_references(case, more, on)], None)
+
+            return of(full, confirmed if repeats < ENOUGH else None)
+
+        return of(results, beside_all)
+
+    def _results(self, case: Case, repeats: int, on: ModelOnDataset | None) -> list[RepeatResult]:
         members = self._members.get(case, ()) if on is None else ()
         if members:
             from grb_check.evaluation.worst import worst_result  # imports numpy
 
-            every = [self.results(each, repeats) for each in members]
+            every = [self._results(each, repeats, None) for each in members]
             names = [each.attack for each in members]
-            return [worst_result(names, each) for each in zip(*every, strict=True)]
+            found = [worst_result(names, each) for each in zip(*every, strict=True)]
+            self.transfers.add(case, found)
+            return found
         if on is not None:
             task = [
                 self._task(steps.measure, (case,), seed, repeats, on) for seed in range(repeats)
@@ -156,12 +179,15 @@ class Measuring:
                     self._submit((case,), seed, repeats)
             calls = [self._planned[case, seed] for seed in range(repeats)]
         with self._cleared():
-            return [_raised(self._wait(call).values[case]) for call in calls]
+            found = [_raised(self._wait(call).values[case]) for call in calls]
+        if on is None:
+            self.transfers.add(case, found)
+        return found
 
-    def with_references(
-        self, case: Case, results: Sequence[RepeatResult], on: ModelOnDataset | None = None
+    def _with_references(
+        self, case: Case, results: Sequence[RepeatResult], on: ModelOnDataset | None
     ) -> list[RepeatResult]:
-        """Return results with the scores of all references; see `results` for the arguments."""
+        """Results with the scores of all references."""
         calls = []
         for each in results:
             task = self._task(steps.references, (case,), each.measurement.seed, len(results), on)

@@ -32,8 +32,8 @@ _PARENT: Final = 2.0  # seconds between two looks at the process that started th
 class Processes(Executor):
     """Pools of one process each, so that a task may go to the process that has its victim.
 
-    A task that only tries perturbations waits for that process; any other goes where least is to
-    be done.
+    A task that only tries perturbations waits for that process; any other goes to it if it is idle,
+    and else where least is to be done.
 
     Args:
         pools: of one process each.
@@ -51,7 +51,9 @@ class Processes(Executor):
         number = min(range(len(self._pools)), key=lambda place: len(self._running[place]))
         if args and isinstance(args[0], Task):
             task = args[0]
-            number = self._trained_by.get(task.victim, number) if task.made else number
+            home = self._trained_by.get(task.victim)
+            if home is not None and (task.made or not self._running[home]):
+                number = home
             self._trained_by[task.victim] = number
         future = self._pools[number].submit(function, *args, **kwargs)
         self._running[number].add(future)

@@ -12,15 +12,13 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import node_id_of
-from grb_check.cases.outcomes import Outcome
-from grb_check.cases.repeat_results import outcome_of
 from grb_check.cases.shards import plan
 from grb_check.errors import GrbCheckError, LostError, UsageError, unknown
 from grb_check.execution.measuring import Measuring, joined
 from grb_check.execution.start import calls_for, setup_for
 from grb_check.execution.tasks import ModelOnDataset
-from grb_check.execution.transfers import Transfers, with_findings
-from grb_check.gate.limits import judge_beside
+from grb_check.execution.transfers import with_findings
+from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import Boards
 from grb_check.reports.record import RunRecord
 from grb_check.reports.recording import environment_of, record_of, settings_record
@@ -63,10 +61,10 @@ def run(model: str | Sequence[str], **options: Any) -> RunRecord:
     with closing(_measuring(settings, registry, tasks)) as measuring:
         measuring.check(cases, settings.repeats)
         measuring.plan(dict.fromkeys(cases, settings.repeats), {})
-        rows, missing, transfers = [], [], Transfers()
+        rows, missing, transfers = [], [], measuring.transfers
         for case in cases:
             try:
-                rows.append(_row(settings, case, measuring, transfers, len(cases)))
+                rows.append(_row(settings, case, measuring, len(cases)))
             except LostError:
                 missing.append(node_id_of(case))
             except GrbCheckError as error:
@@ -130,28 +128,20 @@ def _measuring(settings: Settings, registry: AttackRegistry, tasks: int) -> Meas
     return Measuring(calls_for(settings, setup, tasks), setup, on_dataset)
 
 
-def _row(
-    settings: Settings, case: Case, measuring: Measuring, transfers: Transfers, cases: int
-) -> CaseRecord:
+def _row(settings: Settings, case: Case, measuring: Measuring, cases: int) -> CaseRecord:
     """Measure and judge a case.
 
     Raises:
         GrbCheckError: the case has no figures.
     """
     name = settings.model(case.model).label
-    results = measuring.results(case, settings.repeats)
-    transfers.add(case, results)
-
-    def all_references() -> Outcome:
-        return outcome_of(case, name, measuring.with_references(case, results))
-
-    outcome = outcome_of(case, name, results)
-    verdict, outcome = judge_beside(outcome, all_references, settings.gate, cases=cases)
+    result = measuring.result(case, name, settings.repeats)
+    verdict, result = judge_result(result, settings.gate, cases=cases)
     return CaseRecord(
         node_id=node_id_of(case),
         id=case.id,
         result="pass" if verdict.passed else "fail",
-        outcome=outcome,
+        outcome=result.outcome,
         verdict=verdict,
         message="" if verdict.passed else verdict.message,
     )

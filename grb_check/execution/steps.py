@@ -118,7 +118,7 @@ def check(process: Process, task: Task) -> Iterator[tuple[Case, Checked]]:
     """
     subject, source = process.subject(task.on), task.on.source
     fingerprint = process.evaluator.check(subject, source)
-    process.evaluator.check_pack(source, task.cases, task.repeats, task.setup.selected)
+    process.evaluator.check_pack(source, task.cases, task.setup.selected)
     place = definition(subject.source)
     found = None if place is None else (str(place[0]), place[1])
     yield task.cases[0], Checked(fingerprint=fingerprint, definition=found)

@@ -7,6 +7,9 @@ model minus mean drop of the reference) is above `DROP_MARGIN`. The level of the
 `ALPHA`, divided by the number of cases to the power `SHARED`: the cases of a model share its
 trainings, so that together they go wrong as often as fewer independent ones (measured, see below).
 
+A case whose excess is above the margin is measured `ENOUGH` times before it can fail, see
+`limits.judge_result`: models that stand pay nothing for it, and repeats go where they decide.
+
 Three repeats estimate a variance with two degrees of freedom, and at such a level Student's t would
 exceed any effect. The variance of each side is therefore moderated as in Smyth, "Linear models and
 empirical Bayes methods for assessing differential expression in microarray experiments", 2004,
@@ -39,7 +42,7 @@ from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import UNDEFENDED, Outcome
 
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
-ALPHA: Final = 0.05  # one-sided, shared by the cases of a run
+ALPHA: Final = 0.03  # one-sided, shared by the cases of a run
 SHARED: Final = 2 / 3  # power of the number of cases; 1 would be Bonferroni's correction
 PRIOR_SCALE: Final = 0.85
 PRIOR_FREEDOM: Final = 5.0

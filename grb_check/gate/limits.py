@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 import reprlib
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
 from grb_check.cases.outcomes import Outcome, Scores
+from grb_check.cases.repeat_results import CaseResult
 from grb_check.cases.verdicts import Comparison, Verdict, VerdictResult
 from grb_check.errors import UsageError
 from grb_check.evaluation.diagnostics import anchor
 from grb_check.gate.default_limit import (
+    DROP_MARGIN,
     DefaultLimit,
     default_limit,
     drop_variance,
@@ -183,35 +185,34 @@ def judge(
     )
 
 
-def judge_beside(
-    outcome: Outcome,
-    all_references: Callable[[], Outcome],
-    gate: Gate,
-    comparison: Comparison | None = None,
-    *,
-    cases: int = 1,
-) -> tuple[Verdict, Outcome]:
-    """Judge an outcome of the main reference, and one of all references only if that is needed.
+def judge_result(
+    result: CaseResult, gate: Gate, comparison: Comparison | None = None, *, cases: int = 1
+) -> tuple[Verdict, CaseResult]:
+    """Judge a case, for which more is measured as long as it is in doubt.
 
-    The default limit fails a case that is less robust than every reference. One that is not beyond
-    the limit of the main reference needs no other.
+    The default limit fails a case that is less robust than every reference, in at least `ENOUGH`
+    repeats. One whose drop is within the margin of a reference needs neither.
 
     Args:
-        outcome: of the case, with the main reference.
-        all_references: returns the same outcome with all references.
+        result: of the case, with its main reference.
         gate: the limits that the user sets.
         comparison: with the baseline.
         cases: number of cases of the run.
 
     Returns:
-        The verdict, and the outcome that it is based on.
+        The verdict, and the result that it is based on.
     """
-    verdict = judge(outcome, gate, comparison, cases=cases)
-    by_default = verdict.alpha is not None
-    if not by_default or verdict.limit is None or outcome.drop <= verdict.limit:
-        return verdict, outcome
-    outcome = all_references()
-    return judge(outcome, gate, comparison, cases=cases), outcome
+    while result.further is not None and _in_doubt(result.outcome, gate, comparison, cases):
+        result = result.further()
+    return judge(result.outcome, gate, comparison, cases=cases), result
+
+
+def _in_doubt(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: int) -> bool:
+    """Whether the default limit, without its interval, would fail a case."""
+    default = _limit(outcome, gate, comparison, cases).default
+    if default is None or outcome.clean < clean_floor(outcome, gate)[0]:
+        return False
+    return outcome.drop > default.drop + DROP_MARGIN
 
 
 @dataclass(frozen=True)

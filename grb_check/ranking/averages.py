@@ -42,8 +42,7 @@ class Averages:
 def averages(rows: Sequence[CaseRecord]) -> list[Averages]:
     """Return the summaries of the built-in cases, in the order of the rows.
 
-    Left out are groups with a case without figures, which may be that of the strongest attack, and
-    groups with different numbers of repeats.
+    Left out are groups with a case without figures, which may be that of the strongest attack.
     """
     groups: dict[tuple[str, str, str, float | None], list[CaseRecord]] = {}
     for row in rows:
@@ -57,9 +56,8 @@ def averages(rows: Sequence[CaseRecord]) -> list[Averages]:
 
 def _averages(rows: Sequence[CaseRecord]) -> Averages | None:
     outcomes = [row.outcome for row in rows if row.outcome is not None]
-    repeats = {len(outcome.repeats) for outcome in outcomes}
     models = {outcome.model for outcome in outcomes}
-    if len(outcomes) < len(rows) or len(repeats) > 1 or len(models) > 1:
+    if len(outcomes) < len(rows) or len(models) > 1:
         return None
     first = outcomes[0]
     clean = [repeat.victim.clean for repeat in first.repeats]

@@ -310,7 +310,6 @@ def _filled(head: Delta, drops: Drops, reference: Drops) -> Delta:
 
 def _deviation(drops: Drops) -> float | None:
     """Return the deviation of the mean drop over the repeats."""
-    counts = {len(own) for own in drops.values()}
-    if len(counts) > 1 or counts == {1}:
+    if min(map(len, drops.values())) == 1:
         return None
     return over_repeats(average, list(drops.values())).deviation

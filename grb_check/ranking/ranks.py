@@ -234,9 +234,6 @@ def _unlike(outcomes: Sequence[Outcome]) -> str:
     models = dict.fromkeys(outcome.model for outcome in outcomes)
     if len(models) > 1:
         return f"its cases are of several models ({', '.join(models)})"
-    counts = sorted({len(outcome.repeats) for outcome in outcomes})
-    if len(counts) > 1:
-        return f"its cases have different numbers of repeats ({', '.join(map(str, counts))})"
     figures: dict[Case, object] = {}
     for outcome in outcomes:
         own = [(repeat.victim.clean, repeat.victim.attacked) for repeat in outcome.repeats]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Final
 
 from grb_check.cases.outcomes import Outcome
 from grb_check.cases.verdicts import Comparison, Verdict
@@ -18,6 +19,7 @@ from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest
 from grb_check.reports.record import RunRecord
 
+PREFIX: Final = "grb."  # of all names
 Property = tuple[str, float | int | str]
 
 

@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from grb_check.cases.case_record import CaseRecord
+from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Finding, Outcome
+from grb_check.cases.repeat_results import ENOUGH
 from grb_check.errors import count
 from grb_check.evaluation.diagnostics import anchor
 
 SHOWN: Final = 2  # cases named if a note concerns more
 
 
-def notes(rows: Sequence[CaseRecord]) -> list[str]:
-    """Return notes in alphabetical order; those of attacks name the cases that they concern."""
+def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
+    """Return notes in alphabetical order; those of attacks name the cases that they concern.
+
+    Args:
+        rows: of the run.
+        repeats: of the run, of which cases in doubt have more.
+    """
     outcomes = _outcomes(rows)
     said = {text for outcome in outcomes for text in outcome.warnings}
     concerned: dict[str, list[str]] = {}
@@ -29,7 +36,15 @@ def notes(rows: Sequence[CaseRecord]) -> list[str]:
                 f"every one of these attacks ({_name(outcome, outcomes)})"
             )
     verdicts = [(row.id, row.verdict) for row in rows if row.verdict is not None]
+    measured = {
+        row.id: row.outcome for row in rows if row.outcome is not None and is_node_id(row.node_id)
+    }
     for found, why in (
+        (
+            [name for name, each in measured.items() if len(each.repeats) > repeats],
+            f"measured in {ENOUGH} repeats: more was lost in the first {repeats} than undefended "
+            f"models lose, and the margin",
+        ),
         (
             [name for name, each in verdicts if each.result == "warn"],
             "over a threshold that only warns",

@@ -148,7 +148,7 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
         out.write_line(GATE_ADVICE)
     for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:
         out.write_line(text)
-    for note in (*record.notes, *notes(record.cases), *record.ranks.notes):
+    for note in (*record.notes, *notes(record.cases, record.settings.repeats), *record.ranks.notes):
         out.write_line(f"note: {note}", yellow=True)
     for note in diagnostic_notes(record.cases):
         out.write_line(f"diagnostic: {note}", yellow=True, bold=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,17 +16,16 @@ from grb_check import datasets
 from grb_check.cases.case import Case
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import is_node_id
-from grb_check.cases.outcomes import Finding, Outcome
-from grb_check.cases.repeat_results import CaseResult, RepeatResult, outcome_of
+from grb_check.cases.outcomes import Finding
+from grb_check.cases.repeat_results import CaseResult
 from grb_check.datasets import Source
 from grb_check.errors import GrbCheckError, UsageError
 from grb_check.execution.calls import Inline
 from grb_check.execution.measuring import Measuring, joined
 from grb_check.execution.start import calls_for, setup_for
 from grb_check.execution.tasks import ModelOnDataset, Setup
-from grb_check.execution.transfers import Transfers
 from grb_check.gate.baselines.baseline import key_of
-from grb_check.gate.limits import judge_beside
+from grb_check.gate.limits import judge_result
 from grb_check.ranking.comparison_models import check_data
 from grb_check.session.collection import MARK, cases_of_marker, point_to
 from grb_check.session.planning import SessionPlan
@@ -64,7 +63,6 @@ class CaseRunner:
         self._definitions: dict[str, tuple[str, int] | None] = {}  # that checks have found
         self._terminal: Ticker | LogLines | None = None
         self._remote: Measuring | None = None  # by workers
-        self._transfers = Transfers()
         self.kept_here: list[str] = []  # names of models that cannot be sent to other processes
 
     def check(self) -> None:
@@ -242,30 +240,12 @@ class CaseRunner:
         """
         repeats, spec = self._repeats(node), self._travelling(model)
         if spec is not None:
-            results = self._measuring.results(case, repeats)
-            self._transfers.add(case, results)
-            add = partial(self._measuring.with_references, case)
-            return self._case_result(case, spec.label, results, add)
+            return self._measuring.result(case, spec.label, repeats)
         subject = self.imported(model)
         if self.workers and subject.name not in self.kept_here:
             self.kept_here.append(subject.name)
         on = ModelOnDataset(subject, self._source(case.dataset))
-        results = self._here.results(case, repeats, on)
-        add = partial(self._here.with_references, case, on=on)
-        return self._case_result(case, subject.name, results, add)
-
-    def _case_result(
-        self,
-        case: Case,
-        name: str,
-        results: list[RepeatResult],
-        with_references: Callable[[list[RepeatResult]], list[RepeatResult]],
-    ) -> CaseResult:
-        def all_references() -> CaseResult:
-            return self._case_result(case, name, with_references(results), with_references)
-
-        outcome = outcome_of(case, name, results)
-        return CaseResult(outcome=outcome, results=tuple(results), all_references=all_references)
+        return self._here.result(case, subject.name, repeats, on)
 
     def _repeats(self, node: pytest.Item) -> int:
         marked = [
@@ -289,7 +269,7 @@ class CaseRunner:
         return model if isinstance(model, Subject) else as_subject(model)
 
     def judged(self, node_id: str, result: CaseResult, cases: int) -> tuple[Verdict, CaseResult]:
-        """Judge a case; the result is returned with all references if they were needed.
+        """Judge a case; the result is returned with what was measured for the verdict besides.
 
         Args:
             node_id: of the test.
@@ -300,24 +280,16 @@ class CaseRunner:
         comparison = None
         if settings.baseline is not None:
             comparison = settings.baseline.compare(key_of(node_id, outcome.case), outcome)
-        full: list[CaseResult] = []
-
-        def all_references() -> Outcome:
-            full.append(result.all_references())
-            return full[0].outcome
-
-        verdict, _ = judge_beside(outcome, all_references, settings.gate, comparison, cases=cases)
-        return verdict, full[0] if full else result
+        return judge_result(result, settings.gate, comparison, cases=cases)
 
     @property
     def untried(self) -> list[str]:
         """Perturbations of the run that were not tried on other models, and why."""
-        return self._transfers.untried
+        return self._measuring.transfers.untried
 
     def transfers(self, rows: Sequence[CaseRecord]) -> dict[tuple[Case, int], Finding]:
         """Return what perturbations of other models do to a model, by case and repeat."""
-
-        return self._transfers.findings(rows, self._measuring.tried)
+        return self._measuring.transfers.findings(rows, self._measuring.tried)
 
     def expected_failure(self, node: pytest.Item, name: str) -> str:
         """Return why a built-in case is expected to fail; empty if it is not.

@@ -28,7 +28,7 @@ from grb_check.errors import BudgetError, GradientError, UsageError
 from grb_check.evaluation import own_models
 from grb_check.evaluation.own_models import OwnModels, TrainedModel
 from grb_check.evaluation.packed import check_pack, wanted_by
-from grb_check.evaluation.trials import Trial, black_box, on_surrogates
+from grb_check.evaluation.trials import ATTACK_SEEDS, Trial, black_box, on_surrogates
 from grb_check.evaluation.white_box import white_box
 from grb_check.gradients.victim import Victim
 from grb_check.store.pack import Pack, write_pack
@@ -52,9 +52,15 @@ def trial(attack: object, case: Case = CASE, folder: Path | None = None) -> Tria
     return Trial(own, attack, THREAT, case, 0)  # type: ignore[arg-type]
 
 
-def packed(path: Path, given: Trial, repeats: int = 1) -> Pack:
+def packed(path: Path, given: Trial, seeds: int = ATTACK_SEEDS) -> Pack:
+    """The pack of a trial, with the first of its seeds."""
     return write_pack(
-        path, ((key, on_surrogates(each)[0]) for key, each in wanted_by(given, repeats).items())
+        path,
+        (
+            (key, on_surrogates(each)[0])
+            for key, each in wanted_by(given).items()
+            if each.seed < seeds
+        ),
     )
 
 
@@ -105,7 +111,7 @@ def test_a_white_box_case_is_the_same_from_a_pack_without_a_surrogate(
     pack = packed(tmp_path / "a.npz", given)
     victim.missing_gradients.clear()
     given = from_pack(given, pack, monkeypatch)
-    check_pack(pack, [(case, [given])], 1)
+    check_pack(pack, [(case, [given])])
     assert facts(white_box(given, victim, KINDS)) == once
 
 
@@ -115,7 +121,7 @@ def test_a_perturbation_of_a_pack_is_verified(
     """Like that of an attack; the error names the pack and the case."""
     given = trial(Spy())
     beyond = Perturbation(injected_x=torch.zeros(3, DATASET.num_features))
-    (key,) = wanted_by(given, 1)
+    key = next(iter(wanted_by(given)))
     pack = write_pack(tmp_path / "a.npz", [(key, beyond)])
     with pytest.raises(BudgetError, match=r"a\.npz', communities/.*/spy: injected_x: 3"):
         black_box(from_pack(given, pack, monkeypatch), ready())
@@ -129,7 +135,7 @@ def test_that_a_surrogate_gives_no_gradient_is_remembered(
     given = trial(load_attack("injection", case.attack, {"iterations": 1}), case)
     made = {
         key: GradientError("none") if key.attack == "fgsm" else on_surrogates(each)[0]
-        for key, each in wanted_by(given, 1).items()
+        for key, each in wanted_by(given).items()
     }
     pack = write_pack(tmp_path / "a.npz", made.items())
     assert {key.attack for key in made} == {"fgsm", "rnd"}
@@ -140,18 +146,17 @@ def test_that_a_surrogate_gives_no_gradient_is_remembered(
 def test_what_is_lacking_is_an_error_that_names_the_case(tmp_path: Path) -> None:
     """Before any attack: a repeat, or a comparison that a white-box case needs besides."""
     given = trial(Spy())
-    pack = packed(tmp_path / "a.npz", given)
-    check_pack(pack, [(CASE, [given])], 1)
-    with pytest.raises(UsageError, match="injection/spy needs repeat 2, but it has"):
-        check_pack(pack, [(CASE, [given])], 2)
+    pack = packed(tmp_path / "a.npz", given, seeds=2)
+    with pytest.raises(UsageError, match="injection/spy needs repeat 3, but it has"):
+        check_pack(pack, [(CASE, [given])])
     case = replace(CASE, attack="fgsm+white-box")
     white = trial(load_attack("injection", case.attack), case)
-    with pytest.raises(UsageError, match="lacks 4 perturbations that 1 case may"):
-        check_pack(pack, [(case, [white])], 1)
+    with pytest.raises(UsageError, match="lacks 20 perturbations that 1 case may"):
+        check_pack(pack, [(case, [white])])
 
 
 def test_an_attack_without_a_version_cannot_be_in_a_pack(tmp_path: Path) -> None:
     """Nothing tells whether it is still the same attack."""
     pack = packed(tmp_path / "a.npz", trial(Spy()))
     with pytest.raises(UsageError, match="spy has no version"):
-        check_pack(pack, [(CASE, [trial(Changing("black-box"))])], 1)
+        check_pack(pack, [(CASE, [trial(Changing("black-box"))])])

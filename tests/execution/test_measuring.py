@@ -10,10 +10,11 @@ from outcome_factory import outcome
 
 from grb_check import datasets
 from grb_check.cases.case import Case
-from grb_check.cases.repeat_results import CaseFacts, RepeatResult
+from grb_check.cases.repeat_results import ENOUGH, CaseFacts, RepeatResult
 from grb_check.errors import ModelError
 from grb_check.execution.calls import Pending
 from grb_check.execution.measuring import Measuring
+from grb_check.execution.steps import references
 from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Task
 from grb_check.settings.model_specs import ModelSpec
 
@@ -45,6 +46,19 @@ class Later:
         return self._answer
 
 
+class Known:
+    """An answer that is there."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> Answer:
+        return self._answer
+
+
 class Imitation:
     """Calls that note what is measured; one case may fail."""
 
@@ -53,9 +67,13 @@ class Imitation:
 
     def __init__(self, failing: Case | None = None) -> None:
         self.run: list[tuple[Case, int]] = []
+        self.beside: list[tuple[Case, int]] = []
         self._failing = failing
 
     def submit(self, task: Task) -> Pending:
+        if task.step is references:
+            self.beside += [(case, task.seed) for case in task.given]
+            return Known(Answer(values=task.given, device="cpu", environment={"threads": "1"}))
         return Later(self, task)
 
     def value(self, case: Case, seed: int) -> RepeatResult | Exception:
@@ -90,11 +108,11 @@ def test_the_worst_is_put_together_from_members_that_were_measured() -> None:
     calls = Imitation()
     made = measuring(calls)
     assert calls.run == []  # nothing before it is asked for
-    pgd = made.results(PGD, 2)
-    worst = made.results(WORST, 2)
+    pgd = made.result(PGD, "m", 2).results
+    worst = made.result(WORST, "m", 2).results
     assert [each.measurement.member for each in worst] == ["pgd", "pgd"]
     assert [each.perturbation for each in worst] == [each.perturbation for each in pgd]
-    made.results(RND, 2)
+    made.result(RND, "m", 2)
     assert [each for each in calls.run if each[0] == PGD] == [(PGD, 0), (PGD, 1)]
     assert WORST not in {case for case, _ in calls.run}
 
@@ -104,7 +122,24 @@ def test_a_case_that_fails_raises_its_error_each_time() -> None:
     made = measuring(Imitation(failing=RND))
     for _ in range(2):
         with pytest.raises(ModelError, match="its own fault"):
-            made.results(RND, 2)
-    made.results(PGD, 2)
+            made.result(RND, "m", 2)
+    made.result(PGD, "m", 2)
     assert made.environments == [{"threads": "1"}, {"threads": "2"}]
     assert list(made.devices) == ["cpu"]
+
+
+def test_a_case_in_doubt_is_measured_beside_all_references_and_then_again() -> None:
+    """No repeat is measured twice, and each is beside all references."""
+    calls = Imitation()
+    made = measuring(calls)
+    first = made.result(PGD, "m", 2)
+    assert first.further is not None
+    beside_all = first.further()
+    assert beside_all.further is not None
+    enough = beside_all.further()
+    assert enough.further is None
+    assert [len(each.results) for each in (first, beside_all, enough)] == [2, 2, ENOUGH]
+    assert [each.measurement.seed for each in enough.results] == [*range(ENOUGH)]
+    assert calls.run == [(PGD, seed) for seed in range(ENOUGH)]
+    assert calls.beside == [(PGD, seed) for seed in range(ENOUGH)]
+    assert enough.results[-1].perturbation == b"pgd"

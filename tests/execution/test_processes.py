@@ -94,7 +94,8 @@ def test_perturbations_are_tried_where_their_victim_is(order: tuple[int, int]) -
         assert len(pools[seed].futures) == 1
 
 
-def test_other_tasks_go_where_least_is_to_be_done() -> None:
+def test_other_tasks_wait_for_no_process() -> None:
+    """They go to the one that has their victim if it is idle."""
     pools = Listing(), Listing()
     processes = Processes(pools)
     processes.submit(calls.own_process, task_of(0))
@@ -102,6 +103,10 @@ def test_other_tasks_go_where_least_is_to_be_done() -> None:
     pools[1].finish()
     processes.submit(calls.own_process, task_of(0))
     assert [len(each.futures) for each in pools] == [1, 1]
+    pools[0].finish()
+    pools[1].finish()
+    processes.submit(calls.own_process, task_of(1))
+    assert [len(each.futures) for each in pools] == [0, 1]
 
 
 STARTS = """

@@ -140,7 +140,7 @@ def test_junit_holds_the_figures_of_cases_and_suite(
     project: pytest.Pytester, workers: list[str]
 ) -> None:
     """Properties survive workers, as a pasted id does; classname and name are unique."""
-    project.runpytest(*QUICK, *workers, "--junitxml=out.xml")
+    project.runpytest(*QUICK, *workers, "--junitxml=out.xml", "--grb-max-drop=1")
     suite = ET.parse(project.path / "out.xml").getroot()[0]
     wide = {p.get("name"): p.get("value") for p in suite.find("properties")}
     assert wide["grb.models"] == "build=models:build"

@@ -14,6 +14,7 @@ from grb_check.gate.default_limit import ALPHA, SHARED
 # An untrained model costs no training, and guesses: it has nothing to lose.
 BASE = (*TINY, "--grb-model=attacks:untrained", "--grb-min-clean=0")
 RND = ("--grb-attack=injection/rnd", "--grb-difficulty=easy")
+REPEATED = ("grb.repeats", "grb.relative_drop")
 FILES = (
     "--grb-json=run.json",
     "--junitxml=run.xml",
@@ -54,6 +55,26 @@ def test_a_case_whose_limit_could_not_fail_has_none(project: pytest.Pytester) ->
     )
     check_reports(project, "pass", "untrained")
     assert [each["limit"] for each in verdicts(project)] == [None]
+
+
+@pytest.mark.parametrize("more", [(), ("--grb-jobs=2",)])
+def test_a_case_fails_on_no_fewer_than_six_repeats(
+    project: pytest.Pytester, more: tuple[str, ...]
+) -> None:
+    """Though the run has one; what reports show are the figures of all six."""
+    brittle = [each.replace("untrained", "brittle") for each in BASE]
+    result = project.runpytest(*brittle, *RND, *FILES, *more)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["note: 1 case (tiny/easy/injection/rnd) measured in 6 repeats: *"])
+    check_reports(project, "fail", "limit")
+    record = json.loads((project.path / "run.json").read_text())
+    assert record["settings"]["repeats"] == 1
+    outcome = record["cases"][0]["outcome"]
+    assert [each["seed"] for each in outcome["repeats"]] == [*range(6)]
+    case = ET.parse(project.path / "run.xml").getroot()[0].find("testcase")
+    assert case is not None
+    found = [each.get("value") for each in case.iter("property") if each.get("name") in REPEATED]
+    assert found == ["6", f"{record['summary']['cases'][0]['drop']:.6f}"]
 
 
 def test_a_threshold_that_warns_is_reported_and_does_not_fail(project: pytest.Pytester) -> None:

@@ -90,12 +90,6 @@ def test_a_model_is_ranked_by_its_weighted_accuracy_in_each_repeat() -> None:
             "more)",
         ),
         (
-            {"": {"injection/rnd": (0.4,), "injection/pgd": (0.4, 0.4)}},
-            (),
-            0.8,
-            "no rank on tiny/easy: its cases have different numbers of repeats (1, 2)",
-        ),
-        (
             {"": {"injection/rnd": (0.4,)}},
             (),
             0.4,

@@ -104,11 +104,11 @@ class Baseline:
     def repeats(self) -> int:
         """Default number of repeats of a run: that of the baseline's built-in cases.
 
-        Users' own tests may have another number.
+        Users' own tests may have another number, and cases in doubt have more.
         """
         built_in = [each.repeats for key, each in self.entries.items() if not is_own_test(key)]
         every = [each.repeats for each in self.entries.values()]
-        return max(built_in or every, default=REPEATS)
+        return min(built_in or every, default=REPEATS)
 
     @property
     def alpha(self) -> float:

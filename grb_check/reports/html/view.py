@@ -217,7 +217,7 @@ def _diagnostics(digest: Digest) -> dict[str, Any]:
     return {
         "meanings": [(name, _meaning(name), anchor(name)) for name in sorted(found)],
         "doubts": diagnostic_notes(digest.rows),
-        "notes": [*digest.record.notes, *notes(digest.rows)],
+        "notes": [*digest.record.notes, *notes(digest.rows, digest.record.settings.repeats)],
     }
 
 
