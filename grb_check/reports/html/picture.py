@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from grb_check.attacks.names import split_budget
 from grb_check.cases.outcomes import Outcome
 from grb_check.reports.digest import Digest, Line
 
@@ -63,6 +64,7 @@ class Picture:
         left, right, floor: ends and height of the horizontal axis.
         steps: (accuracy, position) of the vertical grid lines.
         rows: from top to bottom.
+        curves: style and points of each attack with several budgets, joined in their order.
         kinds: classes of the marks that occur.
     """
 
@@ -75,6 +77,7 @@ class Picture:
     floor: float
     steps: Sequence[tuple[float, float]]
     rows: Sequence[Row]
+    curves: Sequence[tuple[int, Sequence[tuple[float, float]]]]
     kinds: Sequence[str]
 
 
@@ -102,7 +105,9 @@ def _picture(dataset: str, digest: Digest) -> Picture:
             members = list(cases)
             first = members[0].row.outcome
             dots = [_dot(line, models.index(line.model) % STYLES) for line in members]
-            add(attack, dots, _marks(first) if first is not None else ())
+            add(
+                attack.replace("+budget=", " at "), dots, _marks(first) if first is not None else ()
+            )
     return Picture(
         dataset=dataset,
         models=models,
@@ -113,8 +118,21 @@ def _picture(dataset: str, digest: Digest) -> Picture:
         floor=TOP + ROW * len(rows),
         steps=[(step / 4, _x(step / 4)) for step in range(5)],
         rows=rows,
+        curves=_curves(rows),
         kinds=list(dict.fromkeys(kind for row in rows for kind, _ in row.marks)),
     )
+
+
+def _curves(rows: Sequence[Row]) -> list[tuple[int, list[tuple[float, float]]]]:
+    found: dict[tuple[str, str, str, str, int], list[tuple[float, float]]] = {}
+    for row in rows:
+        for dot in row.dots:
+            case = dot.line.row.case
+            attack, budget = split_budget(case.attack)
+            if budget is not None:
+                key = (case.difficulty, case.scenario, attack, dot.line.model, dot.style)
+                found.setdefault(key, []).append((dot.attacked, row.y))
+    return [(key[-1], points) for key, points in found.items() if len(points) > 1]
 
 
 def _dot(line: Line, style: int) -> Dot:

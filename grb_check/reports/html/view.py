@@ -16,13 +16,11 @@ from grb_check.errors import count
 from grb_check.evaluation.diagnostics import DIAGNOSTICS, anchor
 from grb_check.files.control_characters import fit
 from grb_check.ranking.averages import Averages
-from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.lowest import Lowest, threat_name
 from grb_check.reports import audit_words
 from grb_check.reports.columns import filled
 from grb_check.reports.conclusion import conclusions
 from grb_check.reports.digest import Digest, Line, compared, limits_of
-from grb_check.reports.html.charts import plot
 from grb_check.reports.html.picture import pictures
 from grb_check.reports.lowest_words import delta_lines, gap_lines
 from grb_check.reports.notes import diagnostic_notes, notes
@@ -118,7 +116,6 @@ def sections(digest: Digest) -> list[Section]:
     contents = (
         ("picture", "Picture", {"pictures": pictures(digest)}),
         *((audit, broke) if threats["conclusions"] else (broke, others)),
-        ("curves", "Budget curves", _curves(digest)),
         ("baseline", "Baseline", _baseline(digest)),
         ("ranks", "Ranks", _ranks(digest)),
         ("summary", "Summary", _summary(digest)),
@@ -143,17 +140,6 @@ def says_more(line: Line) -> bool:
 def _failures(digest: Digest) -> dict[str, Any]:
     shown = [*digest.bad, *digest.unsure]
     return {"boxed": shown[:BOXED], "others": shown[BOXED:], "unknown": digest.unknown}
-
-
-def _curves(digest: Digest) -> dict[str, Any]:
-    groups: dict[tuple[str, str, str], list[Curve]] = {}
-    for curve in digest.summary.curves:
-        groups.setdefault((curve.model, curve.dataset, curve.difficulty), []).append(curve)
-    plots = [
-        (f"{digest.title_of((model, dataset))}, {difficulty}", plot(found))
-        for (model, dataset, difficulty), found in groups.items()
-    ]
-    return {"plots": plots}
 
 
 def _baseline(digest: Digest) -> dict[str, Any]:

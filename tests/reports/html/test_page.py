@@ -13,15 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_factory import (
-    entry,
     many,
-    measured,
     record,
     rich,
     view,
 )
 
-from grb_check.cases.case import Case
 from grb_check.files.control_characters import fit
 from grb_check.reports.digest import digest
 from grb_check.reports.html.page import page_text
@@ -123,22 +120,6 @@ def with_texts(value: Any, texts: Iterator[str]) -> Any:
     if isinstance(value, list | tuple):
         return [with_texts(each, texts) for each in value]
     return next(texts) if isinstance(value, str) and value not in LITERALS else value
-
-
-def test_budgets_make_curves_with_their_figures() -> None:
-    """A chart has a title and a table with the same figures."""
-    cases = [
-        Case("synthetic-cora", "easy", "injection", f"{name}+budget={budget}")
-        for name in ("pgd", "fgsm")
-        for budget in (0.02, 0.05, 0.1)
-    ]
-    drops = (0.1, 0.2, 0.3, 0.1, 0.25, 0.28)
-    made = record([entry(case, measured(case, at)) for case, at in zip(cases, drops, strict=True)])
-    found = read(made)
-    points = next(each for each in view(made).summary.curves if each.attack == "fgsm").points
-    assert "curves" in found.ids
-    assert found.text.count("drop by budget, with figures in the table below") == 1
-    assert "injection/fgsm" + "".join(f"{each.drop:.1%}" for each in points) in found.text
 
 
 def test_a_run_without_cases_has_a_page() -> None:

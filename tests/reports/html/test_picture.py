@@ -78,3 +78,16 @@ def test_what_is_unknown_has_no_mark_and_cases_without_figures_no_dot() -> None:
     bare = outcome([(0.8, 0.5)] * 2, [(0.8, 0.4)] * 2, case)
     (_, row) = picture(bare).rows
     assert [kind for kind, _ in row.marks] == ["undefended"]
+
+
+def test_the_budgets_of_an_attack_are_joined() -> None:
+    """Those of one model, difficulty and attack, from the smallest budget to the largest."""
+    cells = [
+        f"easy/modification/{name}" for name in ("prbcd+budget=0.1", "dice", "prbcd+budget=0.05")
+    ]
+    found = picture(*(made(cell, 0.3, model) for model in ("a", "b") for cell in cells))
+    rows = {row.label: row for row in found.rows}
+    few, more = rows["prbcd at 0.05"], rows["prbcd at 0.1"]
+    assert few.y < more.y
+    joined = [(few.dots[0].attacked, few.y), (more.dots[0].attacked, more.y)]
+    assert found.curves == [(0, joined), (1, joined)]
