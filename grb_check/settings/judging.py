@@ -147,7 +147,7 @@ def read_baseline(
     update: bool,
     pin_label: str | bool | None = None,
 ) -> Baseline | None:
-    """Return the baseline that is compared with or written; None if none is given.
+    """Return the baseline that is compared with or written; None if none is given, or `off`.
 
     Args:
         raw: values of the options.
@@ -160,7 +160,8 @@ def read_baseline(
         UsageError: the file cannot be read, the run must not write it, or the pin is to be moved in
             a run that writes no file.
     """
-    path = read_output(raw, "grb_baseline")
+    off = raw.one("grb_baseline") == "off"
+    path = None if off else read_output(raw, "grb_baseline")
     margin = read_points(str(raw.one("grb_margin", LOSS_MARGIN)), raw.name("grb_margin"))
     label = None if pin_label is None else check_label(PIN_FLAG, pin_label)
     if path is None:

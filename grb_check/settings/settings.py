@@ -402,7 +402,7 @@ class Settings:
             "FILE",
             "compare with the baseline in this file, and fail cases that are clearly worse; "
             "if the file does not exist it is written, and the run fails so that it is "
-            "committed",
+            "committed; off for none",
             tags=("of attacks",),
         ),
         Option(

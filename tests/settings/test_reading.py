@@ -48,6 +48,13 @@ def test_a_store_is_a_place_of_builtin_types(
         settings(tmp_path, store="kept?mode=write")
 
 
+def test_a_baseline_of_the_ini_file_can_be_switched_off(tmp_path: Path) -> None:
+    """And no file of that name is written."""
+    made = settings(tmp_path, ini={"baseline": "kept.json"}, baseline="off")
+    assert (made.baseline, made.repeats) == (None, 3)
+    assert made.origins["grb_repeats"] == DEFAULT
+
+
 def test_lists_are_repeated_or_separated_by_commas(tmp_path: Path) -> None:
     """And come out in the catalogue's order, each once."""
     made = settings(tmp_path, difficulty=["hard,easy", "easy"], attack=["fgsm", "dice"])
