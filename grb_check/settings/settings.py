@@ -198,7 +198,8 @@ class Settings:
         Option(
             "--grb-repeats",
             "N",
-            "repeats of a case, each with its own training and attack seed (default: the suite's)",
+            "repeats of a case, each with its own training and attack seed (default: the suite's); "
+            "a case that a default limit may fail has 6",
             type="int",
             tags=("python",),
         ),
