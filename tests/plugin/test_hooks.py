@@ -166,7 +166,7 @@ def test_outcomes_come_one_by_one_and_the_record_at_the_end(project: pytest.Pyte
     """Also of a user's own test, which has no verdict; with the fixtures in force."""
     project.makeconftest(LOG)
     project.makepyfile(test_own=OWN_TEST)
-    result = project.runpytest(*BRITTLE)
+    result = project.runpytest(*BRITTLE, "--grb-threshold=*/injection/rnd = 1")
     result.assert_outcomes(passed=2, failed=1)
     own, *built_in, record = log(project)
     assert own.startswith("tiny/easy/injection/rnd ")
