@@ -70,6 +70,11 @@ def choose(what: str, given: str, allowed: Sequence[Name]) -> Name:
     raise unknown(what, given, allowed)
 
 
+def chosen(what: str, given: str | None, allowed: Sequence[Name]) -> Name | None:
+    """Return `given` if it is allowed or None; raises what `choose` raises."""
+    return None if given is None else choose(what, given, allowed)
+
+
 def unknown(what: str, given: str, allowed: Sequence[str]) -> UsageError:
     """Return the error that `choose` raises."""
     near = difflib.get_close_matches(given, allowed, n=1)

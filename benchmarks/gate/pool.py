@@ -128,7 +128,7 @@ class _Attacked:
 
     def _trained(self, name: str, seed: int) -> TrainedModel:
         own = self._own
-        victims = TrainedVictims(own.dataset, own.device)
+        victims = TrainedVictims(own.dataset, datasets.find(own.dataset.name), own.device)
         with isolated_randomness(seed):
             return victims.get(as_subject(VARIANTS[name]), seed)
 

@@ -217,7 +217,7 @@ def _part(share: float, count: int) -> int:
 
 def _published_row(dataset: Dataset) -> dict[str, Any] | None:
     row: dict[str, Any] | None = _table()["datasets"].get(dataset.name)
-    if row is None or dataset.row_features:  # the published budgets assume GRB's features
+    if row is None or dataset.features != "grb":  # the published budgets assume GRB's features
         return None
     sizes = (row["num_nodes"], row["num_features"])
     return row if sizes == (dataset.num_nodes, dataset.num_features) else None

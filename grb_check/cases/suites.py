@@ -30,9 +30,9 @@ class Suite:
     difficulties: tuple[str, ...]
     attacks: tuple[Pair, ...]
     repeats: int
-    split: SplitRule = "grb"
+    split: SplitRule | None = None
     training: Training = "inductive"
-    features: FeatureRule = "grb"
+    features: FeatureRule | None = None
 
 
 # For each threat attacks that do not know the model, attacks that do, and the worst of all.

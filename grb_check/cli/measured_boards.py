@@ -82,7 +82,6 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         clean = Cell.of([each.victim.clean for each in outcome.repeats])
         cells[NO_ATTACK].setdefault(member.title, {}).setdefault(level, clean)
     _refuse_unlike(dataset, "fingerprint", {outcome.dataset for _, outcome in measured})
-    _refuse_unlike(dataset, "split", {each.record.settings.split for each in members})
     repeats = {len(outcome.repeats) for _, outcome in measured}
     _refuse_unlike(dataset, "number of repeats", repeats)
     found = {outcome.case.difficulty for _, outcome in measured}
@@ -111,7 +110,7 @@ def _board(dataset: str, members: Sequence[_Member]) -> Board:
         cells={row: {title: each[title] for title in models} for row, each in cells.items()},
         models=models,
         fingerprint=measured[0][1].dataset if measured else "",
-        split=members[0].record.settings.split,
+        split=members[0].record.settings.split or "",
         about=_about(members, models, lacking, outcomes),
     )
 

@@ -46,8 +46,7 @@ def add_split_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         choices=SPLIT_RULES,
-        default="grb",
-        help="GRB's split by degree (default), or the one that the dataset brings along",
+        help="GRB's split by degree, or the one of the dataset (default for your own that has one)",
     )
 
 
@@ -65,7 +64,7 @@ def places_of(options: argparse.Namespace) -> Places:
     home = expanded(options.into) if options.into else places.home
     if os.path.exists(home) and not os.path.isdir(home):
         raise UsageError(f"the data folder {str(home)!r} is not a directory; give one with --into")
-    return replace(places, home=home, split=getattr(options, "split", "grb"))
+    return replace(places, home=home, split=getattr(options, "split", None))
 
 
 def in_own_words(message: object) -> str:

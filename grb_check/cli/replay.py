@@ -32,6 +32,7 @@ from grb_check.errors import (
     GrbCheckError,
     UsageError,
     choose,
+    chosen,
     count,
     one_line,
 )
@@ -187,9 +188,9 @@ def _source(options: argparse.Namespace, kept: Evidence) -> Source:
     places = Places(
         folders=tuple(folders or [folder for folder in recorded if folder.is_dir()]),
         download=options.grb_download,
-        split=choose("split", data.split, SPLIT_RULES),
+        split=chosen("split", data.split, SPLIT_RULES),
         training=choose("training", data.training, TRAININGS),
-        features=choose("features", data.features, FEATURE_RULES),
+        features=chosen("features", data.features, FEATURE_RULES),
     )
     if options.grb_dataset:
         return datasets.find(datasets.anchored(options.grb_dataset, Path.cwd()), places)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch_geometric.data import Data
 
 from grb_check.datasets.dataset import Dataset
-from grb_check.datasets.normalisation import normalise
 from grb_check.datasets.places import SplitRule
 from grb_check.datasets.reading.adjacency import undirected_edges
 from grb_check.datasets.reading.dense import blocks
@@ -43,21 +42,22 @@ def dataset_of(
     adjacency: sp.csr_array,
     labels: NDArray[Any],
     masks: Masks | None = None,
-    split: SplitRule = "grb",
+    split: SplitRule | None = "grb",
     rebuilt: bool = False,
 ) -> Dataset:
-    """Make a dataset with normalised features from plain arrays, which are checked.
+    """Make a dataset with raw features from plain arrays, which are checked.
 
     Args:
         name: as in case ids.
         origin: where the data came from, for reports; the split is added.
         where: file, directory or function, for messages.
-        features: raw, real [num_nodes, num_features]; may be overwritten.
+        features: raw, real [num_nodes, num_features].
         adjacency: [num_nodes, num_nodes] without stored zeros, from `matrix_of_pairs` or
             `read_matrix`; each entry stands for an edge.
         labels: int [num_nodes], or one-hot [num_nodes, num_classes].
         masks: the dataset's own split, None if it has none.
-        split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`).
+        split: `grb` for GRB's (`grb_split`), `given` for the masks (`given_split`), None
+            for the masks if there are any, else GRB's.
         rebuilt: made from another project's files in place of GRB's own.
 
     Raises:
@@ -77,7 +77,7 @@ def dataset_of(
         )
     edges = undirected_edges(adjacency, where)
     degrees = np.bincount(edges[0], minlength=num_nodes)
-    if split == "given":
+    if split == "given" or (split is None and masks is not None):
         parts = _given(masks, degrees, where)
         origin += ", its own split"
     else:
@@ -193,20 +193,18 @@ def assemble(
     split: Split,
     rebuilt: bool = False,
 ) -> Dataset:
-    """Make a dataset with normalised features from checked arrays.
+    """Make a dataset with raw features from checked arrays.
 
     Args:
         name: as in case ids.
         origin: where the data came from.
-        features: raw, float32 [num_nodes, num_features]; overwritten, to save the memory of a copy.
+        features: raw, float32 [num_nodes, num_features].
         edges: int64 [2, 2 * num_edges], both directions, sorted.
         labels: int64 [num_nodes].
         num_classes: number of classes.
         split: sorted node ids.
         rebuilt: see `Dataset`.
     """
-    raw_range = float(features.min()), float(features.max())
-    normalise(features, out=features)
     graph = Data(
         x=torch.from_numpy(features),
         edge_index=torch.from_numpy(edges),
@@ -220,7 +218,7 @@ def assemble(
         val=torch.from_numpy(split.val),
         test={level: torch.from_numpy(nodes) for level, nodes in levels.items()},
         num_classes=num_classes,
-        raw_feature_range=raw_range,
+        raw_feature_range=(float(features.min()), float(features.max())),
         origin=origin,
         rebuilt=rebuilt,
     )

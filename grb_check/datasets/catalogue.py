@@ -73,7 +73,7 @@ def find_original(spec: str, places: Places) -> Source:
 
 
 def load(source: Source) -> Dataset:
-    """Read and check a dataset; features come out in GRB's normalised range.
+    """Read and check a dataset; its features are scaled by the rule of the source.
 
     Its files are compared with what they were at their first use, and its figures with those that
     GRB publishes under its name.

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from grb_check.datasets.places import FeatureRule
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
@@ -17,19 +19,19 @@ class Dataset:
 
     Attributes:
         name: the name used in case ids.
-        graph: `x` float32 [num_nodes, num_features], normalised to GRB's range; `edge_index`
-            int64 [2, 2 * num_edges], both directions of each edge, sorted by row then column, no
+        graph: `x` float32 [num_nodes, num_features], see `features`; `edge_index` int64
+            [2, 2 * num_edges], both directions of each edge, sorted by row then column, no
             self-loop, no duplicate; `y` int64 [num_nodes].
         train: int64 [.], sorted node ids.
         val: int64 [.], sorted node ids.
         test: difficulty -> int64 [.], sorted node ids; `full` is the union of the others.
         num_classes: labels are 0 .. num_classes - 1.
-        raw_feature_range: smallest and largest feature before normalisation.
+        raw_feature_range: smallest and largest feature before they were scaled.
         origin: one phrase for reports: where the data came from.
         rebuilt: made from another project's files, because GRB's own were not available.
         transductive: models train on the whole graph with the labels of the training nodes, instead
             of on the subgraph of the training nodes.
-        row_features: rows of features sum to 1; GRB's normalisation is not applied.
+        features: how features were scaled: GRB's normalisation, rows that sum to 1, or as given.
     """
 
     name: str
@@ -42,7 +44,7 @@ class Dataset:
     origin: str
     rebuilt: bool = False
     transductive: bool = False
-    row_features: bool = False
+    features: FeatureRule = "given"
 
     @property
     def num_nodes(self) -> int:
@@ -61,7 +63,7 @@ class Dataset:
 
     @property
     def feature_range(self) -> tuple[float, float]:
-        """Smallest and largest value of the normalised features."""
+        """Smallest and largest value of the scaled features."""
         return float(self.graph.x.min()), float(self.graph.x.max())
 
     @property

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
+import torch
+
 from grb_check.datasets import lock, published
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphSet
-from grb_check.datasets.normalisation import with_row_features, with_row_features_of_graphs
-from grb_check.datasets.places import data_home
+from grb_check.datasets.normalisation import REMARKS, scaled
+from grb_check.datasets.places import FeatureRule, data_home
 from grb_check.datasets.source import Source
 from grb_check.errors import DataError, UsageError
 from grb_check.files.command_line import command_line
@@ -18,8 +20,6 @@ from grb_check.files.command_line import command_line
 def load_graph(source: Source) -> Dataset:
     """See `datasets.load`."""
     dataset = cast(Dataset, _read(source))
-    if source.places.features == "rows":
-        dataset = with_row_features(dataset)
     if source.places.training == "transductive":
         origin = f"{dataset.origin}, learned transductively"
         dataset = replace(dataset, transductive=True, origin=origin)
@@ -28,18 +28,16 @@ def load_graph(source: Source) -> Dataset:
 
 def load_graphs(source: Source) -> GraphSet:
     """See `datasets.load_graph_set`."""
-    if source.places.training == "transductive":
-        raise UsageError(
-            f"dataset {source.name} is a set of graphs: models learn from its training graphs "
-            f"alone, never transductively; leave out --grb-training"
-        )
+    source.check_rules()
     graphs = cast(GraphSet, _read(source))
     if source.places.split == "given" and not graphs.own_split:
         raise DataError(
             f"dataset {source.name}: has no split of its own; leave out --grb-split=given for one "
             f"of 80 % and 20 %, or name the part of each graph: split='train', 'val' or 'test'"
         )
-    return with_row_features_of_graphs(graphs) if source.places.features == "rows" else graphs
+    whole, rule = graphs.graphs.clone(), source.features
+    whole.x = torch.from_numpy(scaled(whole.x.numpy(), rule))
+    return replace(graphs, graphs=whole, origin=graphs.origin + REMARKS[rule] * (rule != "given"))
 
 
 def accept(source: Source) -> str:
@@ -78,10 +76,24 @@ def _read(source: Source) -> Dataset | GraphSet:
 
 
 def _checked(source: Source) -> Dataset | GraphSet:
+    """Read a source; of one graph the features are scaled, and figures compared with GRB's."""
     made = source.format.read(source)
-    if isinstance(made, Dataset):
+    if not isinstance(made, Dataset):
+        return made
+    rule = source.features
+    if rule != "grb" and published.published(made.name):
+        published.check(_with_features(made, "grb"))
+    made = _with_features(made, rule)
+    if rule == "grb":
         published.check(made)
     return made
+
+
+def _with_features(dataset: Dataset, rule: FeatureRule) -> Dataset:
+    graph = dataset.graph.clone() if rule != "given" else dataset.graph
+    graph.x = torch.from_numpy(scaled(graph.x.numpy(), rule))
+    origin = dataset.origin + REMARKS[rule]
+    return replace(dataset, graph=graph, features=rule, origin=origin)
 
 
 def lock_command(source: Source) -> str:

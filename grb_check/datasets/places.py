@@ -16,8 +16,8 @@ SplitRule = Literal["grb", "given"]
 SPLIT_RULES: Final[tuple[SplitRule, ...]] = ("grb", "given")
 Training = Literal["inductive", "transductive"]
 TRAININGS: Final[tuple[Training, ...]] = ("inductive", "transductive")
-FeatureRule = Literal["grb", "rows"]
-FEATURE_RULES: Final[tuple[FeatureRule, ...]] = ("grb", "rows")
+FeatureRule = Literal["grb", "rows", "given"]
+FEATURE_RULES: Final[tuple[FeatureRule, ...]] = ("grb", "rows", "given")
 
 
 def data_home() -> Path:
@@ -48,18 +48,19 @@ class Places:
         home: the data directory, for downloads and generated graphs; searched after `folders`.
         download: whether the network may be used.
         sources: the user's list of download sources, see `sources.urls_for`.
-        split: GRB's split, or the dataset's own.
+        split: GRB's split, or the dataset's own; None for the default, see `Source.split`.
         training: whether models train on the subgraph of the training nodes or on the whole graph.
-        features: GRB's normalisation, or raw features with rows that sum to 1.
+        features: GRB's normalisation, raw features with rows that sum to 1, or as given; None for
+            the default, see `Source.features`.
     """
 
     folders: tuple[Path, ...] = ()
     home: Path = field(default_factory=data_home)
     download: bool = False
     sources: tuple[str, ...] = field(default_factory=named_sources)
-    split: SplitRule = "grb"
+    split: SplitRule | None = None
     training: Training = "inductive"
-    features: FeatureRule = "grb"
+    features: FeatureRule | None = None
 
     @property
     def searched(self) -> tuple[Path, ...]:

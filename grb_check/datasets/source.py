@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from grb_check.datasets.places import Places
+from grb_check.datasets.places import FeatureRule, Places, SplitRule
 from grb_check.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +96,42 @@ class Source:
         return self.format.of_graphs if tells is None else tells(self)
 
     @property
+    def as_it_is(self) -> bool:
+        """Whether features and split are those of the data unless the user says otherwise.
+
+        So are a user's own data, which a model may have been trained on, and sets of graphs.
+        """
+        return self.format.own or self.of_graphs
+
+    @property
+    def split(self) -> SplitRule | None:
+        """The rule of the split; None for the data's own if it has one, else GRB's."""
+        return self.places.split or (None if self.as_it_is else "grb")
+
+    @property
+    def features(self) -> FeatureRule:
+        """The rule of the features."""
+        return self.places.features or ("given" if self.as_it_is else "grb")
+
+    def check_rules(self) -> None:
+        """Check that a set of graphs is not to be read by a rule that is for single graphs.
+
+        Raises:
+            UsageError: names the option, its value and what sets of graphs allow.
+        """
+        places = self.places
+        for rule, given, refused, allowed in (
+            ("split", places.split, "grb", "given"),
+            ("training", places.training, "transductive", "inductive"),
+            ("features", places.features, "grb", "rows, given"),
+        ):
+            if given == refused and self.of_graphs:
+                raise UsageError(
+                    f"--grb-{rule} {given} is for single graphs, but dataset {self.name} is a set "
+                    f"of graphs; allowed for sets: {allowed}; leave out the option or the dataset"
+                )
+
+    @property
     def origin(self) -> str:
         """Path or spec, for the lock file and messages."""
         return self.spec or str(self.path.resolve())
@@ -150,6 +186,7 @@ class Format:
         suffixes: of single files, in lower case and with the dot.
         prefix: of texts that name datasets of this format, such as `pyg:`.
         of_graphs: whether its datasets are sets of graphs.
+        own: whether its datasets are a user's own, and no benchmark's.
         tells_graphs: tells which of its datasets are sets of graphs, if it has both kinds. Raises
             what `read` raises.
     """
@@ -164,6 +201,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     prefix: str = ""
     of_graphs: bool = False
+    own: bool = False
     tells_graphs: Callable[[Source], bool] | None = None
 
 

@@ -28,9 +28,11 @@ class DatasetCache:
         notices: warnings given while the dataset was loaded.
     """
 
-    def __init__(self, own: OwnModels, notices: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, own: OwnModels, source: datasets.Source, notices: tuple[str, ...] = ()
+    ) -> None:
         self.own = own
-        self.victims = TrainedVictims(own.dataset, own.device)
+        self.victims = TrainedVictims(own.dataset, source, own.device)
         self.notices = notices
 
 
@@ -47,4 +49,4 @@ def load_cache(
         dataset = datasets.load_either(source)
     on_device = replace(dataset, graph=dataset.graph.to(device))
     own = OwnModels(on_device, dataset.fingerprint(), store, device, pack)
-    return DatasetCache(own, our_warnings(caught))
+    return DatasetCache(own, source, our_warnings(caught))

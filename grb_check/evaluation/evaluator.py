@@ -17,7 +17,7 @@ from grb_check.cases.outcomes import Finding, Outcome
 from grb_check.cases.repeat_results import CaseFacts, Made, RepeatResult, outcome_of
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
 from grb_check.datasets.views import AnyDataset
-from grb_check.errors import choose, count
+from grb_check.errors import choose, chosen, count
 from grb_check.evaluation.cache import DatasetCache, load_cache
 from grb_check.evaluation.devices import resolve_device, threads_for
 from grb_check.evaluation.foreign_perturbations import stronger_transfers
@@ -53,9 +53,9 @@ def evaluate(
     model_args: Mapping[str, object] | None = None,
     data: Path | str | Sequence[Path | str] = (),
     download: bool = False,
-    split: str = "grb",
+    split: str | None = None,
     training: str = "inductive",
-    features: str = "grb",
+    features: str | None = None,
     store: Path | str | None = None,
     pack: Path | str | None = None,
     device: str = "auto",
@@ -79,9 +79,11 @@ def evaluate(
         model_args: keyword arguments for the factory.
         data: folders to look for datasets in.
         download: whether a dataset that is in none of them may be downloaded.
-        split: `grb`, or `given` for the split that comes with the dataset.
+        split: `grb`, or `given` for the split that comes with the dataset; None for `given` if the
+            data is your own and has one, else `grb`.
         training: `inductive`, or `transductive` for models that learn on the whole graph.
-        features: `grb` for GRB's normalisation, or `rows` for raw features with rows that sum to 1.
+        features: `grb` for GRB's normalisation, `rows` for rows that sum to 1, `given` to change
+            nothing; None for `given` if the data is your own, else `grb`.
         store: folder or URL of perturbations to reuse; None stores nothing.
         pack: file that all black-box perturbations are taken from, as for `--grb-pack`.
         device: a torch device, or auto.
@@ -98,9 +100,9 @@ def evaluate(
     places = datasets.Places(
         folders=tuple(Path(folder) for folder in folders),
         download=download,
-        split=choose("split", split, SPLIT_RULES),
+        split=chosen("split", split, SPLIT_RULES),
         training=choose("training", training, TRAININGS),
-        features=choose("features", features, FEATURE_RULES),
+        features=chosen("features", features, FEATURE_RULES),
     )
     source = datasets.find(str(dataset), places)
     place = None if store is None else place_of(store, "store")

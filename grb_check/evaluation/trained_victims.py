@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from grb_check.datasets import Source
 from grb_check.datasets.views import AnyDataset
 from grb_check.errors import ModelError
 from grb_check.evaluation.own_models import TrainedModel, predict
+from grb_check.evaluation.scale_of_features import check_scale
 from grb_check.gradients.victim import Victim
 from grb_check.training.building import build_victim, check_built
 from grb_check.user_code.randomness import isolated_randomness
@@ -26,11 +28,13 @@ class TrainedVictims:
 
     Args:
         dataset: on the device.
+        source: that it was read from.
         device: where victims are trained.
     """
 
-    def __init__(self, dataset: AnyDataset, device: torch.device) -> None:
+    def __init__(self, dataset: AnyDataset, source: Source, device: torch.device) -> None:
         self._dataset = dataset
+        self._source = source
         self._device = device
         self._built: dict[tuple[object, int], object] = {}  # not trained yet
         self._modules: list[object] = []  # made by factories, kept so that no id is used twice
@@ -90,9 +94,12 @@ class TrainedVictims:
                 uncalled = _copy(victim, seed)
                 predicted = predict(victim, self._dataset.graph, seed)
                 pretrained = _trained_already(built) or _untrainable(built)
-                self._victims[key] = TrainedModel(
+                made = TrainedModel(
                     victim, predicted, our_warnings(caught), uncalled, pretrained=pretrained
                 )
+                if isinstance(built, Trained):
+                    check_scale(made, self._dataset, self._source)
+                self._victims[key] = made
             except ModelError as error:
                 self._victims[key] = error
         if not isinstance(self._built.get(key), Trained):

@@ -126,9 +126,9 @@ class KeptData:
     """
 
     spec: str
-    split: str
+    split: str | None
     training: str
-    features: str
+    features: str | None
     folders: tuple[str, ...]
     base: str
     fingerprint: str

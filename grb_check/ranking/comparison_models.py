@@ -221,12 +221,11 @@ def _from_file(path: Path, names: Sequence[str]) -> Board:
 
 def _check_protocol(places: Places) -> None:
     """Check that models are trained as GRB's are, on features as GRB's are."""
-    usual = Places()
     for name, given, needed in (
-        ("training", places.training, usual.training),
-        ("features", places.features, usual.features),
+        ("training", places.training, "inductive"),
+        ("features", places.features, "grb"),
     ):
-        if given != needed:
+        if given not in (None, needed):
             raise UsageError(
                 f"{FLAG}: leaderboards are measured with --grb-{name}={needed}, and this run has "
                 f"--grb-{name}={given}; give {needed}, or leave {FLAG} out"
@@ -242,7 +241,7 @@ def _check_boards(boards: Sequence[Board], places: Places) -> None:
                 f"{FLAG}: two leaderboards of {board.dataset} have the name {board.name!r}; rename "
                 f"one of the files"
             )
-        if board.split not in ("", places.split):
+        if places.split is not None and board.split not in ("", places.split):
             raise UsageError(
                 f"{FLAG}: the leaderboard {board.name} of {board.dataset} is on the split "
                 f"{board.split!r}, and this run on {places.split!r}; give --grb-split="

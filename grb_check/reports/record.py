@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from grb_check.cases.case_record import CaseRecord, Name, Part
 from grb_check.cases.shards import MOST_SHARDS
+from grb_check.datasets.places import FeatureRule, SplitRule
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.pin import UpdateLoss
 from grb_check.gate.expected_failures import ExpectedFailure
@@ -56,9 +57,9 @@ class RunSettings(Part, frozen=True):
     suite: str
     datasets: tuple[str, ...]
     graph_sets: tuple[str, ...]
-    split: Literal["grb", "given"]
+    split: SplitRule | None
     training: Literal["inductive", "transductive"]
-    features: Literal["grb", "rows"]
+    features: FeatureRule | None
     data: tuple[str, ...]
     download: bool
     difficulties: tuple[str, ...]

@@ -11,13 +11,18 @@ from grb_check.files.control_characters import fit_line
 from grb_check.files.whole import shown
 from grb_check.gate.default_limit import DROP_MARGIN
 from grb_check.settings.model_specs import ModelSpec
-from grb_check.settings.settings import Section, Settings, told
+from grb_check.settings.settings import DEFAULT, Section, Settings, told
 from grb_check.store.place import is_url
 
 # Options that the first lines are about.
 OWN_LINES: Final = (
     *("grb_model", "grb_model_args", "grb_suite", "grb_dataset", "grb_repeats", "grb_baseline"),
 )
+FEATURES: Final = {
+    "grb": "features normalised as in GRB",
+    "rows": "features scaled so that rows sum to 1",
+    "given": "features as given",
+}
 SECTIONS: Final[tuple[Section, ...]] = ("attacked", "data", "limits", "baselines", "ranks")
 
 
@@ -35,16 +40,19 @@ def header(settings: Settings, cases: int, device: str) -> list[str]:
         f"{f'({_arguments(each)})' if each.args else ''}"
         for each in settings.models
     )
-    selected = "grb_dataset" if origin["grb_dataset"] != "default" else "grb_suite"
+    chosen = origin["grb_dataset"]
+    if chosen == DEFAULT and origin["grb_suite"] != DEFAULT:
+        chosen = "of the suite"
     names = ", ".join(source.name for source in settings.datasets)
     repeats = f" x {count(settings.repeats, 'repeat')} ({origin['grb_repeats']})"
     used = device if settings.device != "auto" else f"auto{f' = {device}' if device else ''}"
     return [
         f"grb model: {models} ({origin['grb_model']})",
-        f"grb datasets: {names} ({origin[selected]}); {count(cases, 'case')} of suite "
+        f"grb datasets: {names} ({chosen}); {count(cases, 'case')} of suite "
         f"{settings.suite} ({origin['grb_suite']}){repeats}",
         f"grb device: {used} ({origin['grb_device']}); "
         f"store: {_store(settings)} ({origin['grb_store']})",
+        *_data(settings),
         *_pack(settings),
         *_baseline(settings),
         *_given(settings),
@@ -79,6 +87,24 @@ def _pack(settings: Settings) -> list[str]:
     return [
         f"grb pack: {shown(pack.path)}, {pack.content}, digest {pack.digest[:16]} "
         f"({settings.origins['grb_pack']})"
+    ]
+
+
+def _data(settings: Settings) -> list[str]:
+    """How features are scaled, how the split is made, and what models learn from."""
+    groups: dict[str, list[str]] = {}
+    for source in settings.datasets:
+        drawn = "80/20" if source.of_graphs else "GRB's"
+        split = {
+            "grb": "GRB's split",
+            "given": "its own split",
+            None: f"its own split if it has one, else {drawn}",
+        }[source.split]
+        learned = ", learned transductively" * (source.places.training == "transductive")
+        about = f"{FEATURES[source.features]}, {split}{learned}"
+        groups.setdefault(about, []).append(source.name)
+    return [
+        fit_line(f"grb protocol: {', '.join(names)}: {about}") for about, names in groups.items()
     ]
 
 

@@ -21,7 +21,7 @@ from grb_check.cases.attack_registry import AttackRegistry
 from grb_check.cases.case import DIFFICULTIES, check_repeats
 from grb_check.cases.suites import SUITES, Suite
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
-from grb_check.errors import UsageError, choose
+from grb_check.errors import UsageError, choose, chosen
 from grb_check.models.zoo import CONTRASTIVE, ZOO
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -145,9 +145,9 @@ class Registry:
         difficulties: Iterable[str],
         attacks: Iterable[str],
         repeats: int = 3,
-        split: str = "grb",
+        split: str | None = None,
         training: str = "inductive",
-        features: str = "grb",
+        features: str | None = None,
     ) -> None:
         """Give a name for `--grb-suite` to cases; the arguments are those of the options.
 
@@ -165,9 +165,9 @@ class Registry:
             difficulties=tuple(choose("difficulty", each, DIFFICULTIES) for each in levels),
             attacks=(),
             repeats=check_repeats(f"suite {name!r}: repeats", repeats),
-            split=choose("split", split, SPLIT_RULES),
+            split=chosen("split", split, SPLIT_RULES),
             training=choose("training", training, TRAININGS),
-            features=choose("features", features, FEATURE_RULES),
+            features=chosen("features", features, FEATURE_RULES),
         )
         texts = () if attacks in ([], ()) else _texts(name, "attacks", attacks)
         named = NamedSuite(suite, texts, self._plugin)

@@ -12,7 +12,7 @@ from grb_check.cases.case import DIFFICULTIES, Case, select
 from grb_check.cases.node_ids import NodeId
 from grb_check.datasets import Source
 from grb_check.errors import choose
-from grb_check.settings.selecting import for_graphs, in_order
+from grb_check.settings.selecting import by_kind, in_order
 from grb_check.settings.settings import COMMAND_LINE, Settings, tagged
 
 
@@ -45,7 +45,7 @@ def source_of(settings: Settings, dataset: str) -> Source:
         if source.name == dataset:
             return source
     text = settings.registered_datasets.get(dataset, dataset)
-    return for_graphs(datasets.find(text, settings.places), settings.origins)
+    return by_kind(datasets.find(text, settings.places), settings.origins)
 
 
 def widened(settings: Settings, node_ids: Sequence[NodeId], registry: AttackRegistry) -> Settings:

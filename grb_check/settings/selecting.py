@@ -15,7 +15,7 @@ from grb_check.cases.suites import FOR_GRAPHS, SUITES, Suite
 from grb_check.datasets import Places, Source
 from grb_check.datasets.download.sources import named_sources
 from grb_check.datasets.places import FEATURE_RULES, SPLIT_RULES, TRAININGS
-from grb_check.errors import UsageError, choose
+from grb_check.errors import UsageError, choose, chosen
 from grb_check.settings.raw_values import RawValues
 from grb_check.settings.registered_names import RegisteredNames
 from grb_check.settings.settings import DEFAULT, tagged
@@ -58,9 +58,9 @@ def read_places(raw: RawValues, suite: Suite = SUITES["smoke"]) -> Places:
         folders=tuple(folders),
         download=raw.one("grb_download") is True,
         sources=named_sources(raw.filled("grb_sources") if given else None),
-        split=choose("split", raw.one("grb_split", suite.split), SPLIT_RULES),
+        split=chosen("split", raw.one("grb_split", suite.split), SPLIT_RULES),
         training=choose("training", raw.one("grb_training", suite.training), TRAININGS),
-        features=choose("features", raw.one("grb_features", suite.features), FEATURE_RULES),
+        features=chosen("features", raw.one("grb_features", suite.features), FEATURE_RULES),
     )
 
 
@@ -106,7 +106,7 @@ def read_sources(
         places: where to look.
         suite: in force.
         registered: what the names of plugins' datasets stand for.
-        origins: of the values of options, see `for_graphs`.
+        origins: of the values of options, see `by_kind`.
 
     Raises:
         UsageError: a dataset is not found, or two have the same name; or an option does not mean
@@ -119,7 +119,7 @@ def read_sources(
         if asked:
             raise
         raise UsageError(f"suite {suite.name!r}: {error}") from None
-    sources = tuple(dict.fromkeys(for_graphs(source, origins) for source in found))
+    sources = tuple(dict.fromkeys(by_kind(source, origins, named=bool(asked)) for source in found))
     for source in sources:
         alike = [each.asked for each in sources if each.name == source.name]
         if len(alike) > 1:
@@ -130,34 +130,33 @@ def read_sources(
     return sources
 
 
-def for_graphs(source: Source, origins: Mapping[str, str]) -> Source:
-    """Return a source whose rules are those of sets of graphs, if it is one.
+def by_kind(source: Source, origins: Mapping[str, str], *, named: bool = True) -> Source:
+    """Return a source without the rules of a suite that are not meant for its kind of dataset.
 
-    What a suite says of splits, training and features is meant for nodes. What the user says holds,
-    or is refused: sets have no degree-ranked split, are always learnt inductively, and keep their
-    features as they are or with rows that sum to 1.
+    What a suite says of splits and features is meant for its own graphs and those of benchmarks:
+    other data of a user is read as it is. It is never meant for sets of graphs, which are always
+    learnt inductively. What the user says holds.
 
     Args:
         source: of any dataset.
         origins: option -> where its value is from.
+        named: whether the user named it, and not the suite.
 
     Raises:
-        UsageError: names the option, its value and what sets of graphs allow.
+        UsageError: the user gives a rule that means nothing on a set of graphs.
     """
-    if not source.of_graphs:
+    if not (source.of_graphs or (source.format.own and named)):
         return source
-    meant = {"split": "given", "training": "inductive", "features": "rows"}
-    unchanged = Places()
-    values = {}
-    for rule, allowed in meant.items():
-        given = getattr(source.places, rule)
-        values[rule] = given if origins[f"grb_{rule}"] != DEFAULT else getattr(unchanged, rule)
-        if origins[f"grb_{rule}"] != DEFAULT and given != allowed:
-            raise UsageError(
-                f"--grb-{rule} {given} is for single graphs, but dataset {source.name} is a set of "
-                f"graphs; allowed for sets: {allowed}; leave out the option or the dataset"
-            )
-    return replace(source, places=replace(source.places, **values))
+    places = source.places
+    if origins["grb_split"] == DEFAULT:
+        places = replace(places, split=None)
+    if origins["grb_features"] == DEFAULT:
+        places = replace(places, features=None)
+    if origins["grb_training"] == DEFAULT and source.of_graphs:
+        places = replace(places, training="inductive")
+    source = replace(source, places=places)
+    source.check_rules()
+    return source
 
 
 def read_attacks(raw: RawValues, suite: Suite, registry: AttackRegistry) -> tuple[Pair, ...]:

@@ -303,9 +303,9 @@ class Settings:
         Option(
             "--grb-split",
             "grb|given",
-            "GRB's split by degree (default), or the one that comes with the dataset; sets "
-            "of graphs have the one that comes with them, else 80/20 at random, and refuse "
-            "grb",
+            "GRB's split by degree, or the one that comes with the dataset (default: grb for "
+            "benchmark graphs; for your own data its masks if it has any, else grb); sets of "
+            "graphs have the one that comes with them, else 80/20 at random, and refuse grb",
             tags=("python",),
         ),
         Option(
@@ -318,10 +318,10 @@ class Settings:
         ),
         Option(
             "--grb-features",
-            "grb|rows",
-            "features of nodes: GRB's normalisation (default), or raw features whose rows "
-            "sum to 1 (the suites contrastive and contrastive-smoke); sets of graphs have "
-            "raw features and refuse grb",
+            "grb|rows|given",
+            "features of nodes: GRB's normalisation (default for benchmark graphs), rows that "
+            "sum to 1 (there in the suites contrastive and contrastive-smoke), or as they are "
+            "given (default for your own data and for sets of graphs, which refuse grb)",
             tags=("python",),
         ),
     )

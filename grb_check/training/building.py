@@ -201,7 +201,8 @@ def _check_attributes(dataset: AnyDataset, name: str, *, encodes: bool) -> None:
     if not isinstance(dataset, GraphDataset) or dataset.new_edge_attr is None:
         raise ModelError(
             f"model {name} requires edge_attr, but dataset {dataset.name} has no attributes of "
-            f"edges (only sets of graphs can have them); give the parameter a default"
+            f"edges (those of a single graph are left out, since an attack adds edges that have "
+            f"none; sets of graphs keep them); give the parameter a default"
         )
 
 

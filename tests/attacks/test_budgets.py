@@ -45,6 +45,7 @@ def dataset_of(
         },
         num_classes=2,
         raw_feature_range=(-1.0, 1.0),
+        features="grb",
         origin="test",
     )
 
@@ -163,7 +164,7 @@ def test_unknown_difficulty_and_scenario_list_the_known() -> None:
 
 def test_rows_that_sum_to_one_are_not_the_features_of_the_table() -> None:
     """The published range, steps and nodes assume GRB's normalisation."""
-    rows = replace(dataset_of("grb-cora", 2680, 302), row_features=True)
+    rows = replace(dataset_of("grb-cora", 2680, 302), features="rows")
     assert threat_for(rows, "easy", "injection").feature_range == rows.feature_range
     assert settings_for(rows, "injection") == {}
 

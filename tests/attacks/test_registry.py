@@ -47,6 +47,7 @@ def dataset_of(name: str, num_nodes: int, num_features: int) -> Dataset:
         test={"full": torch.tensor([2])},
         num_classes=2,
         raw_feature_range=(-1.0, 1.0),
+        features="grb",
         origin="test",
     )
 

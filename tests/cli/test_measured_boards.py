@@ -108,7 +108,6 @@ def _fewer(each: CaseRecord) -> CaseRecord:
     ("runs", "message"),
     [
         ([run(rows("rnd")), run(rows("rnd"))], "mine under injection/rnd at easy is in another"),
-        ([run(rows("rnd")), run(rows("pgd"), split="given")], "split is given and grb"),
         ([run(rows("rnd")), run([*map(_other_data, rows("pgd"))])], "fingerprint is"),
         ([run(rows("rnd")), run([*map(_fewer, rows("pgd"))])], "number of repeats is 1 and 3"),
         ([run([])], "there are no cases"),

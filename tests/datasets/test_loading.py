@@ -50,5 +50,5 @@ def test_a_set_with_a_split_may_be_asked_for_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has no split of its own; leave out --grb-split=given"):
         load_graph_set(given)
     whole = replace(source, places=Places(home=tmp_path, training="transductive"))
-    with pytest.raises(UsageError, match="never transductively"):
+    with pytest.raises(UsageError, match=r"training transductive .*allowed for sets: inductive;"):
         load_graph_set(whole)

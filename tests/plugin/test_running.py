@@ -19,6 +19,7 @@ def test_the_cases_run_in_a_folder_without_tests(project: pytest.Pytester) -> No
             "grb model: models:build (command line)",
             "grb datasets: tiny (command line); 2 cases of suite smoke (default) x 1 repeat (*",
             "grb device: auto = cpu (default); store: .grb_check (default)",
+            "grb protocol: tiny: features normalised as in GRB, GRB's split",
             "grb limit: drop of the least robust reference + 5% + interval (default)",
             "grb::tiny::test_attack?easy/injection/rnd? PASSED (drop *%)*",
             "*graph robustness*",
@@ -224,13 +225,13 @@ def test_a_case_that_never_comes_back_makes_the_run_fail(project: pytest.Pyteste
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("split", "targets"), [("grb", 9), ("given", 10)])
+@pytest.mark.parametrize(("split", "targets"), [("grb", 9), ("given", 10), ("", 10)])
 def test_a_function_of_the_user_is_a_dataset(
     project: pytest.Pytester, split: str, targets: int
 ) -> None:
-    """With GRB's split or its own masks, on the command line and in the ini file."""
+    """With GRB's split or its own masks, which it has by default."""
     args = ["--grb-repeats=1", "--grb-attack=modification/rnd", "--grb-difficulty=easy"]
-    chosen = ["--grb-dataset=models:graph", f"--grb-split={split}"]
+    chosen = ["--grb-dataset=models:graph", *([f"--grb-split={split}"] if split else [])]
     project.runpytest(
         "--grb-model=models:build", *args, *chosen, "--grb-json=a.json"
     ).assert_outcomes(passed=1)
@@ -239,7 +240,7 @@ def test_a_function_of_the_user_is_a_dataset(
         [tool.pytest]
         grb_model = "models:build"
         grb_datasets = ["models:graph"]
-        grb_split = "{split}"
+        {f'grb_split = "{split}"' if split else ""}
         grb_download = false
         """
     )

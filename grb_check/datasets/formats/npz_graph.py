@@ -67,7 +67,7 @@ def read(source: Source) -> Dataset:
         features=_features(arrays, where),
         adjacency=matrix,
         labels=labels,
-        split=source.places.split,
+        split=source.split,
     )
 
 
@@ -90,4 +90,5 @@ NPZ_GRAPH: Final = Format(
     read=read,
     usage="the path of an .npz file with adj_*, attr_* and labels",
     suffixes=(".npz",),
+    own=True,
 )

@@ -79,7 +79,7 @@ def read(source: Source) -> Dataset:
     from grb_check.datasets.assembly import dataset_of
     from grb_check.datasets.reading.adjacency import both_ways, matrix_of_pairs
 
-    folder, split = source.path, source.places.split
+    folder, split = source.path, source.split
     needed = (*FILES, *(SPLIT_FILES if split == "given" else ()))
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:

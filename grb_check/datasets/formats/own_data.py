@@ -54,11 +54,9 @@ def read(source: Source) -> Dataset | GraphSet:
     if holds_graphs(made):
         return set_of_graphs(made, name=source.name, origin=target, where=where)
     data = copy.copy(single_graph(made, where))
-    if isinstance(x := data.x, (Tensor, np.ndarray)):
+    if isinstance(x := data.x, (Tensor, np.ndarray)):  # which is scaled in place
         data.x = x.clone() if isinstance(x, Tensor) else x.copy()
-    return dataset_of_graph(
-        data, name=source.name, origin=target, where=where, split=source.places.split
-    )
+    return dataset_of_graph(data, name=source.name, origin=target, where=where, split=source.split)
 
 
 def _gives_graphs(source: Source) -> bool:
@@ -132,5 +130,6 @@ OWN_DATA: Final = Format(
     read=read,
     usage="pkg.module:function",
     files=no_files,
+    own=True,
     tells_graphs=_gives_graphs,
 )

@@ -87,7 +87,7 @@ def read(source: Source) -> Dataset:
         masks=Masks(
             train=data.train_mask.numpy(), val=data.val_mask.numpy(), test=data.test_mask.numpy()
         ),
-        split=source.places.split,
+        split=source.split,
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from grb_check.datasets.graph_dataset import GraphSet
 
 LARGEST: Final = 8 << 30  # bytes of the file; GRB's largest features have 0.6 GB
-ATTRIBUTES: Final = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
+ATTRIBUTES: Final = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask", "edge_attr")
 _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {  # of the graphs of a set, besides tensors
     "y": (bool, int, float),
     "num_nodes": (int,),
@@ -113,7 +113,7 @@ def read(source: Source) -> Dataset | GraphSet:
     name, where = source.name, str(path)
     if not isinstance(found, Data):
         return set_of_graphs(found, name=name, origin=f"PyG graphs in {path}", where=where)
-    origin, split = f"PyG graph in {path}", source.places.split
+    origin, split = f"PyG graph in {path}", source.split
     return dataset_of_graph(found, name=name, origin=origin, where=where, split=split)
 
 
@@ -286,5 +286,6 @@ PT_FILE: Final = Format(
     read=read,
     usage="the path of a .pt file with a torch_geometric.data.Data or a list of them",
     suffixes=(".pt",),
+    own=True,
     tells_graphs=_is_set,
 )

@@ -167,7 +167,7 @@ def _read_raw(source: Source, raw: RawFiles) -> Dataset | GraphSet:
         name=name,
         origin=origin,
         where=recipe.label,
-        split=source.places.split,
+        split=source.split,
     )
 
 

@@ -77,7 +77,7 @@ def instead_of(source: Source, failure: DataError) -> Source:
 
 
 def _refuse_given_split(source: Source) -> None:
-    if source.places.split == "given":
+    if source.split == "given":
         raise DataError(
             f"dataset {source.name}: is rebuilt with GRB's split only; use --grb-split=grb"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.places import SplitRule
 from grb_check.datasets.reading.adjacency import matrix_of_pairs
 from grb_check.datasets.reading.dense import checked_shape, dense_features
+from grb_check.datasets.source import DataNotice
 from grb_check.errors import DataError, count, one_line
 
 _PARTS = ("train", "val", "test")
@@ -52,9 +54,9 @@ def single_graph(made: object, where: str) -> Data:
 
 
 def dataset_of_graph(
-    data: Data, *, name: str, origin: str, where: str, split: SplitRule
+    data: Data, *, name: str, origin: str, where: str, split: SplitRule | None
 ) -> Dataset:
-    """Make a dataset from a PyG graph for node classification; `data.x` may be overwritten.
+    """Make a dataset from a PyG graph for node classification.
 
     Args:
         data: `x` real [num_nodes, num_features], dense or sparse; `edge_index` int [2, e];
@@ -63,17 +65,27 @@ def dataset_of_graph(
         name: as in case ids.
         origin: where the data came from, for reports.
         where: the same for messages.
-        split: `grb`, or `given` for the masks.
+        split: see `dataset_of`.
 
     Raises:
         DataError: an attribute is missing, has a wrong type, or contradicts another.
+
+    Warns:
+        DataNotice: edges have attributes or weights, which models do not get.
     """
     features = read_features(_given(data, "x", where), where)
     if features.ndim != 2:
         raise DataError(f"{where}: x has shape {list(features.shape)}, expected [nodes, features]")
     labels = _labels(dense_array(_given(data, "y", where), f"{where}: y"), where)
     pairs = dense_array(_given(data, "edge_index", where), f"{where}: edge_index")
-    masks, remark = _masks(data, features.shape[0], where) if split == "given" else (None, "")
+    masks, remark = _masks(data, features.shape[0], where) if split != "grb" else (None, "")
+    unread = [key for key in ("edge_attr", "edge_weight") if data.get(key) is not None]
+    if unread:
+        msg = (
+            f"{where}: {' and '.join(unread)} left out; models of nodes get edges without "
+            f"attributes or weights, since an attack adds edges that have none"
+        )
+        warnings.warn(msg, DataNotice, stacklevel=2)
     return dataset_of(
         name=name,
         origin=origin + remark,
@@ -146,7 +158,9 @@ def _masks(data: Data, num_nodes: int, where: str) -> tuple[Masks | None, str]:
         return None, ""
     if len(present) < len(keys):
         absent = ", ".join(key for key in keys if key not in present)
-        raise DataError(f"{where}: has {', '.join(present)}, but no {absent}")
+        raise DataError(
+            f"{where}: has {', '.join(present)}, but no {absent}; add it, or give --grb-split=grb"
+        )
     masks, counts = [], {1}
     for key in keys:
         values = dense_array(data[key], f"{where}: {key}")

@@ -13,7 +13,8 @@ from sources import read_with
 from torch import Tensor
 from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
 
-from grb_check.datasets import Places, find
+from grb_check.datasets import DataNotice, Places, find
+from grb_check.datasets import load as load_dataset
 from grb_check.datasets.formats.own_data import OWN_DATA
 from grb_check.errors import DataError, UsageError
 
@@ -73,6 +74,37 @@ def test_first_of_several_splits_is_taken(module: ModuleType) -> None:
     dataset = load(module, graph(**many), split="given")
     assert dataset.fingerprint() == load(module, one, split="given").fingerprint()
     assert "first of 2 splits" in dataset.origin
+
+
+def test_own_data_is_read_as_it_is(module: ModuleType) -> None:
+    """Features are not scaled and its masks are the split, unless the user says otherwise."""
+    raw = graph(x=torch.rand(NUM_NODES, 4) * 100)
+    module.data = lambda: raw
+    dataset = load_dataset(find("mine=mine:data"))
+    assert dataset.graph.x.equal(raw.x)
+    assert dataset.train.equal(raw.train_mask.nonzero().ravel())
+    assert dataset.test["full"].equal(raw.test_mask.nonzero().ravel())
+    assert dataset.origin == "mine:data, its own split, features as given"
+    scaled = load_dataset(find("mine=mine:data", Places(split="grb", features="grb")))
+    assert scaled.graph.x.abs().max() < 1 < raw.x.max()
+    assert scaled.test["full"].numel() == 36
+    assert scaled.origin == "mine:data, GRB's split"
+
+
+def test_own_data_without_masks_has_grbs_split(module: ModuleType) -> None:
+    """And one that lacks a mask is an error that says how to have it."""
+    module.data = lambda: graph(train_mask=None, val_mask=None, test_mask=None)
+    assert load_dataset(find("mine=mine:data")).origin.startswith("mine:data, GRB's split")
+    module.data = lambda: graph(val_mask=None)
+    with pytest.raises(DataError, match=r"but no val_mask; add it, or give --grb-split=grb"):
+        load_dataset(find("mine=mine:data"))
+
+
+def test_attributes_of_edges_are_left_out_with_a_notice(module: ModuleType) -> None:
+    """Models of nodes do not get them."""
+    edges = graph().edge_index.shape[1]
+    with pytest.warns(DataNotice, match="edge_attr left out"):
+        load(module, graph(edge_attr=torch.rand(edges, 3)))
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
