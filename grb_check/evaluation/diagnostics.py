@@ -88,11 +88,12 @@ def anchor(name: str) -> str:
     return f"{DOCUMENT}#{name}"
 
 
-def no_gradient(missing: float | None, with_respect_to: str) -> Finding | None:
+def no_gradient(missing: float | None, error: str, with_respect_to: str) -> Finding | None:
     """Many targets have a margin without a usable gradient.
 
     Args:
         missing: their share, see `gradient_sample.missing_gradients`.
+        error: that was raised, empty if there was none.
         with_respect_to: features or edges, for the message.
     """
     if missing is None or missing <= DIAGNOSTICS["no-gradient"].limit:
@@ -100,6 +101,7 @@ def no_gradient(missing: float | None, with_respect_to: str) -> Finding | None:
     text = (
         f"the margins of {missing:.0%} of the sampled targets have no gradient with respect to "
         f"{with_respect_to}, or one of exactly zero or not finite (limit 10%)"
+        + (f"; raised: {error}" if error else "")
     )
     return _finding("no-gradient", missing, text)
 

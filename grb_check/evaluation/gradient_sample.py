@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from grb_check.attacks.objectives import margin
 from grb_check.attacks.protocol import DifferentiableModel
-from grb_check.errors import ModelError
+from grb_check.errors import ModelError, one_line
 from grb_check.user_code.randomness import derive_seed, isolated_randomness
 
 Kind: TypeAlias = Literal["features", "edges"]
@@ -21,7 +21,7 @@ SAMPLE: Final = 32
 
 def missing_gradients(
     model: DifferentiableModel, graph: Data, targets: Tensor, kind: Kind
-) -> float | None:
+) -> tuple[float | None, str]:
     """Return the share of sampled targets whose margin has no usable gradient.
 
     The gradient is missing, exactly zero or not finite, or the backward pass fails. The margin is
@@ -36,22 +36,29 @@ def missing_gradients(
         kind: take the gradient with respect to all features, or to weights of the targets' edges.
 
     Returns:
-        0 to 1, or None if there is no target to sample.
+        0 to 1, or None if there is no target to sample; and the last error of the model or of a
+        backward pass, empty if there was none.
     """
     sample = _sample(graph, targets)
     if not sample.numel():
-        return None
+        return None, ""
+    labels, error = graph.y[sample], ""
+    found = 0
     with isolated_randomness(derive_seed("gradient sample", kind)), torch.enable_grad():
         try:
             inputs, logits = _READERS[kind](model, graph, sample)
-        except ModelError:  # the model's own check: its output does not depend on the input
-            return 1.0
+        except ModelError as raised:  # the model's own check: its output does not depend on them
+            return 1.0, one_line(raised)
         if logits is None or not logits.requires_grad:
-            return 1.0
-        labels = graph.y[sample]
-        own = [margin(logits[[row]], labels[[row]]) for row in range(sample.numel())]
-        found = [_has_gradient(each, inputs) for each in own]
-    return 1 - sum(found) / len(found)
+            return 1.0, ""
+        for row in range(sample.numel()):
+            try:
+                found += _has_gradient(margin(logits[[row]], labels[[row]]), inputs)
+            except torch.cuda.OutOfMemoryError:
+                raise
+            except RuntimeError as raised:  # a backward pass that fails or is not implemented
+                error = one_line(raised)
+    return 1 - found / sample.numel(), error
 
 
 def _sample(graph: Data, targets: Tensor) -> Tensor:
@@ -93,12 +100,7 @@ _READERS: Final[dict[Kind, _Reader]] = {"features": _of_features, "edges": _of_e
 
 
 def _has_gradient(value: Tensor, inputs: Tensor) -> bool:
-    try:
-        (gradient,) = torch.autograd.grad(value, inputs, retain_graph=True, allow_unused=True)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except RuntimeError:  # a backward pass that fails or is not implemented
-        return False
+    (gradient,) = torch.autograd.grad(value, inputs, retain_graph=True, allow_unused=True)
     if gradient is None or not bool(gradient.isfinite().all()):
         return False
     return bool(gradient.count_nonzero())

@@ -37,8 +37,8 @@ class TrainedModel:
         warnings: given while it was built and trained.
         uncalled: a copy that has not been called since the training; None if it cannot be copied.
         pretrained: whether nothing was trained for it: it was declared so, or has no parameters.
-        missing_gradients: share of sampled targets without a gradient, by what the gradient is
-            taken of; `white_box` measures it once for each model and keeps it here.
+        missing_gradients: share of sampled targets without a gradient, and an error, by what the
+            gradient is taken of; `white_box` measures it once for each model and keeps it here.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class TrainedModel:
         self.warnings = warnings
         self.uncalled = uncalled
         self.pretrained = pretrained
-        self.missing_gradients: dict[str, float | None] = {}
+        self.missing_gradients: dict[str, tuple[float | None, str]] = {}
 
     @cached_property
     def weights(self) -> str:

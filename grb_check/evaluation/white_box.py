@@ -166,7 +166,7 @@ def _no_gradient(
         dataset = trial.own.dataset
         targets = dataset.test["full"]
         known[kind] = missing_gradients(victim.victim, dataset.graph, targets, kind)
-    return diagnostics.no_gradient(known[kind], kind)
+    return diagnostics.no_gradient(*known[kind], kind)
 
 
 def _kind(trial: Trial, made: Sequence[Perturbation]) -> Kind:

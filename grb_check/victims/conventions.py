@@ -351,7 +351,7 @@ class Adapter:
 
     def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         try:
-            with self.within(), restored_after_forward():
+            with self.within(), restored_after_forward(), _uncompiled():
                 return function(*args, **kwargs)
         except ModelError:
             raise
@@ -361,6 +361,15 @@ class Adapter:
                 f"model {self.name}: {getattr(function, '__name__', self.method)} raised when "
                 f"called as {self.convention} with {shapes}:\n{short_traceback(error)}"
             ) from error
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """Let compiled modules and functions run as they are written, in which attacks see the edges.
+
+    Their compiled backward passes also refuse to be run twice. Older torch has no such switch.
+    """
+    switch = getattr(torch.compiler, "set_stance", None)  # since 2.6
+    return nullcontext() if switch is None else switch("force_eager")
 
 
 def _has_on_topology(module: nn.Module) -> bool:

@@ -28,9 +28,9 @@ def test_every_diagnostic_is_explained_under_its_name() -> None:
 
 def test_a_tenth_of_the_targets_may_lack_a_gradient() -> None:
     """More is a finding; without any sampled target there is none."""
-    assert diagnostics.no_gradient(None, "edges") is None
-    assert diagnostics.no_gradient(0.1, "edges") is None
-    found = diagnostics.no_gradient(0.5, "edges")
+    assert diagnostics.no_gradient(None, "", "edges") is None
+    assert diagnostics.no_gradient(0.1, "", "edges") is None
+    found = diagnostics.no_gradient(0.5, "no derivative", "edges")
     assert found is not None
     assert (found.name, found.figure, found.limit) == ("no-gradient", 0.5, 0.1)
     assert "50% of the sampled targets have no gradient with respect to edges" in found.text

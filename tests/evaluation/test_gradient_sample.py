@@ -44,18 +44,18 @@ class Partly(LinearModel):
 @pytest.mark.parametrize("kind", ["features", "edges"])
 def test_the_share_is_that_of_the_targets_without_a_gradient(kind: Kind) -> None:
     """None, some and all targets; the isolated node is not sampled."""
-    assert missing_gradients(Partly(0), GRAPH, ALL, kind) == 0
-    assert missing_gradients(Partly(NODES), GRAPH, ALL, kind) == 1
+    assert missing_gradients(Partly(0), GRAPH, ALL, kind)[0] == 0
+    assert missing_gradients(Partly(NODES), GRAPH, ALL, kind)[0] == 1
     some = torch.arange(10, 30)
-    assert missing_gradients(Partly(15), GRAPH, some, kind) == 0.25
-    assert missing_gradients(Partly(0), GRAPH, torch.tensor([NODES]), kind) is None
+    assert missing_gradients(Partly(15), GRAPH, some, kind)[0] == 0.25
+    assert missing_gradients(Partly(0), GRAPH, torch.tensor([NODES]), kind)[0] is None
 
 
 def test_a_model_that_takes_no_weights_has_no_gradient_of_edges() -> None:
     """It has a gradient of features."""
     model = UnweightedModel(3, 2)
-    assert missing_gradients(model, GRAPH, ALL, "edges") == 1
-    assert missing_gradients(model, GRAPH, ALL, "features") == 0
+    assert missing_gradients(model, GRAPH, ALL, "edges")[0] == 1
+    assert missing_gradients(model, GRAPH, ALL, "features")[0] == 0
 
 
 def test_a_model_that_refuses_to_be_differentiated_has_none() -> None:
@@ -65,7 +65,7 @@ def test_a_model_that_refuses_to_be_differentiated_has_none() -> None:
         def __call__(self, *given: object) -> Tensor:
             raise GradientError("no gradient")
 
-    assert missing_gradients(Refusing(3, 2), GRAPH, ALL, "features") == 1
+    assert missing_gradients(Refusing(3, 2), GRAPH, ALL, "features") == (1, "no gradient")
 
 
 class Backward(torch.autograd.Function):
@@ -89,9 +89,11 @@ def failing(gradient: Tensor) -> Tensor:
     raise NotImplementedError("derivative for that is not implemented")
 
 
-@pytest.mark.parametrize("then", [not_a_number, failing])
-def test_a_gradient_that_is_not_finite_or_fails_is_none(then: Callable[[Tensor], Tensor]) -> None:
-    """No attack could follow such a gradient."""
+@pytest.mark.parametrize(("then", "error"), [(not_a_number, ""), (failing, "derivative for that")])
+def test_a_gradient_that_is_not_finite_or_fails_is_none(
+    then: Callable[[Tensor], Tensor], error: str
+) -> None:
+    """No attack could follow such a gradient; the error is told."""
 
     class Odd(LinearModel):
         def __call__(
@@ -99,7 +101,10 @@ def test_a_gradient_that_is_not_finite_or_fails_is_none(then: Callable[[Tensor],
         ) -> Tensor:
             return super().__call__(Backward.apply(x, then), edge_index, edge_weight)
 
-    assert missing_gradients(Odd(3, 2), GRAPH, ALL, "features") == 1
+    share, told = missing_gradients(Odd(3, 2), GRAPH, ALL, "features")
+    assert share == 1
+    assert error in told
+    assert bool(told) == bool(error)
 
 
 def test_few_targets_are_looked_at_and_always_the_same() -> None:

@@ -1,0 +1,27 @@
+"""How the module of a user is called."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from strategies import graph_of
+from torch import nn
+from torch_geometric.nn import SAGEConv
+
+from grb_check.victims.conventions import Adapter, parse_convention
+
+GRAPH = graph_of(4, [(0, 1), (1, 2), (2, 3)], x=torch.eye(4), y=torch.zeros(4, dtype=torch.int64))
+
+
+def refused(*_: object) -> None:
+    raise AssertionError("compiled code was asked for")
+
+
+@pytest.mark.skipif(not hasattr(torch.compiler, "set_stance"), reason="torch is older than 2.6")
+def test_a_compiled_module_runs_as_it_is_written() -> None:
+    """Attacks see its edges then, and may run its backward pass more than once."""
+    layer = SAGEConv(4, 2)
+    compiled: nn.Module = torch.compile(layer, backend=refused)
+    adapter = Adapter(compiled, "mine", parse_convention("x, edge_index"))
+    found = adapter(GRAPH.x, GRAPH.edge_index)
+    assert found.equal(layer(GRAPH.x, GRAPH.edge_index))
