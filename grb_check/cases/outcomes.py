@@ -15,6 +15,9 @@ from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
 
 UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a default limit is made
+LEARNED: Final = (
+    0.1  # share of the way from the majority class to 1, without which nothing is learnt
+)
 NO_GRAPH: Final = "mlp"  # the reference that ignores the graph
 MAIN_REFERENCE: Final = "gcn"  # the reference that reports, deltas and the clean floor are about
 
@@ -204,11 +207,31 @@ class Outcome:
                 found[name] = here
         return found
 
+    def has_learned(self, reference: str) -> bool:
+        """Whether the clean accuracy of a reference is not near that of the majority class.
+
+        One that has learned nothing has nothing to lose: no limit is made of it.
+        """
+        least = self.majority + LEARNED * (1 - self.majority)
+        return statistics.fmean(self.references[reference].clean) >= least
+
     @property
-    def undefended(self) -> float:
-        """Attacked accuracy of the least robust undefended reference, in [0, 1]."""
-        found = self.references.items()
-        return min(statistics.fmean(each.attacked) for name, each in found if name in UNDEFENDED)
+    def unlearned(self) -> tuple[str, ...]:
+        """Names of the undefended references that have not learned the data."""
+        names = sorted(self.references.keys() & set(UNDEFENDED))
+        return tuple(name for name in names if not self.has_learned(name))
+
+    @property
+    def undefended_references(self) -> Mapping[str, Reference]:
+        """The others, by name: those of which a default limit is made."""
+        names = sorted(self.references.keys() & {*UNDEFENDED} - {*self.unlearned})
+        return {name: self.references[name] for name in names}
+
+    @property
+    def undefended(self) -> float | None:
+        """Attacked accuracy of the least robust of them, in [0, 1]; None if there are none."""
+        found = [statistics.fmean(each.attacked) for each in self.undefended_references.values()]
+        return min(found, default=None)
 
     @property
     def no_graph(self) -> float | None:

@@ -140,7 +140,8 @@ class Verdict:
     @property
     def unlimited(self) -> bool:
         """Whether the default limit could not fail, so that there is none."""
-        return self.limit is None and self.alpha is not None
+        judged = self.comparison is not None and self.comparison.judges
+        return self.limit is None and not judged
 
     @property
     def passed(self) -> bool:

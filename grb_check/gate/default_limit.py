@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.metrics import relative_drop
-from grb_check.cases.outcomes import UNDEFENDED, Outcome
+from grb_check.cases.outcomes import Outcome
 
 DROP_MARGIN: Final = 0.05  # tolerated relative drop beyond that of a reference
 ALPHA: Final = 0.03  # one-sided, shared by the cases of a run
@@ -79,8 +79,8 @@ class DefaultLimit:
         )
 
 
-def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit:
-    """Return the default limit of a case.
+def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit | None:
+    """Return the default limit of a case; None if no undefended reference has learned the data.
 
     Args:
         outcome: of the case.
@@ -92,12 +92,12 @@ def default_limit(outcome: Outcome, cases: int = 1) -> DefaultLimit:
     sides = [(each.victim.clean, each.victim.attacked) for each in outcome.repeats]
     own = moderated_variance(sides, outcome.targets) / count
     quantile = float(stdtrit(PRIOR_FREEDOM + count - 1, 1.0 - alpha))
-    for name, each in sorted(outcome.references.items()):
-        if name not in UNDEFENDED:
-            continue
+    for name, each in outcome.undefended_references.items():
         pairs = list(zip(each.clean, each.attacked, strict=True))
         theirs = moderated_variance(pairs, outcome.targets) / len(pairs)
         found.append((statistics.fmean(each.drops), quantile * math.sqrt(own + theirs), name))
+    if not found:
+        return None
     drop, width, name = max(found, key=lambda each: each[0] + each[1])
     return DefaultLimit(reference=name, drop=drop, width=width, alpha=alpha)
 

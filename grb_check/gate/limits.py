@@ -209,7 +209,10 @@ def judge_result(
 
 def _in_doubt(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: int) -> bool:
     """Whether the default limit, without its interval, would fail a case."""
-    default = _limit(outcome, gate, comparison, cases).default
+    limit = _limit(outcome, gate, comparison, cases)
+    default = limit.default
+    if limit.value is None and not (comparison is not None and comparison.judges):
+        return len(outcome.unlearned) == 1  # other references may have learned the data
     if default is None or outcome.clean < clean_floor(outcome, gate)[0]:
         return False
     return outcome.drop > default.drop + DROP_MARGIN
@@ -319,6 +322,8 @@ def _limit(outcome: Outcome, gate: Gate, comparison: Comparison | None, cases: i
     if comparison is not None and comparison.judges:
         return _Limit(value=None, rule="baseline")
     default = default_limit(outcome, cases)
+    if default is None:
+        return _Limit(value=None, rule="no reference has learned the data")
     return _Limit(value=default.value, rule=default.rule, default=default)
 
 

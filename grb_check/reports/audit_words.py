@@ -12,6 +12,7 @@ from typing import Final
 
 from grb_check.cases.case_record import CaseRecord
 from grb_check.cases.node_ids import case_of
+from grb_check.cases.outcomes import MAIN_REFERENCE
 from grb_check.errors import count
 from grb_check.ranking.lowest import Lowest, Strongest, lowest, threat_name
 from grb_check.reports.record import RunRecord
@@ -39,6 +40,8 @@ def _conclusion(model: str, record: RunRecord) -> str:
     own = [row for row in record.cases if _model_of(row, record) == model]
     if any(row.verdict is not None and row.verdict.below_floor for row in own):
         return f"{model} is not judged: its accuracy without an attack is below the floor"
+    if any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in own):
+        return f"{model} is not judged: the undefended GCN has not learned the data"
     entries = lowest(own, least=1)
     standing = [each for each in entries if each.known and each.known.ahead > AHEAD]
     falling = [each for each in entries if each.known and each.known.ahead <= AHEAD]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from typing import Final
 
@@ -35,6 +36,7 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
                 f"worst case per target: {outcome.per_target:.1%} of the targets stay right under "
                 f"every one of these attacks ({_name(outcome, outcomes)})"
             )
+    said |= {text for outcome in outcomes for text in _unlearned(outcome)}
     verdicts = [(row.id, row.verdict) for row in rows if row.verdict is not None]
     measured = {
         row.id: row.outcome for row in rows if row.outcome is not None and is_node_id(row.node_id)
@@ -51,9 +53,9 @@ def notes(rows: Sequence[CaseRecord], repeats: int) -> list[str]:
         ),
         (
             [name for name, each in verdicts if each.unlimited],
-            "without a limit: undefended models lose so much there, or the repeats differ so much, "
-            "that nothing could fail; set one with --grb-max-drop or --grb-threshold, or compare "
-            "with a --grb-baseline",
+            "without a limit: undefended models lose so much there or learn so little, or the "
+            "repeats differ so much, that nothing could fail; set one with --grb-max-drop or "
+            "--grb-threshold, or compare with a --grb-baseline",
         ),
     ):
         if found:
@@ -84,6 +86,21 @@ def _name(outcome: Outcome, others: Sequence[Outcome]) -> str:
     """Its id, with the model in a run of several."""
     alone = len({each.model for each in others}) == 1 or outcome.case.model
     return outcome.case.id if alone else f"{outcome.model}@{outcome.case.id}"
+
+
+def _unlearned(outcome: Outcome) -> list[str]:
+    """References that nothing is compared with."""
+    if not outcome.unlearned:
+        return []
+    clean = [statistics.fmean(outcome.references[name].clean) for name in outcome.unlearned]
+    told = ", ".join(
+        f"{name.upper()} {share:.1%}" for name, share in zip(outcome.unlearned, clean, strict=True)
+    )
+    return [
+        f"{outcome.case.dataset}/{outcome.case.difficulty}: clean accuracy of {told}, and of the "
+        f"most frequent class {outcome.majority:.1%}: such a reference has learned nothing, and "
+        f"makes no limit"
+    ]
 
 
 def _some(names: Sequence[str]) -> str:

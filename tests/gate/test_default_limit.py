@@ -27,8 +27,6 @@ from grb_check.gate.default_limit import (
 )
 from grb_check.gate.limits import Gate, judge, judge_result
 
-shares = st.integers(1, TARGETS).map(lambda each: each / TARGETS)
-
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[float, float]:
@@ -39,11 +37,11 @@ def pairs(draw: st.DrawFn) -> tuple[float, float]:
 
 @st.composite
 def outcomes(draw: st.DrawFn) -> Outcome:
-    """An outcome of one to four repeats against three references."""
+    """An outcome of one to four repeats against three references that have learned the data."""
     count = draw(st.integers(1, 4))
     figures = [draw(st.lists(pairs(), min_size=count, max_size=count)) for _ in range(4)]
     made = outcome(figures[0], figures[1], gat=figures[2], sage=figures[3])
-    return replace(made, majority=draw(shares))
+    return replace(made, majority=draw(st.integers(1, 22)) / TARGETS)  # all have learned
 
 
 def mean_excess(made: Outcome, name: str) -> float:
@@ -165,6 +163,30 @@ def test_a_model_beyond_a_limit_that_a_lost_model_passes_still_fails() -> None:
     assert verdict.limit is not None
     assert verdict.limit >= 1 - 0.3 / 0.8
     assert verdict.result == "fail"
+
+
+def test_a_reference_that_has_learned_nothing_makes_no_limit() -> None:
+    """It has nothing to lose; two classes, 57 % of the targets in one of them."""
+    model, robust, unlearned = [(0.86, 0.6)] * 6, [(0.8, 0.79)] * 6, [(0.433, 0.43)] * 6
+    made = replace(outcome(model, unlearned, gin=unlearned), majority=0.57)
+    assert default_limit(made) is None
+    assert (made.unlearned, made.undefended) == (("gcn", "gin"), None)
+    verdict = judge(made, Gate())
+    assert (verdict.result, verdict.limit, verdict.unlimited) == ("pass", None, True)
+    assert "no reference has learned the data" in verdict.rule
+    other = replace(outcome(model, unlearned, gin=robust), majority=0.57)
+    assert default_limit(other).reference == "gin"
+    assert judge(other, Gate()).result == "fail"
+
+
+def test_other_references_are_measured_if_the_first_has_learned_nothing() -> None:
+    """And no more than these."""
+    model, unlearned = [(0.86, 0.6)] * 3, [(0.433, 0.43)] * 3
+    first = replace(outcome(model, unlearned), majority=0.57)
+    both = replace(outcome(model, unlearned, gin=unlearned), majority=0.57)
+    verdict, found = judge_result(result(first, both, first), Gate())
+    assert found.outcome is both
+    assert verdict.unlimited
 
 
 def test_a_model_as_robust_as_one_of_the_references_passes() -> None:

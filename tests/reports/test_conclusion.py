@@ -13,6 +13,7 @@ from grb_check.cases.outcomes import Outcome, Reference
 from grb_check.gate.limits import Gate
 from grb_check.ranking.boards.files import shipped_board
 from grb_check.reports.conclusion import conclusions
+from grb_check.reports.notes import notes
 
 
 def made(
@@ -44,6 +45,17 @@ def test_the_strongest_attack_of_each_difficulty_counts() -> None:
         "do; on average a model without the graph keeps 60 %, an undefended GCN 40 %, the most "
         "robust known (shield) 70 %. It would do better without the graph."
     )
+
+
+def test_a_reference_that_has_learned_nothing_is_no_yardstick() -> None:
+    """Neither in the conclusion nor as a mark; with it goes the last, if there is no other."""
+    case = Case("molecules", "full", "modification", "prbcd")
+    made = replace(outcome([(0.86, 0.6)], [(0.43, 0.4)], case, "net"), majority=0.57)
+    assert told(made) == [
+        "net keeps 60 % against attackers who do not know it; no other model has learned the data."
+    ]
+    (note,) = notes(run_record(record([entry(case, made, Gate(max_drop=1.0))])).cases, 1)
+    assert note.startswith("molecules/full: clean accuracy of GCN 43.0%, and of the most frequent")
 
 
 @pytest.mark.parametrize(
