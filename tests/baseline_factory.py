@@ -23,7 +23,7 @@ def entry(
     perturbations: Sequence[str] | None = None,
     **fields: object,
 ) -> Entry:
-    """An entry from which targets are right under the attack, in each repeat."""
+    """An entry from which targets are right under the attack, in each repeat; all are without."""
     bits = tuple(np.packbits(np.array(each, bool)).tobytes() for each in right)
     numbers = [f"{number:04x}" for number in range(len(right))]
     given = {
@@ -32,7 +32,7 @@ def entry(
         "threat": "a threat",
         "targets": len(right[0]),
         "seconds": 1.5,
-        "before": bits,
+        "before": (np.packbits(np.ones(len(right[0]), bool)).tobytes(),) * len(bits),
         "after": bits,
         "pretrained": False,
         "weights": tuple(numbers if weights is None else weights),

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from grb_check.cases.case import Case
 from grb_check.cases.verdicts import Comparison
-from grb_check.gate.baselines.baseline import ALPHA, JOINT_SHARE, LOSS_MARGIN
-from grb_check.gate.baselines.compare import compare, compare_jointly
-from grb_check.gate.baselines.files import Entry
+from grb_check.gate.baselines.baseline import LOSS_MARGIN, Baseline
+from grb_check.gate.baselines.compare import compare
+from grb_check.gate.baselines.files import Entry, Saved
 from grb_check.gate.baselines.pair import Pair
 
 Bits = NDArray[np.int8]
@@ -69,39 +69,47 @@ PLANTS: Final[dict[str, Plant]] = {
 
 @dataclass(frozen=True)
 class Pool:
-    """Whether targets are right: int8 [seeds, attacks, cases, targets], -1 for none."""
+    """Whether targets are right, -1 for none.
+
+    Attributes:
+        cases: ids.
+        before: int8 [seeds, cases, targets], without attack, by variant.
+        after: int8 [seeds, attacks, cases, targets].
+    """
 
     cases: tuple[str, ...]
+    before: dict[str, Bits]
     after: dict[str, Bits]
 
     def resampled(self, rng: np.random.Generator) -> Pool:
         """Return a pool of as many models, drawn with replacement."""
-        drawn = {
-            name: bits[rng.integers(len(bits), size=len(bits))] for name, bits in self.after.items()
-        }
-        return Pool(self.cases, drawn)
+        drawn = {name: rng.integers(len(bits), size=len(bits)) for name, bits in self.after.items()}
+        before = {name: self.before[name][seeds] for name, seeds in drawn.items()}
+        return Pool(
+            self.cases, before, {name: self.after[name][seeds] for name, seeds in drawn.items()}
+        )
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The comparisons of a simulated run: of each case, and of all of them."""
+    """The comparisons of a simulated run: of each case, of all of them, and without attack."""
 
     cases: tuple[Comparison, ...]
     joint: Comparison
+    clean: Comparison
 
     @property
     def alarm(self) -> bool:
         """Whether the run fails."""
-        return any(each.result == "fail" for each in (self.joint, *self.cases))
+        return any(each.result == "fail" for each in (self.joint, self.clean, *self.cases))
 
 
 def read(path: Path) -> Pool:
     """Return the pool in a file that `pool` wrote."""
     with np.load(path) as arrays:
         names = [name.removeprefix("after/") for name in arrays if name.startswith("after/")]
-        return Pool(
-            tuple(map(str, arrays["cases"])), {name: arrays[f"after/{name}"] for name in names}
-        )
+        before, after = ({n: arrays[f"{side}/{n}"] for n in names} for side in ("before", "after"))
+        return Pool(tuple(map(str, arrays["cases"])), before, after)
 
 
 def mean_loss(pool: Pool, plant: Plant) -> float:
@@ -128,9 +136,13 @@ def draw(pool: Pool, plant: Plant, repeats: int, rng: np.random.Generator) -> li
         points = plant.points if chosen in (None, place) else 0.0
         before = _collapsed(sides[0][seeds[0], attack, place], gone[0], rng)
         after = _collapsed(worse(sides[1][seeds[1], attack, place], points, rng), gone[1], rng)
+        clean = [
+            _collapsed(pool.before[variant][seeds[side], place], gone[side], rng)
+            for side, variant in enumerate((plant.before, plant.after))
+        ]
         entries = (
-            entry(before, f"{plant.before}-", seeds[0], pretrained=plant.pretrained),
-            entry(after, f"{plant.after}-", seeds[1], pretrained=plant.pretrained),
+            entry(before, f"{plant.before}-", seeds[0], clean[0], pretrained=plant.pretrained),
+            entry(after, f"{plant.after}-", seeds[1], clean[1], pretrained=plant.pretrained),
         )
         pairs.append(Pair(case_of(name), *entries))
     return pairs
@@ -138,11 +150,18 @@ def draw(pool: Pool, plant: Plant, repeats: int, rng: np.random.Generator) -> li
 
 def compared(pairs: Sequence[Pair]) -> Verdicts:
     """Ask the gate."""
-    alpha = ALPHA * (1.0 - JOINT_SHARE) / len(pairs)
-    joint = compare_jointly(pairs, LOSS_MARGIN, ALPHA * JOINT_SHARE)
-    if joint is None:
-        raise SystemExit("the cases of the pool cannot be compared")
-    return Verdicts(tuple(compare(pair, LOSS_MARGIN, alpha) for pair in pairs), joint)
+    baseline = Baseline(
+        path=Path(),
+        margin=LOSS_MARGIN,
+        saved=Saved(entries={pair.case.id: pair.before for pair in pairs}),
+    )
+    cases = tuple(compare(pair, LOSS_MARGIN, baseline.alpha) for pair in pairs)
+    group = (pairs[0].case.model, pairs[0].case.dataset)
+    now = {pair.case: pair.after for pair in pairs}
+    joint, clean = baseline.compare_jointly(
+        now, now, [group] if any(each.explained for each in cases) else []
+    )
+    return Verdicts(cases, joint.comparison, clean.comparison)
 
 
 def rounds_of(attacks: int, repeats: int, rng: np.random.Generator) -> Indices:
@@ -157,17 +176,26 @@ def case_of(name: str) -> Case:
     return Case(dataset, *cell)
 
 
-def entry(right: Bits, name: str, seeds: Indices, *, pretrained: bool = False) -> Entry:
-    """Return the entry of the baseline file; `right` is [repeats, targets]."""
+def entry(
+    right: Bits, name: str, seeds: Indices, clean: Bits | None = None, *, pretrained: bool = False
+) -> Entry:
+    """Return the entry of the baseline file; `right` and `clean` are [repeats, targets].
+
+    Without `clean`, every target is right without attack.
+    """
     targets = int((right[0] >= 0).sum())
-    bits = tuple(np.packbits(row[:targets] == 1).tobytes() for row in right)
+    without = np.ones_like(right) if clean is None else clean
+    before, bits = (
+        tuple(np.packbits(row[:targets] == 1).tobytes() for row in side)
+        for side in (without, right)
+    )
     return Entry(
         dataset="",
         attack="",
         threat="",
         targets=targets,
         seconds=0.0,
-        before=bits,
+        before=before,
         after=bits,
         pretrained=pretrained,
         weights=tuple(f"{name}{seed}" for seed in seeds),

@@ -77,12 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def rows(options: argparse.Namespace) -> Iterator[Row]:
     """Fill the pool; yield a row as each variant is done."""
     store = options.store or options.out.with_suffix(".store")
-    own = _own_models(options, Store(store))
+    source = datasets.find(options.data, Places(folders=tuple(map(Path, options.folder))))
+    own = _own_models(source, Store(store))
     attacks = [tuple(each.split("/", 1)) for each in options.attacks]
     cases = expand([""], [own.dataset.name], options.difficulties, attacks)
     kept = dict(np.load(options.out)) if options.out.exists() else {}
     with threads_for(own.dataset.num_nodes):
-        attacked = _Attacked(own, cases, options.attack_seeds)
+        attacked = _Attacked(own, source, cases, options.attack_seeds)
         for variant in options.variants:
             if f"after/{variant}" in kept:
                 continue
@@ -101,8 +102,11 @@ def table(rows: Sequence[Row]) -> str:
 class _Attacked:
     """Every case under every attack seed, for any model."""
 
-    def __init__(self, own: OwnModels, cases: list[Case], attack_seeds: int) -> None:
+    def __init__(
+        self, own: OwnModels, source: datasets.Source, cases: list[Case], attack_seeds: int
+    ) -> None:
         self._own = own
+        self._source = source
         self._trials = [[self._trial(case, seed) for case in cases] for seed in range(attack_seeds)]
         self._perturbations = [
             [on_surrogates(trial)[0] for trial in trials] for trials in self._trials
@@ -128,7 +132,7 @@ class _Attacked:
 
     def _trained(self, name: str, seed: int) -> TrainedModel:
         own = self._own
-        victims = TrainedVictims(own.dataset, datasets.find(own.dataset.name), own.device)
+        victims = TrainedVictims(own.dataset, self._source, own.device)
         with isolated_randomness(seed):
             return victims.get(as_subject(VARIANTS[name]), seed)
 
@@ -139,7 +143,6 @@ class _Attacked:
         return Trial(self._own, attack, threat, case, seed)
 
 
-def _own_models(options: argparse.Namespace, store: Store) -> OwnModels:
-    places = Places(folders=tuple(map(Path, options.folder)))
-    dataset = datasets.load(datasets.find(options.data, places))
+def _own_models(source: datasets.Source, store: Store) -> OwnModels:
+    dataset = datasets.load(source)
     return OwnModels(dataset, dataset.fingerprint(), store, resolve_device("cpu"))

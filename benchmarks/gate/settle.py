@@ -54,9 +54,9 @@ def table(rows: Sequence[Row]) -> str:
 def _larger(pool: Pool) -> Pool:
     """Every model so many times that any number of repeats can be drawn."""
     times = {name: -(-4 * MOST // len(bits)) for name, bits in pool.after.items()}
-    return Pool(
-        pool.cases, {name: np.tile(pool.after[name], (times[name], 1, 1, 1)) for name in times}
-    )
+    before = {name: np.tile(pool.before[name], (n, 1, 1)) for name, n in times.items()}
+    after = {name: np.tile(pool.after[name], (n, 1, 1, 1)) for name, n in times.items()}
+    return Pool(pool.cases, before, after)
 
 
 def _settled(pool: Pool, plant: Plant, repeats: int, rng: np.random.Generator) -> list[bool]:

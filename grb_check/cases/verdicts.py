@@ -60,7 +60,11 @@ class Comparison:
         before: attacked accuracy of the baseline, in [0, 1].
         after: attacked accuracy of this run.
         loss: `before - after` in accuracy points; positive is worse.
-        low: lower end of the one-sided interval of the loss at level 1 - `alpha`, in points.
+        clean_loss: the part of it that is lost without attack; None if it was not looked at.
+        explained: whether a loss beyond the margin is shown, and is one of clean accuracy, for
+            which `test_clean` fails: the test is of what is lost to the attack.
+        low: lower end of the one-sided interval of the loss that was tested, at level 1 - `alpha`,
+            in points; the test of many cases weights them.
         margin: tolerated loss of accuracy, in percentage points.
         deviation: standard deviation of the losses of the units, in points.
         statistic: of the test.
@@ -82,6 +86,8 @@ class Comparison:
     before: float | None = None
     after: float | None = None
     loss: float | None = None
+    clean_loss: float | None = None
+    explained: bool = False
     low: float | None = None
     margin: float = 0.0
     deviation: float | None = None

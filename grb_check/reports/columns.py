@@ -82,12 +82,17 @@ def _rank(line: Line) -> str:
 
 
 def loss(comparison: Comparison | None) -> str:
-    """Return a cell: percentage points lost, and the verdict unless the case simply passed."""
+    """Return a cell: percentage points lost, and the verdict unless the case simply passed.
+
+    `clean` stands beside a loss of clean accuracy, for which another test fails.
+    """
     if comparison is None:
         return ""
     if comparison.loss is None or comparison.result == "equal":
         return COMPARED[comparison.result]
     mark = {"fail": " worse", "inconclusive": " ?"}.get(comparison.result, "")
+    if comparison.explained:
+        mark = " clean"
     return f"{comparison.loss:+.1f}{mark}"
 
 

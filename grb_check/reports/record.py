@@ -130,9 +130,10 @@ class BaselineRecord(Part, frozen=True):
 
     @property
     def joint_tests(self) -> list[tuple[str, JointComparison]]:
-        """The verdicts on all cases, each after its reference: `baseline` or `pin`."""
+        """The verdicts on all cases, each after its name: `baseline`, `clean` or `pin`."""
         pinned = self.pin.together if self.pin is not None else ()
-        found = [("baseline", each) for each in self.together]
+        names = {"attacked": "baseline", "clean": "clean"}
+        found = [(names[each.accuracy], each) for each in self.together]
         return found + [("pin", each) for each in pinned]
 
 

@@ -18,10 +18,12 @@ from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import Property
 from grb_check.session.collection import (
     BASELINE_TEST,
+    CLEAN_TEST,
     PIN_TEST,
     TRANSFER_TEST,
 )
 
+TESTS: Final = {"attacked": BASELINE_TEST, "clean": CLEAN_TEST}
 ACCEPT_PIN: Final = "; --grb-update-baseline --grb-pin accepts the losses since the pin"
 
 
@@ -48,7 +50,7 @@ def transfer_tests(
 def baseline_tests(
     found: BaselineResult, rows: Sequence[CaseRecord]
 ) -> list[list[pytest.TestReport]]:
-    """Return the reports of each `grb::[model::]dataset::test_baseline` and `test_pin`.
+    """Return the reports of each `grb::[model::]dataset::test_baseline`, `test_clean`, `test_pin`.
 
     Args:
         found: the comparison with the baseline.
@@ -56,7 +58,7 @@ def baseline_tests(
     """
     if not found.unrequested:
         return [
-            *(_joint_test(each, BASELINE_TEST, "") for each in found.joint),
+            *(_joint_test(each, TESTS[each.accuracy], "") for each in found.joint),
             *(_joint_test(each, PIN_TEST, ACCEPT_PIN) for each in found.pinned),
         ]
     groups = dict.fromkeys((row.case.model, row.case.dataset) for row in rows)

@@ -19,7 +19,8 @@ def made_pool(losses: dict[str, float]) -> Pool:
     after = {
         name: (rng.random((24, 2, 2, 100)) < value).astype(np.int8) for name, value in rate.items()
     }
-    return Pool(("x/easy/injection/a", "x/hard/injection/b"), after)
+    before = dict.fromkeys(losses, np.ones((24, 2, 100), np.int8))
+    return Pool(("x/easy/injection/a", "x/hard/injection/b"), before, after)
 
 
 def test_the_simulation_sees_a_loss_and_nothing_where_nothing_is() -> None:
@@ -45,7 +46,8 @@ def test_pretrained_models_and_suggested_repeats(tmp_path: Path) -> None:
     """A row for each loss."""
     path = tmp_path / "pool.npz"
     made = made_pool({"gcn": 0})
-    np.savez(path, cases=np.array(made.cases), **{"after/gcn": made.after["gcn"]})
+    arrays = {"before/gcn": made.before["gcn"], "after/gcn": made.after["gcn"]}
+    np.savez(path, cases=np.array(made.cases), **arrays)
     options = argparse.Namespace(pool=path, losses=[0.0, 30.0], repeats=[1], runs=5)
     none, all_lost = pretrained.rows(options)
     assert none["1 repeat, all cases together"] == "0.0%"

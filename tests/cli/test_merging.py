@@ -265,7 +265,7 @@ def test_the_baseline_is_judged_once_or_written(
     assert main(["merge", *names, "--baseline", str(kept), "--json", "all.json"]) == 0
     judged = read(folder / "all.json").baseline
     assert judged is not None
-    assert [each.comparison.result for each in judged.together] == ["equal"] * 4
+    assert [each.comparison.result for each in judged.together] == ["equal"] * 8
     for what, value in (("tests", 3), ("digest", "another")):
         other = [changed(each, _set("baseline", what, value=value)) for each in against]
         assert main(["merge", *written(other), "--baseline", str(kept)]) == 4

@@ -19,8 +19,14 @@ BASE = (
 KEPT = "--grb-baseline=kept.json"
 WORSE = """
 import models
-def build(num_features, num_classes):
-    return models.Constant(num_features, num_classes)
+import torch
+
+class Worse(models.Net):  # loses most of the attacked graph alone
+    def forward(self, x, edge_index):
+        logits = super().forward(x, edge_index)
+        return -logits if x.shape[0] > 160 else logits
+
+build = Worse
 """
 
 
@@ -43,15 +49,17 @@ def test_a_missing_baseline_is_written_and_fails_the_run_once(project: pytest.Py
     files = ["--grb-html=out.html", "--grb-markdown=out.md", "--grb-junit=view.xml"]
     second = project.runpytest(*BASE, KEPT, "-v", *files)
     assert second.ret == pytest.ExitCode.OK
-    second.assert_outcomes(passed=3)
+    second.assert_outcomes(passed=4)
     second.stdout.no_fnmatch_line("*the perturbations differ*")
     second.stdout.fnmatch_lines(
         [
             "grb::tiny::test_baseline PASSED (equal)*",
+            "grb::tiny::test_clean PASSED (equal)*",
             "*loss (baseline)*",
             "*easy *equal *pass",
             "baseline *kept.json: 2 equal",
             "baseline, all 2 cases of tiny: equal*",
+            "clean, tiny: equal*",
         ]
     )
     for name in ("out.html", "out.md", "view.xml"):  # of cases that have no limit but the baseline

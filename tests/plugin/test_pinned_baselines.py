@@ -70,7 +70,7 @@ def test_a_loss_that_updates_accepted_is_red_through_the_pin(lost: pytest.Pytest
     files = ["--grb-html=out.html", "--grb-markdown=out.md", "--grb-junit=view.xml"]
     result = lost.runpytest(*RUN, BAD, "-v", "--junitxml=out.xml", "--grb-json=out.json", *files)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=3, failed=1)
+    result.assert_outcomes(passed=4, failed=1)
     result.stdout.fnmatch_lines(
         [
             "*2 entries changed since the pin v1*",
@@ -99,7 +99,7 @@ def test_the_pin_is_moved_on_request_only(lost: pytest.Pytester) -> None:
     pin = json.loads((lost.path / "kept.json").read_text())["pin"]
     assert (pin["label"], pin["cases"], pin["bits"]) == ("v2", {}, {})
     result = lost.runpytest(*RUN, BAD)
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
     result.stdout.no_fnmatch_line("*pin v2*")
 
 

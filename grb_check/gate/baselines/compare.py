@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,7 @@ from grb_check.gate.baselines.collapses import (
     collapsed,
     more_frequent,
 )
-from grb_check.gate.baselines.judge import Judge, short
+from grb_check.gate.baselines.judge import ON_CASES, ON_REPEATS, Judge, short
 from grb_check.gate.baselines.max_t import max_test
 from grb_check.gate.baselines.pair import Pair, why_incomparable
 
@@ -48,17 +48,57 @@ def compare(pair: Pair, margin: float, alpha: float) -> Comparison:
     if why:
         text = f"not comparable with the baseline: {why}; --grb-update-baseline accepts it"
         return Comparison(result="incomparable", text=text, margin=margin)
-    judge = Judge(margin, alpha)
+    judge, means = Judge(margin, alpha, pair.accuracy), pair.means(range(pair.repeats))
     if pair.equal:
-        return judge.equal(pair.means(range(pair.repeats)), pair.repeats)
+        return judge.equal(means, pair.repeats)
     if pair.on_targets:
-        return judge.targets(pair.means(range(pair.repeats)), pair.target_losses(), pair.repeats)
+        sides = [each.target_losses().tolist() for each in (pair, pair.clean)]
+
+        def of_targets(judge: Judge, losses: Sequence[float]) -> Comparison:
+            return judge.targets(means, losses, pair.repeats)
+
+        return _split(judge, of_targets, *sides, clean_loss=statistics.fmean(sides[1]))
     repeats = pair.trainings
     if len(repeats) < 2:
         return judge.one_training(pair.means(repeats), pair.repeats)
     kept, collapses = _without_collapsed(repeats, *pair.accuracies(repeats), pair.step)
-    floor = pair.step / math.sqrt(6.0)
-    return judge.repeats(pair.means(kept), pair.losses(kept), floor, collapses)
+
+    def of_repeats(judge: Judge, losses: Sequence[float]) -> Comparison:
+        return judge.repeats(pair.means(kept), losses, pair.step / math.sqrt(6.0), collapses)
+
+    clean = pair.clean.losses(kept)
+    return _split(judge, of_repeats, pair.losses(kept), clean, clean_loss=statistics.fmean(clean))
+
+
+def _split(
+    judge: Judge,
+    test: Callable[[Judge, Sequence[float]], Comparison],
+    losses: Sequence[float],
+    clean: Sequence[float],
+    *,
+    clean_loss: float,
+) -> Comparison:
+    """Compare, and blame for a loss that is shown only what is not one of clean accuracy.
+
+    That is so if a loss of clean accuracy beyond the margin is shown by the same test, and none to
+    the attack is.
+
+    Args:
+        judge: forms the comparison.
+        test: of losses.
+        losses: of accuracy under attack, in points.
+        clean: the same without attack.
+        clean_loss: their mean, for people.
+    """
+    if judge.accuracy == "clean":
+        return test(judge, losses)
+    judge = replace(judge, clean_loss=clean_loss)
+    found = test(judge, losses)
+    if found.result != "fail" or test(judge, clean).result != "fail":
+        return found
+    rest = [round(loss - without, 9) for loss, without in zip(losses, clean, strict=True)]
+    of_rest = test(replace(judge, explained=True), rest)
+    return found if of_rest.result == "fail" else of_rest
 
 
 def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Comparison | None:
@@ -77,13 +117,19 @@ def compare_jointly(pairs: Sequence[Pair], margin: float, alpha: float) -> Compa
     pairs.sort(key=lambda each: each.case.id)
     if not pairs:
         return None
-    judge, n = Judge(margin, alpha), min(each.repeats for each in pairs)
+    judge, n = Judge(margin, alpha, pairs[0].accuracy), min(each.repeats for each in pairs)
     if all(each.on_targets for each in pairs):
         chosen = _each_target_once(pairs)
         means = _means(chosen, range(n), [float(each.before.targets) for each in chosen])
         if all(each.equal for each in pairs):
             return judge.equal(means, n)
-        return judge.targets(means, _joint_target_losses(chosen), n)
+        clean = [each.clean for each in chosen]
+        sides = [_joint_target_losses(each).tolist() for each in (chosen, clean)]
+
+        def of_targets(judge: Judge, losses: Sequence[float]) -> Comparison:
+            return judge.targets(means, losses, n)
+
+        return _split(judge, of_targets, *sides, clean_loss=statistics.fmean(sides[1]))
     equal, every = all(each.equal for each in pairs), len(pairs)
     pairs = _of_most_trainings(pairs)
     common = set.intersection(*(set(each.trainings) for each in pairs))
@@ -111,14 +157,28 @@ def _on_repeats(pairs: Sequence[Pair], repeats: Sequence[int], judge: Judge) -> 
     step = max(each.step for each in pairs) / len(pairs)
     kept, collapses = _without_collapsed(repeats, before, after, step)
     losses = [each.losses(kept) for each in pairs]
+    clean = [each.clean.losses(kept) for each in pairs]
     weights = case_weights(losses)
-    means = _means(pairs, kept, weights)
+    means = _means(pairs, kept, [1.0] * len(pairs))
     floor = min(each.step for each in pairs) / len(pairs) / math.sqrt(6.0)
-    joint = [_weighted(each, weights) for each in zip(*losses, strict=True)]
     of_cases, of_collapses = judge.alpha * CASES_SHARE, judge.alpha * COLLAPSES_SHARE
     several = len(kept) >= MIN_REPEATS and 2.0 ** -len(kept) <= of_cases  # the least p is that
     rest = judge.alpha - (of_cases if several else 0.0) - (of_collapses if collapses else 0.0)
-    found = replace(judge, alpha=rest).repeats(means, joint, floor, collapses)
+
+    method = ON_CASES if len(pairs) > 1 else ON_REPEATS
+
+    def of_mean(judge: Judge, joint: Sequence[float]) -> Comparison:
+        return judge.repeats(means, joint, floor, collapses, method)
+
+    found = _split(
+        replace(judge, alpha=rest),
+        of_mean,
+        *(
+            [_weighted(each, weights) for each in zip(*side, strict=True)]
+            for side in (losses, clean)
+        ),
+        clean_loss=statistics.fmean(map(statistics.fmean, clean)),
+    )
     if several:
         found = _with_cases(found, pairs, losses, of_cases)
     return _with_collapses(found, of_collapses)
@@ -132,11 +192,14 @@ def _with_cases(
 
     steps = np.array([each.step for each in pairs])
     tests = max_test(np.array(losses).T, found.margin, steps, alpha)
-    cases = tuple(
-        CaseLoss(case=pair.case.id, loss=statistics.fmean(each), low=test.low, p=test.p)
+    beyond = [
+        (pair, CaseLoss(case=pair.name, loss=statistics.fmean(each), low=test.low, p=test.p))
         for pair, each, test in zip(pairs, losses, tests, strict=True)
         if test.p <= alpha
-    )
+    ]
+    explained = [pair for pair, _ in beyond if compare(pair, found.margin, alpha).explained]
+    found = replace(found, explained=found.explained or bool(explained))
+    cases = tuple(each for pair, each in beyond if pair not in explained)
     if not cases:
         return found
     told = ", ".join(f"{each.case} {each.loss:.1f} (at least {each.low:.1f})" for each in cases)

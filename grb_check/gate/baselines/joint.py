@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from grb_check.cases.case import Case
@@ -12,16 +12,17 @@ from grb_check.cases.verdicts import Comparison
 from grb_check.errors import count
 from grb_check.gate.baselines.compare import compare_jointly
 from grb_check.gate.baselines.files import Entry
-from grb_check.gate.baselines.pair import Pair, why_incomparable
+from grb_check.gate.baselines.pair import Accuracy, Pair, why_incomparable
 
 ModelOnDataset: TypeAlias = tuple[str, str]  # label in case ids, dataset
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointComparison:
-    """The comparison of all cases of one model on one dataset.
+    """The comparison of all cases of one model on one dataset, or of its clean accuracy there.
 
     Attributes:
+        accuracy: that is compared: under attack, or without.
         model: its label in case ids; empty if the run has one model.
         dataset: name.
         compared: number of its cases that were compared.
@@ -34,6 +35,7 @@ class JointComparison:
     compared: int
     cases: int
     comparison: Comparison
+    accuracy: Accuracy = "attacked"
 
     @property
     def failed(self) -> bool:
@@ -42,7 +44,9 @@ class JointComparison:
 
     @property
     def scope(self) -> str:
-        """The cases that it is about: `all 15 cases of dataset`."""
+        """What it is about: `all 15 cases of dataset`."""
+        if self.accuracy == "clean":
+            return self.name
         return scope(self.compared, self.cases, self.name)
 
     @property
@@ -100,11 +104,7 @@ def compare_groups(
         margin: tolerated loss of accuracy, in percentage points.
         alpha: family-wise error rate of all groups (Bonferroni).
     """
-    pairs: dict[ModelOnDataset, list[Pair]] = {group: [] for group in groups}
-    for case in sorted(now, key=lambda each: each.order):
-        was = before.get(case.id)
-        if was is not None and (case.model, case.dataset) in pairs:
-            pairs[case.model, case.dataset].append(Pair(case, was, now[case]))
+    pairs = _pairs(before, now, groups)
     share = alpha / max(len(pairs), 1)
     found = {group: compare_jointly(each, margin, share) for group, each in pairs.items()}
     return tuple(
@@ -118,3 +118,58 @@ def compare_groups(
         for group, comparison in found.items()
         if comparison is not None
     )
+
+
+def compare_clean(
+    before: Mapping[str, Entry],
+    now: Mapping[Case, Entry],
+    groups: Mapping[ModelOnDataset, int],
+    explained: Container[ModelOnDataset],
+    *,
+    margin: float,
+    alpha: float,
+) -> tuple[JointComparison, ...]:
+    """Compare the clean accuracies of each model and dataset, over its difficulties, in one test.
+
+    Args:
+        before: see `compare_groups`, for the others too.
+        now: entries of a run.
+        groups: to compare.
+        explained: groups with a loss under attack that is one of clean accuracy: they fail.
+        margin: tolerated loss of accuracy, in percentage points.
+        alpha: family-wise error rate of all groups.
+    """
+    pairs = _pairs(before, now, groups)
+    found = []
+    for group, each in pairs.items():
+        usable = [pair for pair in each if not why_incomparable(pair.before, pair.after)]
+        usable.sort(key=lambda pair: pair.repeats)  # of a difficulty that of most repeats stays
+        levels = {pair.case.difficulty: pair.clean for pair in usable}
+        comparison = compare_jointly([*levels.values()], margin, alpha / len(pairs))
+        if comparison is None:
+            continue
+        if group in explained and comparison.result != "fail":
+            told = f"{comparison.text}; it explains a loss under attack that is shown"
+            comparison = replace(comparison, result="fail", text=told)
+        made = JointComparison(
+            model=group[0],
+            dataset=group[1],
+            compared=len(levels),
+            cases=len(levels),
+            comparison=comparison,
+            accuracy="clean",
+        )
+        found.append(made)
+    return tuple(found)
+
+
+def _pairs(
+    before: Mapping[str, Entry], now: Mapping[Case, Entry], groups: Iterable[ModelOnDataset]
+) -> dict[ModelOnDataset, list[Pair]]:
+    """The cases of each group that both have, in their order."""
+    pairs: dict[ModelOnDataset, list[Pair]] = {group: [] for group in groups}
+    for case in sorted(now, key=lambda each: each.order):
+        was = before.get(case.id)
+        if was is not None and (case.model, case.dataset) in pairs:
+            pairs[case.model, case.dataset].append(Pair(case, was, now[case]))
+    return pairs

@@ -12,11 +12,12 @@ from grb_check.errors import count
 from grb_check.gate.baselines.mean_test import MAX_REPEATS, MeanTest, mean_test
 
 if TYPE_CHECKING:
-    from grb_check.gate.baselines.pair import Numbers
+    from grb_check.gate.baselines.pair import Accuracy
 
 CONFIDENCE: Final = 0.95  # one-sided, of excluding a loss beyond the margin
 ON_TARGETS: Final = "t-test on targets"
 ON_REPEATS: Final = "paired t-test on repeats"
+ON_CASES: Final = "paired t-test on repeats, cases weighted by the inverse variance of their losses"
 ONE_REPEAT: Final = (
     "one repeat of a trained model says nothing about another, give more --grb-repeats on both "
     "sides"
@@ -31,10 +32,21 @@ ONE_TARGET: Final = "one target shows nothing about others"
 
 @dataclass(frozen=True)
 class Judge:
-    """Forms a comparison from a test."""
+    """Forms a comparison from a test.
+
+    Attributes:
+        margin: tolerated loss of accuracy, in points.
+        alpha: significance level.
+        accuracy: that is compared.
+        clean_loss: the part of the loss that is lost without attack, in points; None if unknown.
+        explained: whether the tested losses are without that part, see `Comparison`.
+    """
 
     margin: float
     alpha: float
+    accuracy: Accuracy = "attacked"
+    clean_loss: float | None = None
+    explained: bool = False
 
     def equal(self, means: tuple[float, float], repeats: int) -> Comparison:
         """Return the comparison of equal results."""
@@ -56,24 +68,27 @@ class Judge:
         loss = 100.0 * (means[0] - means[1])
         return Comparison(
             result="inconclusive",
-            text=f"{_against(means)}: loss {loss:.1f} points; {why}",
+            text=f"{self._told(means)}; {why}",
             unit=unit,
             n=1,
             before=means[0],
             after=means[1],
             loss=loss,
+            clean_loss=self.clean_loss,
             margin=self.margin,
             alpha=self.alpha,
         )
 
-    def targets(self, means: tuple[float, float], losses: Numbers, repeats: int) -> Comparison:
+    def targets(
+        self, means: tuple[float, float], losses: Sequence[float], repeats: int
+    ) -> Comparison:
         """Return the comparison of a pretrained model; `losses` of targets are in points."""
         if len(losses) < 2:
             return self._untested(means, "targets", ONE_TARGET)
         floor = 100.0 / repeats / math.sqrt(len(losses))  # of one target that is lost once
-        test = mean_test(losses.tolist(), self.margin, floor)
-        changes = f"{int((losses > 0).sum())} of {count(len(losses), 'target')} lost and "
-        changes += f"{int((losses < 0).sum())} won"
+        test = mean_test(losses, self.margin, floor)
+        changes = f"{sum(each > 0 for each in losses)} of {count(len(losses), 'target')} lost and "
+        changes += f"{sum(each < 0 for each in losses)} won"
         return self._tested(means, test, ON_TARGETS, "targets", changes)
 
     def repeats(
@@ -82,10 +97,11 @@ class Judge:
         losses: Sequence[float],
         floor: float,
         collapses: Collapses | None,
+        method: str = ON_REPEATS,
     ) -> Comparison:
         """Return the comparison of a trained model; `losses` of repeats are in points."""
         test = mean_test(losses, self.margin, floor)
-        found = self._tested(means, test, ON_REPEATS, "repeats", "")
+        found = self._tested(means, test, method, "repeats", "")
         if collapses is not None:
             text = f"{found.text}; {_collapses(collapses, test.n)}"
             found = replace(found, text=text, collapses=collapses)
@@ -99,6 +115,14 @@ class Judge:
         text = f"{found.text}; {_needed(collapses.n if collapses else test.n, needed)}"
         return replace(found, text=text, repeats_needed=needed)
 
+    def _told(self, means: tuple[float, float]) -> str:
+        loss = 100.0 * (means[0] - means[1])
+        told = f"{self.accuracy} {means[1]:.1%} against the baseline's {means[0]:.1%}: "
+        told += f"loss {loss:.1f} points"
+        if self.clean_loss is None:
+            return told
+        return f"{told} ({self.clean_loss:.1f} without attack, {loss - self.clean_loss:.1f} to it)"
+
     def _tested(
         self, means: tuple[float, float], test: MeanTest, method: str, unit: str, changes: str
     ) -> Comparison:
@@ -106,20 +130,27 @@ class Judge:
         low = round(test.low(1.0 - self.alpha), 9)  # 2 is not beyond 2
         shown, excluded = low > self.margin, test.high(CONFIDENCE) <= self.margin
         result: ComparisonResult = "fail" if shown else "pass" if excluded else "inconclusive"
-        figures = f"loss {test.mean:.1f} points" + (f", at least {low:.1f}" if shown else "")
-        details = f"{method}: t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
+        tested = "the loss to the attack, " if self.explained else ""
+        tested += f"{method}: "
+        tested += f"mean {test.mean:.1f}, " if method == ON_CASES or self.explained else ""
+        details = f"{tested}t {test.statistic:.2f}, n {test.n}, p {short(test.p)} "
         details += f"{'<' if test.p < self.alpha else '>='} {short(self.alpha)}"
-        told = ", ".join(filter(None, (figures, changes)))
+        told = self._told(means) + (f", at least {low:.1f}" if shown else "")
+        told += f", {changes}" if changes else ""
+        if self.explained:
+            told += ", which is one of clean accuracy"
         detectable = test.detectable(1.0 - self.alpha)
         return Comparison(
             result=result,
-            text=f"{_against(means)}: {told} ({details}; margin {self.margin:g} points)",
+            text=f"{told} ({details}; margin {self.margin:g} points)",
             method=method,
             unit=unit,
             n=test.n,
             before=means[0],
             after=means[1],
-            loss=test.mean,
+            loss=round(100.0 * (means[0] - means[1]), 9),
+            clean_loss=self.clean_loss,
+            explained=self.explained,
             low=low,
             margin=self.margin,
             deviation=test.deviation,
@@ -128,10 +159,6 @@ class Judge:
             alpha=self.alpha,
             detectable=detectable if detectable <= 100.0 else None,
         )
-
-
-def _against(means: tuple[float, float]) -> str:
-    return f"attacked {means[1]:.1%} against the baseline's {means[0]:.1%}"
 
 
 def _needed(n: int, repeats: int | None) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from grb_check.cases.case import Case
 from grb_check.gate.baselines.files import Entry
@@ -19,14 +19,36 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.float64]
 
+Accuracy: TypeAlias = Literal["attacked", "clean"]
+
 
 @dataclass(frozen=True)
 class Pair:
-    """A case of the baseline and of this run."""
+    """A case of the baseline and of this run.
+
+    Attributes:
+        case: that both are of.
+        before: of the baseline.
+        after: of this run.
+        accuracy: that is compared.
+    """
 
     case: Case
     before: Entry
     after: Entry
+    accuracy: Accuracy = "attacked"
+
+    @property
+    def name(self) -> str:
+        """The id of the case; without attack that of the targets."""
+        clean = self.accuracy == "clean"
+        return f"{self.case.dataset}/{self.case.difficulty}" if clean else self.case.id
+
+    @property
+    def clean(self) -> Pair:
+        """The same without attack."""
+        was, now = (replace(side, after=side.before) for side in (self.before, self.after))
+        return Pair(self.case, was, now, "clean")
 
     @property
     def repeats(self) -> int:
@@ -60,18 +82,18 @@ class Pair:
         return 100.0 / self.before.targets
 
     def accuracies(self, repeats: Collection[int]) -> tuple[list[float], list[float]]:
-        """Return the attacked accuracies before and after of these repeats, in points."""
+        """Return the accuracies before and after of these repeats, in points."""
         sides = (self.before.attacked, self.after.attacked)
         before, after = ([100.0 * side[repeat] for repeat in sorted(repeats)] for side in sides)
         return before, after
 
     def means(self, repeats: Collection[int]) -> tuple[float, float]:
-        """Return the mean attacked accuracies before and after of these repeats, in [0, 1]."""
+        """Return the mean accuracies before and after of these repeats, in [0, 1]."""
         before, after = self.accuracies(repeats)
         return statistics.fmean(before) / 100.0, statistics.fmean(after) / 100.0
 
     def losses(self, repeats: Collection[int]) -> list[float]:
-        """Return the loss of attacked accuracy in each of these repeats, in points."""
+        """Return the loss of accuracy in each of these repeats, in points."""
         pairs = zip(*self.accuracies(repeats), strict=True)
         return [round(before - after, 9) for before, after in pairs]
 

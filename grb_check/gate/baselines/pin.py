@@ -187,9 +187,14 @@ def _with_pin(
 
 
 def _against(joint: JointComparison, what: str) -> JointComparison:
-    """Return the comparison with the name of its reference in the text."""
-    text = joint.comparison.text.replace("the baseline", what)
-    return replace(joint, comparison=replace(joint.comparison, text=text))
+    """Return the comparison with the name of its reference in the text.
+
+    A loss that is one of clean accuracy fails it: no other test is against that reference.
+    """
+    found = joint.comparison
+    text = found.text.replace("the baseline", what)
+    result = "fail" if found.explained else found.result
+    return replace(joint, comparison=replace(found, text=text, result=result))
 
 
 def _loss(joint: JointComparison) -> Loss:

@@ -101,7 +101,12 @@ def baseline_result(
             f"one"
         )
     now = _entries(rows) if shard is None else {}
-    joint = baseline.compare_jointly(now, planned)
+    explained = {
+        (row.case.model, row.case.dataset)
+        for row in rows
+        if row.comparison is not None and row.comparison.explained and is_node_id(row.node_id)
+    }
+    joint = baseline.compare_jointly(now, planned, explained)
     if shard is None:
         joint += uncompared(baseline, rows, planned)
     return BaselineResult(

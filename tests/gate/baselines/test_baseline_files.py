@@ -106,7 +106,7 @@ def test_a_damaged_file_is_refused_with_the_way_out(path: Path, change, message:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("clean", "61.00%", "clean of 'x/easy/injection/pgd' is '61.00%', and its bits give '60"),
+        ("clean", "61.00%", "clean of 'x/easy/injection/pgd' is '61.00%', and its bits give '100"),
         ("attacked_by_repeat", "50.00 71.00", "attacked_by_repeat of .* '50.00 70.00'"),
         ("repeats", 3, "not 3 repeats of 100 targets"),
         ("repeats", 10**8, "repeats of 100 targets would exceed 100000000 bytes"),

@@ -17,6 +17,7 @@ from grb_check.cases.node_ids import is_node_id, node_id_of
 from grb_check.cases.shards import Shard
 from grb_check.gate.baselines.baseline import Baseline, key_of, open_baseline
 from grb_check.gate.baselines.files import read_baseline
+from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult, baseline_result
 from grb_check.gate.limits import Gate, judge
 
@@ -71,6 +72,14 @@ def run(
     return baseline_result(baseline, rows, planned, ENVIRONMENT, cut_short=False, shard=shard)
 
 
+def attacked(found: BaselineResult) -> list[JointComparison]:
+    """The comparisons under attack; each has one of clean accuracy beside it."""
+    clean = [each.name for each in found.joint if each.accuracy == "clean"]
+    judged = [each for each in found.joint if each.accuracy == "attacked"]
+    assert clean == [each.name for each in judged if each.compared]
+    return judged
+
+
 def failures(found: BaselineResult) -> list[str]:
     return [each.name for each in found.joint if each.failed]
 
@@ -104,7 +113,7 @@ def test_a_run_compares_something_or_fails(
     path = tmp_path_factory.mktemp("kept") / "kept.json"
     run(path, before, was, update=True)
     found = run(path, now, graphs, selected=selected)
-    compared = {each.name: each for each in found.joint if not each.failed}
+    compared = {each.name: each for each in attacked(found) if not each.failed}
     assert compared or failures(found)
     renamed = len(before) == len(now) == 1
     for model in now:
@@ -126,7 +135,7 @@ def test_a_second_model_is_new_and_the_first_is_compared(of_net: Path) -> None:
         "net@a/easy/injection/pgd",
     }
     found = run(of_net, ["net", "mlp"])
-    assert [(each.name, each.comparison.result) for each in found.joint] == [("net@a", "equal")]
+    assert [(each.name, each.comparison.result) for each in attacked(found)] == [("net@a", "equal")]
     assert found.unused == ()
 
 
@@ -149,7 +158,7 @@ def test_one_of_two_models_is_updated_alone(path: Path) -> None:
 def test_the_only_model_is_compared_with_the_only_one_of_the_file(of_net: Path) -> None:
     """Whatever the labels are, with a note; an update gives the entries its label."""
     found = run(of_net, ["other"])
-    assert [each.comparison.result for each in found.joint] == ["equal"]
+    assert [each.comparison.result for each in attacked(found)] == ["equal"]
     told = "other, the only model of this run, is compared with net of the baseline"
     assert told in found.notes
     assert told not in run(of_net, ["net"]).notes
@@ -176,7 +185,7 @@ def test_what_was_not_selected_does_not_fail(of_net: Path) -> None:
     attacks = (*ATTACKS, "fgsm")
     assert failures(run(of_net, ["net"], both, attacks=attacks)) == []
     assert failures(run(of_net, ["net"], both, attacks=attacks, selected="a/easy/injection/fgsm"))
-    (found, _) = run(of_net, ["net"], both, attacks=attacks).joint
+    (found, _) = attacked(run(of_net, ["net"], both, attacks=attacks))
     assert found.scope == "2 of 3 cases of a"
 
 
