@@ -18,7 +18,7 @@ from grb_check.reports import terminal, written
 from grb_check.reports.annotations import annotation_lines, in_github_actions
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.record_file import read
-from grb_check.session.entered_tests import baseline_tests
+from grb_check.session.entered_tests import audit_tests, baseline_tests
 from grb_check.settings.judging import check_label
 from grb_check.settings.report_paths import KINDS, check_all, named_paths
 
@@ -109,6 +109,7 @@ def run(options: argparse.Namespace) -> int:
 def _entered(whole: Whole) -> list[pytest.TestReport]:
     """The tests that a run enters when all cases are back."""
     tests = baseline_tests(whole.baseline, whole.rows) if whole.baseline is not None else []
+    tests += audit_tests(whole.record)
     return [report for test in tests for report in test if report.when == "call"]
 
 

@@ -1,4 +1,4 @@
-"""The conclusion of the suite `audit` in one line for each model.
+"""The conclusion of the suite `audit` in one line for each model and dataset.
 
 The question is that of Mujkanovic et al. 2022, "Are Defenses for Graph Neural Networks Robust?":
 attacks that do not know a defence may fail where an undefended model falls, and attacks that do
@@ -8,6 +8,7 @@ know it may leave it no better than that model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from grb_check.cases.case_record import CaseRecord
@@ -21,8 +22,26 @@ AUDIT: Final = "audit"  # the suite
 AHEAD: Final = 0.05  # of accuracy beyond the undefended GCN, for a model to stand
 
 
-def conclusions(record: RunRecord) -> list[str]:
-    """Return a line for each model; none for other suites.
+@dataclass(frozen=True)
+class Conclusion:
+    """The conclusion on a model.
+
+    Attributes:
+        model: its label in case ids; empty if the run has one model.
+        dataset: name.
+        text: one line.
+        falls: whether an attacker who knows it leaves it no better than an undefended model, under
+            a threat or more: `test_audit` fails.
+    """
+
+    model: str
+    dataset: str
+    text: str
+    falls: bool
+
+
+def conclusions(record: RunRecord) -> list[Conclusion]:
+    """Return the conclusion on each model and dataset; none for other suites.
 
     A model stands against a threat if an attacker who knows it, and who may use the attacks that do
     not need that, too, leaves more than `AHEAD` beyond what is left of an undefended GCN. It only
@@ -32,16 +51,30 @@ def conclusions(record: RunRecord) -> list[str]:
     """
     if record.settings.suite != AUDIT:
         return []
-    models = dict.fromkeys(_model_of(row, record) for row in record.cases)
-    return [_conclusion(model, record) for model in models if model]
+    groups: dict[tuple[str, str], list[CaseRecord]] = {}
+    for row in record.cases:
+        groups.setdefault((_model_of(row, record), row.case.dataset), []).append(row)
+    several = len({dataset for _, dataset in groups}) > 1
+    return [
+        Conclusion(
+            own[0].case.model,
+            dataset,
+            *_conclusion(f"{model} on {dataset}" if several else model, own, record),
+        )
+        for (model, dataset), own in groups.items()
+        if model
+    ]
 
 
-def _conclusion(model: str, record: RunRecord) -> str:
-    own = [row for row in record.cases if _model_of(row, record) == model]
+def _conclusion(model: str, own: Sequence[CaseRecord], record: RunRecord) -> tuple[str, bool]:
+    """The conclusion in words, and whether the model falls."""
+    why = ""
     if any(row.verdict is not None and row.verdict.below_floor for row in own):
-        return f"{model} is not judged: its accuracy without an attack is below the floor"
-    if any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in own):
-        return f"{model} is not judged: the undefended GCN has not learned the data"
+        why = "its accuracy without an attack is below the floor"
+    elif any(row.outcome and not row.outcome.has_learned(MAIN_REFERENCE) for row in own):
+        why = "the undefended GCN has not learned the data"
+    if why:
+        return f"{model} is not judged: {why}", False
     entries = lowest(own, least=1)
     standing = [each for each in entries if each.known and each.known.ahead > AHEAD]
     falling = [each for each in entries if each.known and each.known.ahead <= AHEAD]
@@ -50,7 +83,7 @@ def _conclusion(model: str, record: RunRecord) -> str:
     unknown = [each.threat for each in entries if each.known is None]
     if unknown and (standing or falling):
         text += f"; nobody who knows it attacked under {', '.join(dict.fromkeys(unknown))}"
-    return "; ".join([text, *_doubts(model, own, record)])
+    return "; ".join([text, *_doubts(own, record)]), bool(falling)
 
 
 def _is_doubted(entry: Lowest, record: RunRecord) -> bool:
@@ -99,9 +132,11 @@ def _figures(known: Strongest, black_box: Strongest | None) -> str:
     return f"{known.accuracy.mean:.1%} (GCN {known.reference.mean:.1%}{unknown})"
 
 
-def _doubts(model: str, own: Sequence[CaseRecord], record: RunRecord) -> list[str]:
+def _doubts(own: Sequence[CaseRecord], record: RunRecord) -> list[str]:
     """Return what weakens the conclusion: attacks without figures, and findings."""
-    missing = [case for case in map(case_of, record.missing) if case and case.model in (model, "")]
+    group = (own[0].case.model, own[0].case.dataset)
+    lost = [case for case in map(case_of, record.missing) if case is not None]
+    missing = [case for case in lost if (case.model, case.dataset) == group]
     failed = sum(row.outcome is None for row in own) + len(missing)
     doubted = sum(bool(row.outcome and row.outcome.findings) for row in own)
     found = []

@@ -17,6 +17,7 @@ from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.ranking.budget_curves import Curve
 from grb_check.ranking.ranks import Standing
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.record import BaselineRecord, RunRecord, ShardRecord
 from grb_check.reports.summary import Summary, summary_of
 from grb_check.settings.settings import told
@@ -249,7 +250,7 @@ class Digest:
 
     @cached_property
     def further(self) -> list[Failure]:
-        """Failures besides those of cases: baseline, pin, data."""
+        """Failures besides those of cases: baseline, audit, data."""
         models, kept = self.record.settings.models, self.baseline
         alone = models[0].label if len(models) == 1 else ""
         found: list[Failure] = []
@@ -257,6 +258,11 @@ class Digest:
             if each.failed:
                 text = f"{each.scope}: {each.comparison.text}"
                 found.append(Failure(f"{reference} on {each.name}", each.model or alone, text))
+        found += [
+            Failure(f"audit on {each.dataset}", each.model or alone, each.text)
+            for each in conclusions(self.record)
+            if each.falls
+        ]
         if self.record.settings.gate.strict_diagnostics:
             found += map(_found_late, filter(_doubted, self.lines))
         if self.unasked:

@@ -100,7 +100,8 @@ def suite_properties(digest: Digest) -> dict[str, str]:
         properties[f"grb.curve.{name}"] = curve_points(curve)
     properties |= lowest_words.suite_properties(found.lowest, found.delta)
     properties |= {f"grb.conclusion.{n}": text for n, text in enumerate(conclusions(record))}
-    properties |= {f"grb.audit.{n}": text for n, text in enumerate(audit_words.conclusions(record))}
+    audits = audit_words.conclusions(record)
+    properties |= {f"grb.audit.{n}": each.text for n, each in enumerate(audits)}
     for suffix, models in (
         ("", found.models),
         ("_black_box", found.models_black_box),

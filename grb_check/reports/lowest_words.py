@@ -112,7 +112,7 @@ def _judged(entry: Delta) -> str:
     assert entry.value is not None
     if entry.deviation is None:
         return " points"
-    shown = f"{'more' if entry.value < 0 else 'less'} robust to these attacks"
+    shown = f"{'smaller' if entry.value < 0 else 'larger'} share lost to these attacks"
     if abs(entry.value) <= entry.deviation:
         shown = "no clear difference"
     return f" +- {100 * entry.deviation:.1f} points ({shown})"

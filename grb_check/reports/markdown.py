@@ -228,7 +228,8 @@ def _lowest(digest: Digest) -> Part:
         f"| {cell(each.id)} | {_strongest(each.black_box)} | {_strongest(each.adaptive)} |"
         for each in lows
     ]
-    told = [*audit_words.conclusions(digest.record), *gap_lines(lows)]
+    audits = [each.text for each in audit_words.conclusions(digest.record)]
+    told = [*audits, *gap_lines(lows)]
     lines = [f"- {span(text)}" for text in told]
     head = ("| lowest accuracy (GCN) | black-box | adaptive |", "| :-- | :-- | :-- |")
     before = ("### Attackers who know the model", "", *lines, *([""] if lines else []), *head)

@@ -142,8 +142,8 @@ def _write_tables(out: Lines, digest: Digest, *, details: bool) -> None:
     out.write_line(LEGEND)
     for text in conclusions(record):
         out.write_line(text, bold=True)
-    for text in audit_words.conclusions(record):
-        out.write_line(f"audit: {text}", bold=True)
+    for each in audit_words.conclusions(record):
+        out.write_line(f"audit: {each.text}", bold=True)
     if digest.green and no_gate(record):
         out.write_line(GATE_ADVICE)
     for text in [*_lines_on_all(digest), *(_details(digest) if details else ())]:

@@ -19,7 +19,7 @@ from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
 from grb_check.reports.recording import environment_of, record_of, settings_record
 from grb_check.session.collection import is_verdict_id
-from grb_check.session.entered_tests import baseline_tests, transfer_tests
+from grb_check.session.entered_tests import audit_tests, baseline_tests, transfer_tests
 from grb_check.session.planning import SessionPlan
 from grb_check.session.pytest_private import add_suite_property, add_tests, is_controller
 from grb_check.settings.settings import COMMAND_LINE
@@ -92,11 +92,6 @@ def finish(
             shard=settings.shard,
         )
         entered += baseline_tests(compared, rows)
-    add_tests(session, entered)
-    named = settings.origins["grb_baseline"] == COMMAND_LINE
-    whole = settings.shard is None and session.exitstatus == pytest.ExitCode.OK
-    if named and whole and not any(row.verdict for row in rows):  # a gate that judged nothing
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     record = record_of(
         settings_record(settings, definition),
         rows,
@@ -106,6 +101,11 @@ def finish(
         baseline=compared,
         environment=environment,
     )
+    add_tests(session, [*entered, *audit_tests(record)])
+    named = settings.origins["grb_baseline"] == COMMAND_LINE
+    whole = settings.shard is None and session.exitstatus == pytest.ExitCode.OK
+    if named and whole and not any(row.verdict for row in rows):  # a gate that judged nothing
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
     found = digest(record)
     if rows:
         for name, value in junit.suite_properties(found).items():

@@ -14,9 +14,12 @@ from grb_check.cases.outcomes import Finding
 from grb_check.errors import count
 from grb_check.gate.baselines.joint import JointComparison
 from grb_check.gate.baselines.result import BaselineResult
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.junit import comparison_properties
 from grb_check.reports.rank_words import Property
+from grb_check.reports.record import RunRecord
 from grb_check.session.collection import (
+    AUDIT_TEST,
     BASELINE_TEST,
     CLEAN_TEST,
     PIN_TEST,
@@ -90,6 +93,22 @@ def _joint_test(each: JointComparison, name: str, advice: str) -> list[pytest.Te
         if compared.detectable is None
         else f"{compared.result}, detects {compared.detectable:.1f}",
     )
+
+
+def audit_tests(record: RunRecord) -> list[list[pytest.TestReport]]:
+    """Return the reports of each `grb::[model::]dataset::test_audit`; none of a part of a run."""
+    if record.shard is not None:
+        return []
+    return [
+        entered_test(
+            _path(each.model, each.dataset),
+            AUDIT_TEST,
+            failure=each.text if each.falls else None,
+            properties=(),
+            shown=None,
+        )
+        for each in conclusions(record)
+    ]
 
 
 def entered_test(

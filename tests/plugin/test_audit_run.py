@@ -15,16 +15,36 @@ ARGS = (
 
 @pytest.mark.slow
 def test_an_audit_says_what_it_concludes(project: pytest.Pytester) -> None:
-    """Below the tables and in JUnit's report."""
-    result = project.runpytest(*ARGS, "--junitxml=out.xml", "-v")
-    result.assert_outcomes(passed=2)
+    """Below the tables, in JUnit's report, and as a test: the exit code and the badge follow it."""
+    project.makepyfile(
+        fragile="""
+import models
+
+class build(models.Net):  # wrong for every node of a graph with injected ones
+    def forward(self, x, edge_index):
+        logits = super().forward(x, edge_index)
+        return -logits if x.shape[0] > 160 else logits
+"""
+    )
+    files = [
+        "--grb-model=fragile:build",
+        "--junitxml=out.xml",
+        "--grb-html=out.html",
+        "--grb-json=out.json",
+    ]
+    result = project.runpytest(*(each for each in ARGS if "--grb-model" not in each), *files, "-v")
+    result.assert_outcomes(passed=2, failed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
+            "grb::tiny::test_audit FAILED*",
+            "build is no more robust than an undefended GCN: attackers who know it leave *",
             "  full/injection *% * rnd * fgsm+white-box",
             "audit: build * injection * (GCN *)*",
         ]
     )
     assert 'name="grb.audit.0" value="build ' in Path(project.path / "out.xml").read_text()
+    assert "✕ failed" in Path(project.path / "out.html").read_text()
 
 
 @pytest.mark.slow
@@ -43,5 +63,5 @@ def build(num_features, num_classes):
 """
     )
     result = project.runpytest(*ARGS, "--grb-model=nan=nan:build")
-    result.assert_outcomes(passed=2, errors=2)
+    result.assert_outcomes(passed=4, errors=2)
     result.stdout.fnmatch_lines(["*audit: nan was not attacked*"])

@@ -81,8 +81,11 @@ def test_a_model_stands_if_it_keeps_more_than_an_undefended_one(
     Figures are what is left of it, of the GCN, and what black-box attacks leave.
     """
     made = audit(*outcomes)
-    (words,) = conclusions(made)
+    (found,) = conclusions(made)
+    words = found.text
     assert verdict in words
+    assert found.falls == (verdict in ("only looks robust", "no more robust than", "only under"))
+    assert [each.name for each in digest(made).further] == ["audit on d"] * found.falls
     assert re.findall(r"([\d.]+)\.0%", words) == figures.split()
     page = page_text([digest(made)])
     assert words in page
@@ -99,7 +102,7 @@ def test_what_weakens_the_conclusion_is_said() -> None:
     lost = Case("d", "full", "injection", "tdgia+white-box")
     fields = record([entry(first.case, first), entry(doubted.case, doubted), entry(lost, None)])
     fields["settings"]["suite"] = "audit"
-    (line,) = conclusions(typed(fields))
+    (line,) = (each.text for each in conclusions(typed(fields)))
     assert line.startswith("build may stand against attackers who know it: injection 16.0%")
     assert line.endswith(
         "; 1 case without figures may hold stronger attacks; diagnostics doubt 1 case"
@@ -111,5 +114,5 @@ def test_a_model_below_the_floor_is_not_judged() -> None:
     gate = Gate(max_drop=1.0, min_clean=0.9)
     fields = record([entry(each.case, each, gate) for each in injection(0.6, 0.3)])
     fields["settings"]["suite"] = "audit"
-    (line,) = conclusions(typed(fields))
+    (line,) = (each.text for each in conclusions(typed(fields)))
     assert line == "build is not judged: its accuracy without an attack is below the floor"

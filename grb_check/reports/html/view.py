@@ -171,7 +171,7 @@ def _threats(digest: Digest) -> dict[str, Any]:
         ]
         tables.append((low, digest.title_of((low.model, low.dataset)), sorted(lines, key=_left)))
     return {
-        "conclusions": audit_words.conclusions(digest.record),
+        "conclusions": [each.text for each in audit_words.conclusions(digest.record)],
         "gaps": gap_lines(digest.summary.lowest),
         "tables": tables,
     }
