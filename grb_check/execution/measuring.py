@@ -6,11 +6,10 @@ Loads no torch.
 from __future__ import annotations
 
 import builtins
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -18,10 +17,11 @@ from grb_check.cases.case import Case, by_model_and_dataset
 from grb_check.cases.outcomes import Finding
 from grb_check.cases.repeat_results import ENOUGH, CaseResult, RepeatResult, outcome_of
 from grb_check.cases.suites import members_of
-from grb_check.errors import GrbCheckError, UsageError, count, one_line
+from grb_check.errors import GrbCheckError, UsageError, one_line
 from grb_check.execution import steps
 from grb_check.execution.calls import Calls, Pending
 from grb_check.execution.planning import plan
+from grb_check.execution.remaining import Remaining
 from grb_check.execution.steps import Checked
 from grb_check.execution.tasks import Answer, ModelOnDataset, Setup, Step, Task
 from grb_check.execution.transfers import Transfers, Trying
@@ -38,6 +38,9 @@ class Terminal(Protocol):
 
     def poll(self, text: Callable[[], str]) -> None:
         """Show a text that may have changed; called several times a second."""
+
+    def log(self, text: Callable[[], str]) -> None:
+        """Do the same, if it is a log; called when something was measured in this process."""
 
     def clear(self) -> None:
         """Remove what is shown."""
@@ -73,10 +76,9 @@ class Measuring:
         self._model_of = model_of
         self._terminal = terminal
         self._planned: dict[tuple[Case, int], Pending] = {}
-        self._tasks: list[tuple[float, Pending]] = []  # with their expected seconds
         self._members: dict[Case, tuple[Case, ...]] = {}  # of cases `worst`
         self._warned: set[tuple[str, str]] = set()
-        self._begun = time.monotonic()
+        self._remaining = Remaining({})
 
     def check(self, cases: Iterable[Case], repeats: int) -> dict[Case, Checked]:
         """Check the model, the dataset and the pack of these cases.
@@ -116,16 +118,15 @@ class Measuring:
             repeats: number of repeats of each case.
             seconds: that one repeat of a case may take, by id.
         """
-        self._begun = time.monotonic()
         for case in repeats:
             self._members[case] = self._members_of(case, repeats)
+        measured = {case: count for case, count in repeats.items() if not self._members[case]}
+        self._remaining = Remaining(measured)
         if not self.calls.width:
             return
-        measured = {case: count for case, count in repeats.items() if not self._members[case]}
         for part in plan(measured, seconds, self.calls.width):
             most = max(repeats[case] for case in part.cases)
-            pending = self._submit(part.cases, part.seed, most)
-            self._tasks.append((part.seconds, pending))
+            self._submit(part.cases, part.seed, most)
 
     def result(
         self, case: Case, name: str, repeats: int, on: ModelOnDataset | None = None
@@ -220,18 +221,21 @@ class Measuring:
                 except GrbCheckError as error:
                     yield each, error
 
+    @property
+    def left(self) -> str:
+        """How far the run is, and how long the rest may take; empty before anything was measured.
+
+        What workers have measured counts before it is asked for.
+        """
+        for pending in {id(each): each for each in self._planned.values()}.values():
+            if self.calls.width and pending.done():
+                with suppress(Exception):  # who waits for it is told
+                    self._remaining.book(pending.result().values)
+        return self._remaining.told(self.calls.width)
+
     def progress(self) -> str:
-        """Say how far the run is, and how long the rest may take."""
-        done = sum(seconds for seconds, pending in self._tasks if pending.done())
-        total = sum(seconds for seconds, _ in self._tasks)
-        finished = sum(pending.done() for _, pending in self._tasks)
-        if not self._tasks:
-            return "checking models and data"
-        text = f"{finished} of {count(len(self._tasks), 'task')} done"
-        if done and done < total:
-            left = (time.monotonic() - self._begun) * (total - done) / done
-            text += f", about {_duration(left)} left"
-        return text
+        """The same, and before that what is done."""
+        return self.left or "checking models and data"
 
     def close(self) -> None:
         """End all work, and release the workers."""
@@ -275,6 +279,9 @@ class Measuring:
             if self._terminal is not None:
                 self._terminal.poll(self.progress)
         answer = pending.result()
+        self._remaining.book(answer.values)
+        if self._terminal is not None and not self.calls.width:
+            self._terminal.log(self.progress)
         self.devices[answer.device] = None
         if answer.environment not in self.environments:
             self.environments.append(answer.environment)
@@ -313,8 +320,3 @@ def _raised(value: Any) -> Any:
 def _category(name: str) -> type[Warning]:
     found = getattr(builtins, name, None)
     return found if isinstance(found, type) and issubclass(found, Warning) else RemoteWarning
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes >= 2 else f"{seconds:.0f} s"

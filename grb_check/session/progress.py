@@ -11,6 +11,7 @@ from typing import Final
 
 FIRST: Final = 1.0  # seconds before anything is shown: short steps are not
 EVERY: Final = 0.5
+SOON: Final = 20.0  # seconds before the first line in a log
 LOGGED: Final = 60.0  # seconds between two lines in a log; services end silent jobs
 
 
@@ -41,6 +42,9 @@ class Ticker:
         finally:
             done.set()
             thread.join()
+
+    def log(self, text: Callable[[], str]) -> None:
+        """Do nothing: the steps are shown as they go on."""
 
     def poll(self, text: Callable[[], str]) -> None:
         """Show a text that may have changed; call it often."""
@@ -82,13 +86,15 @@ class LogLines:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._written = time.monotonic()
+        self._written = time.monotonic() - LOGGED + SOON
 
     def poll(self, text: Callable[[], str]) -> None:
-        """Write the text if nothing was written for long; call it often."""
+        """Write the text if nothing was written for long."""
         if time.monotonic() - self._written > LOGGED:
             self._written = time.monotonic()
             os.write(self._descriptor, f"\ngrb: {text()}\n".encode())
+
+    log = poll
 
     def clear(self) -> None:
         """Do nothing: a log keeps its lines."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -135,12 +135,19 @@ class CaseRunner:
     def _inline(self) -> Inline:
         """What runs tasks in this process."""
         ticker = self._terminal if isinstance(self._terminal, Ticker) else None
-        return Inline(self._setup, ticker)
+        if ticker is None:
+            return Inline(self._setup)
+
+        def step(text: str) -> AbstractContextManager[None]:
+            left = self._here.left
+            return ticker(f"{left}; {text}" if left else text)
+
+        return Inline(self._setup, step)
 
     @cached_property
     def _here(self) -> Measuring:
         """What measures in this process."""
-        return Measuring(self._inline, self._setup, self._on_dataset)
+        return Measuring(self._inline, self._setup, self._on_dataset, self._terminal)
 
     @property
     def _measuring(self) -> Measuring:

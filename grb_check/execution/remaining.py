@@ -1,0 +1,136 @@
+"""How long the rest of a run may take. Loads no torch.
+
+Trainings are taken to be as long as those that were measured, and a repeat of a case as long as its
+others. Cases that were not measured yet are estimated from those that were: attacks that know the
+model by their cost beside each other and beside its training, the others by what they cost on
+surrogates, whatever the model. The costs are the seconds of one repeat on synthetic-cora/full,
+means of a GCN and a GAT (`--grb-suite=audit --grb-repeats=1 --grb-store=off`, two cores); ratios
+between models differ by a factor of two.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Final
+
+from grb_check.attacks.names import base_name
+from grb_check.cases.case import Case
+from grb_check.cases.repeat_results import RepeatResult
+from grb_check.errors import count
+
+BLACK_BOX: Final[Mapping[str, float]] = {
+    **{"pgd": 0.5, "speit": 0.4, "tdgia": 0.4, "agia": 3.0, "prbcd": 2.7, "grbcd": 6.0},
+    **{"lrbcd": 2.7, "eva": 15.0},
+}
+CHEAP: Final = 0.1  # any other that does not know the model
+WHITE_BOX: Final[Mapping[tuple[str, str], float]] = {
+    ("injection", "pgd"): 1.7,
+    ("injection", "tdgia"): 3.6,
+    ("injection", "agia"): 17.0,
+    ("modification", "pgd"): 1.2,
+    ("modification", "prbcd"): 18.0,
+    ("modification", "grbcd"): 40.0,
+    ("modification", "lrbcd"): 18.0,
+    ("modification", "eva"): 28.0,
+}
+USUAL: Final = 5.0  # any other that knows it
+TRAINING: Final = 3.4  # of the same models
+SEEDS: Final = 5  # of black-box attacks: later repeats find their perturbations
+
+
+class Remaining:
+    """Books what was measured, and estimates the rest.
+
+    Args:
+        planned: each case of the run that is measured, with its number of repeats.
+    """
+
+    def __init__(self, planned: Mapping[Case, int]) -> None:
+        self._left = {
+            (case, seed): None for case, count in planned.items() for seed in range(count)
+        }
+        self._all = len(self._left)
+        self._attacks: dict[Case, dict[int, float]] = {}
+        self._trainings: dict[tuple[str, str], dict[int, float]] = {}
+
+    def book(self, values: Mapping[Case, object]) -> None:
+        """Take down results of repeats; other values are ignored."""
+        for case, each in values.items():
+            if isinstance(each, RepeatResult):
+                measured = each.measurement
+                self._left.pop((case, measured.seed), None)
+                attack = measured.seconds - measured.training_seconds
+                self._attacks.setdefault(case, {})[measured.seed] = attack
+                of_model = self._trainings.setdefault((case.model, case.dataset), {})
+                seconds = max(of_model.get(measured.seed, 0.0), measured.training_seconds)
+                of_model[measured.seed] = seconds
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of one process for the rest; None before anything was measured."""
+        if not self._attacks:
+            return None
+        return sum(map(self._attack, self._left)) + self._untrained()
+
+    def told(self, width: int) -> str:
+        """Return `12 of 54 repeats measured, about 9 min left`; empty before anything was measured.
+
+        Args:
+            width: number of processes; 0 for this one.
+        """
+        seconds = self.seconds
+        if seconds is None:
+            return ""
+        text = f"{self._all - len(self._left)} of {count(self._all, 'repeat')} measured"
+        left = seconds / max(width, 1)
+        minutes = round(left / 60)
+        if not self._left:
+            return text
+        return f"{text}, about {f'{minutes} min' if minutes >= 2 else f'{left:.0f} s'} left"
+
+    def _untrained(self) -> float:
+        victims = {((case.model, case.dataset), seed) for case, seed in self._left}
+        missing = [each for each in victims if each[1] not in self._trainings.get(each[0], {})]
+        return sum(self._training(model) for model, _ in missing)
+
+    def _training(self, model: tuple[str, str]) -> float:
+        """The usual training of a model on a dataset, else of any."""
+        own = self._trainings.get(model)
+        every = [own] if own else self._trainings.values()
+        return statistics.fmean(second for each in every for second in each.values())
+
+    def _attack(self, repeat: tuple[Case, int]) -> float:
+        case, seed = repeat
+        if case in self._attacks:
+            known = self._attacks[case].values()
+            late = seed >= SEEDS and not knows_model(case)
+            return min(known) if late else statistics.fmean(known)
+        alike = [
+            other
+            for other in self._attacks
+            if knows_model(other) == knows_model(case)
+            and (other.model == case.model or not knows_model(case))
+        ]
+        spent = sum(statistics.fmean(self._attacks[other].values()) for other in alike)
+        cost = sum(map(cost_of, alike))
+        if knows_model(case):  # as if one attack more had been measured, by the training
+            spent += self._training((case.model, case.dataset))
+            cost += TRAINING
+        return cost_of(case) * (spent / cost if cost else 1.0)
+
+
+def knows_model(case: Case) -> bool:
+    """Whether an attack sees the model under test, as far as its name tells."""
+    if "+white-box" in case.attack:
+        return True
+    usual = ("prbcd", "grbcd", "lrbcd", "eva")
+    return base_name(case.attack) in usual and "+black-box" not in case.attack
+
+
+def cost_of(case: Case) -> float:
+    """The cost of an attack beside others of its kind."""
+    name = base_name(case.attack)
+    if knows_model(case):
+        return WHITE_BOX.get((case.scenario, name), USUAL)
+    return BLACK_BOX.get(name, CHEAP)
