@@ -19,7 +19,7 @@ from grb_check.cases.shards import Plan, plan
 from grb_check.errors import UsageError
 from grb_check.gate.expected_failures import reasons
 from grb_check.ranking.comparison_models import Boards, boards_for
-from grb_check.session.collection import names_files_only, take_node_ids
+from grb_check.session.collection import MARK, names_files_only, take_node_ids
 from grb_check.session.plugin_hooks import pass_settings, registered_names
 from grb_check.session.pytest_private import captured, is_worker
 from grb_check.session.split_paths import refuse_split_paths
@@ -111,6 +111,8 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     )
     if only:
         config.args[:] = []
+        if config.option.markexpr == f"not {MARK}":  # of addopts, which leave the cases to this
+            config.option.markexpr = ""
     pass_settings(config, settings)
     if not is_worker(config):
         check_all("--grb-", settings.outputs, settings.baseline)

@@ -250,3 +250,19 @@ def test_a_function_of_the_user_is_a_dataset(
     assert [each["targets"] for each in outcomes] == [targets] * 2
     assert outcomes[0]["dataset"] == outcomes[1]["dataset"]
     assert outcomes[0]["case"]["dataset"] == "models.graph"
+
+
+def test_the_cases_wait_until_they_are_asked_for(project: pytest.Pytester) -> None:
+    """With `-m "not grb"` in addopts plain pytest leaves them out, and --grb-only runs them."""
+    project.makefile(
+        ".toml",
+        pytest="""
+        [pytest]
+        grb_model = "models:build"
+        addopts = ["-m", "not grb"]
+        """,
+    )
+    project.makepyfile(test_own="def test_own(): pass")
+    chosen = [each for each in QUICK if "--grb-model" not in each]
+    project.runpytest(*chosen).assert_outcomes(passed=1, deselected=2)
+    project.runpytest(*chosen, "--grb-only").assert_outcomes(passed=2)
