@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -33,6 +34,8 @@ from grb_check.settings.selecting import read_places
 from grb_check.settings.settings import COMMAND_LINE, Settings
 from grb_check.user_code.factories import quiet_imports
 
+NOT_ASKED_FOR: Final = f"not {MARK}"  # as -m, without which no work is done for the cases
+
 
 @dataclass(frozen=True, kw_only=True)
 class SessionPlan:
@@ -49,7 +52,7 @@ class SessionPlan:
         boards: to rank on.
         expected_failures: id -> reason of the cases that are expected to fail.
         left_out: whether the built-in cases are left out, because the command line names single
-            test files and the model comes from the ini file.
+            test files and the model comes from the ini file, or by `-m "not grb"`.
     """
 
     settings: Settings
@@ -111,7 +114,7 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     )
     if only:
         config.args[:] = []
-        if config.option.markexpr == f"not {MARK}":  # of addopts, which leave the cases to this
+        if config.option.markexpr == NOT_ASKED_FOR:  # of addopts, which leave the cases to this
             config.option.markexpr = ""
     pass_settings(config, settings)
     if not is_worker(config):
@@ -157,7 +160,9 @@ def places_of(config: pytest.Config) -> datasets.Places:
 def _leaves_out(
     config: pytest.Config, settings: Settings, node_ids: Sequence[NodeId], *, only: bool
 ) -> bool:
-    """Whether the command line is about single test files alone."""
+    """Whether the command line is about single test files alone, or leaves the cases out."""
+    if config.option.markexpr == NOT_ASKED_FOR and not (only or node_ids):
+        return True
     named_here = settings.origins["grb_model"] == COMMAND_LINE
     if not settings.models or node_ids or named_here or only:
         return False

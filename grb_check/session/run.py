@@ -67,7 +67,7 @@ class Run:
         if plan.left_out:
             return [
                 "grb: no cases, because single files were named and the model comes from the ini "
-                "file; add --grb-only or leave the files away"
+                "file, or because of -m 'not grb'; --grb-only runs them"
             ]
         if not plan.cases.cases:
             return []
