@@ -43,7 +43,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
+    with _usage_errors():
+        options.check_flags(parser, args)
     early_config.stash[ALL_GPUS] = worker_gpus.take_gpu(early_config)
 
 
@@ -102,7 +106,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     run = session.config.stash.get(RUN, None)
     if run is not None:
-        run.add_items(session, items)
+        with _usage_errors():
+            run.add_items(session, items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -35,7 +35,7 @@ class Row:
             strongest is `worst`, or `local`, if its threat bounds the changes for single nodes.
             `targeted`: each target is attacked on its own, within its own budget.
             `graphs`: it can attack each graph of a set within that graph's own budget, and the
-            suite `contrastive-graphs-smoke` runs it.
+            suite `graphs` runs it.
         adaptive: the suites that run its white-box form besides.
         local_budget: of its threat if its name gives none.
     """

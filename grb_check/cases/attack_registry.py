@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 WILDCARDS = frozenset("*?[")
 _NOTHING: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({})
 
+POISONING: Final = ("metattack", "mettack")  # not here, and not near in meaning to nettack
+
 
 class AttackRegistry:
     """Resolves names of attacks to pairs of scenario and canonical name, as in case ids.
@@ -140,6 +142,11 @@ class AttackRegistry:
         offered = self._offered()
         if base.rpartition("/")[2] in offered:
             self._enter_offered(base.rpartition("/")[2])
+        if base.rpartition("/")[2] in POISONING and base not in offered:
+            raise UsageError(
+                f"attack {base!r} changes the graph before a model is trained (poisoning); those "
+                f"here change it afterwards (evasion): pytest --grb-list=attacks has them"
+            )
         choose("attack", base, list(dict.fromkeys([*self._spellings(), *offered])))
         return [pair for pair in self._known() if base in (pair[1], "/".join(pair))]
 

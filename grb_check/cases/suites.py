@@ -123,7 +123,7 @@ _SUITES: Final = (
         features="rows",
     ),
     Suite(
-        name="contrastive-graphs-smoke",
+        name="graphs",
         datasets=("synthetic-molecules",),
         difficulties=(WHOLE,),
         attacks=tagged("graphs"),
@@ -131,7 +131,7 @@ _SUITES: Final = (
     ),
 )
 SUITES: Final[Mapping[str, Suite]] = {each.name: each for each in _SUITES}
-FOR_GRAPHS: Final = "contrastive-graphs-smoke"  # the default if only sets of graphs are named
+FOR_GRAPHS: Final = "graphs"  # the default if only sets of graphs are named
 
 
 def worst_members(worst: Pair, selected: Sequence[Pair]) -> tuple[str, ...]:

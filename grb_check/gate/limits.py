@@ -295,9 +295,12 @@ def _figures(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | No
     if limit.value is None:
         return f"drop {outcome.drop:.1%}, no limit ({figures})"
     near = f"; borderline, 95 % interval {interval[0]:.1%} .. {interval[1]:.1%}" if interval else ""
+    digits = 1  # as many as tell both apart
+    while digits < 4 and f"{outcome.drop:.{digits}%}" == f"{limit.value:.{digits}%}":
+        digits += 1
     return (
-        f"drop {outcome.drop:.1%} {'<=' if outcome.drop <= limit.value else '>'} limit "
-        f"{limit.value:.1%} ({figures}; {limit.rule}{near})"
+        f"drop {outcome.drop:.{digits}%} {'<=' if outcome.drop <= limit.value else '>'} limit "
+        f"{limit.value:.{digits}%} ({figures}; {limit.rule}{near})"
     )
 
 

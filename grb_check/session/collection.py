@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -166,6 +166,22 @@ def cases_of_marker(
     levels = [choose("difficulty", level, DIFFICULTIES) for level in listed("difficulty", "full")]
     names = [name_of(each) for each in listed("dataset", DEFAULT_DATASET)]
     return list(dict.fromkeys(expand([""], names, levels, attacks)))
+
+
+def check_marked(items: Iterable[pytest.Item]) -> None:
+    """Check that tests that name a case attack it.
+
+    Raises:
+        UsageError: a test is marked and takes no fixture of grb_check, so that it would just pass.
+    """
+    for item in items:
+        named = any(each.name == MARK and each.kwargs for each in item.own_markers)
+        fixtures = getattr(item, "fixturenames", ())
+        if named and not any(each.startswith("grb_") for each in fixtures):
+            raise UsageError(
+                f"{item.nodeid} is marked with a case of grb and takes none of its fixtures, so "
+                f"that nothing would be attacked; give it a parameter grb_outcome or grb_verdict"
+            )
 
 
 def _one_attack(name: str, scenarios: Sequence[str], registry: AttackRegistry) -> Pair:

@@ -85,6 +85,7 @@ class Run:
         Shards and workers get the same number: `plan.cases.cases` are those of the whole run, and
         every part collects all of the users' own tests.
         """
+        collection.check_marked(items)
         own = sum("grb_case" in getattr(item, "fixturenames", ()) for item in items)
         self.cases = max(1, own + len(self.plan.cases.cases))
         plan = self.plan

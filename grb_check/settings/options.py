@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
@@ -68,6 +69,20 @@ def register(parser: pytest.Parser) -> None:
         metavar="|".join(LISTS),
         help="list what is available and run nothing",
     )
+
+
+def check_flags(parser: pytest.Parser, args: Sequence[str]) -> None:
+    """Refuse an unknown option whose name is near to one of these, which pytest refuses without it.
+
+    Raises:
+        UsageError: names the nearest.
+    """
+    for text in parser.parse_known_and_unknown_args(list(args))[1]:
+        name = text.partition("=")[0]
+        flags = [each.flag for each in OPTIONS if each.flag]
+        near = difflib.get_close_matches(name, flags, n=1, cutoff=0.8)
+        if name.startswith("--grb-") and near:
+            raise UsageError(f"there is no option {name}; did you mean {near[0]}?")
 
 
 def in_use(config: pytest.Config) -> bool:

@@ -14,6 +14,7 @@ from torch_geometric.nn import MessagePassing
 from grb_check.errors import ModelError, count
 from grb_check.user_code.randomness import isolated_randomness
 from grb_check.victims.conventions import Adapter
+from grb_check.victims.hints import FIXED_SIZE
 
 _FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -75,7 +76,8 @@ def check_output(
     width = "any" if columns is None else columns
     expected = f"called as {called} it must return a float tensor [{rows}, {width}]"
     if not isinstance(output, Tensor):
-        raise ModelError(f"model {name}: {expected}, got a {type(output).__name__}")
+        several = "; return the logits alone" * isinstance(output, (tuple, list, dict))
+        raise ModelError(f"model {name}: {expected}, got a {type(output).__name__}{several}")
     empty = _without_values(output)
     if empty:
         raise ModelError(
@@ -89,8 +91,10 @@ def check_output(
                 "; if these are embeddings, return grb_check.Encoder(module), so that a linear "
                 "probe is fitted to them"
             )
+        elif len(shape) == 2 and one_for == "node":
+            hint = FIXED_SIZE
         raise ModelError(
-            f"model {name}: {expected}, one row per {one_for}{hint}, got shape {shape}"
+            f"model {name}: {expected}, one row per {one_for}, got shape {shape}{hint}"
         )
     if output.dtype not in _FLOATS:
         raise ModelError(
@@ -101,7 +105,8 @@ def check_output(
     if not finite.all():
         bad = int((~finite).any(dim=1).sum())
         raise ModelError(
-            f"model {name}: {expected}, got NaN or infinity in {bad} of {count(rows, 'row')}"
+            f"model {name}: {expected}, got NaN or infinity in {bad} of {count(rows, 'row')}; "
+            f"if its training diverges, lower the learning rate"
         )
     return output if type(output) is Tensor else output.as_subclass(Tensor)
 

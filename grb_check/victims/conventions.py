@@ -18,6 +18,7 @@ from grb_check.errors import ModelError, UsageError
 from grb_check.user_code.calls import restored_after_forward
 from grb_check.user_code.tracebacks import short_traceback
 from grb_check.victims.edge_attributes import EdgeAttributes
+from grb_check.victims.hints import hint
 from grb_check.victims.receptive_field import is_patched
 from grb_check.victims.sparse import coo_matrix, csr_matrix, with_long_indices
 
@@ -360,6 +361,7 @@ class Adapter:
             raise ModelError(
                 f"model {self.name}: {getattr(function, '__name__', self.method)} raised when "
                 f"called as {self.convention} with {shapes}:\n{short_traceback(error)}"
+                f"{hint(self.module, error)}"
             ) from error
 
 

@@ -64,7 +64,7 @@ def test_a_run_of_both_gives_each_what_it_can_have(tmp_path: Path) -> None:
     [
         ({"attack": ["dice"]}, "modification/dice cannot attack; allowed: injection/rnd"),
         ({"attack": ["prbcd,injection/speit"]}, "injection/speit cannot attack"),
-        ({"suite": "local"}, "give --grb-suite=contrastive-graphs-smoke, or name attacks"),
+        ({"suite": "local"}, "give --grb-suite=graphs, or name attacks"),
         ({"difficulty": ["hard"]}, "not have difficulty 'hard'; allowed: full"),
     ],
 )
@@ -114,7 +114,7 @@ def test_wrong_words_are_answered_with_the_allowed_ones(tmp_path: Path, option: 
         settings(tmp_path, model=["a:b"], **{option: "x"})
 
 
-@pytest.mark.parametrize("name", ["contrastive-graphs", "contrastive-graphs-smoke"])
+@pytest.mark.parametrize("name", ["contrastive-graphs", "graphs"])
 def test_suites_of_graphs_hold_nothing_that_graphs_cannot_have(name: str) -> None:
     """All their attacks keep to the budget of each graph; the paper has modification only."""
     assert all(map(on_graphs, SUITES[name].attacks))

@@ -224,3 +224,10 @@ def test_a_threshold_line_may_end_with_warn() -> None:
     assert parse_threshold("*/tdgia = 30% warn") == Threshold("*/tdgia", 0.3, warn=True)
     with pytest.raises(UsageError, match="only 'warn' may stand, not 'soft'; leave that out"):
         parse_threshold("*/tdgia = 30% soft")
+
+
+def test_a_drop_just_beyond_a_limit_is_told_apart_from_it() -> None:
+    """Not `drop 31.1% > limit 31.1%`."""
+    made = outcome([(0.9, 0.62)], [(0.8, 0.7)])
+    verdict = judge(made, Gate(max_drop=0.3111))
+    assert verdict.message.startswith("drop 31.111% > limit 31.110%")

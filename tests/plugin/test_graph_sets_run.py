@@ -96,7 +96,7 @@ def test_an_encoder_of_graphs_is_probed_and_attacked(pytester: pytest.Pytester) 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         [
-            "*2 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
+            "*2 cases of suite graphs (default) x 1 repeat*",
             "two_wide on synthetic-molecules (bundled with grb_check)",
             "*full*modification/random-flips*pass*",
             "*full*modification/grbcd*pass*",
@@ -127,7 +127,7 @@ def test_a_users_set_of_graphs_is_attacked(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=9)
     result.stdout.fnmatch_lines(
         [
-            "*9 cases of suite contrastive-graphs-smoke (default) x 1 repeat*",
+            "*9 cases of suite graphs (default) x 1 repeat*",
             "GIN on mysets.rings_and_stars (mysets:rings_and_stars, constant features, 80/20*",
             "note: dataset mysets:rings_and_stars: the nodes have no features; models get the*",
         ]

@@ -177,3 +177,19 @@ def test_naming_a_test_file_leaves_out_the_cases_of_an_ini_model(
     more.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
     whole = project.runpytest(".", "--collect-only", "-q")
     whole.stdout.fnmatch_lines(["grb::synthetic-cora::*"])
+
+
+def test_a_marked_test_without_a_fixture_does_not_just_pass(project: pytest.Pytester) -> None:
+    """Nothing would be attacked."""
+    project.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.mark.grb(dataset="./tiny", attack="injection/rnd")
+        def test_robust():
+            pass
+        """
+    )
+    result = project.runpytest("--grb-model=models:build", "--grb-dataset=./tiny")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*test_own.py::test_robust is marked *grb_outcome or grb_verdict"])

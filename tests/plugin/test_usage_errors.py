@@ -32,6 +32,8 @@ from plugin_names import IDS, QUICK, TINY
         (["--grb-dataset=./nowhere"], "*nowhere*"),
         (["--grb-dataset=models:broken_graph"], "*models:broken_graph raised when called:"),
         (["--grb-dataset=pyg:Planetoid/Cora"], "*--grb-data=DIR*--grb-download*"),
+        (["--grb-repeat=3"], "*there is no option --grb-repeat; did you mean --grb-repeats?"),
+        (["--grb-attack=metattack"], "*attack 'metattack' changes the graph before *poisoning*"),
         (["--grb-split=random"], "*unknown split 'random'; allowed: grb, given"),
         (["-o", "grb_sources=ftp://x"], "*source 'ftp://x'*"),
         (["--grb-attack=poisoning/*"], "*'poisoning/*' matches no attack of the suite 'smoke'*"),

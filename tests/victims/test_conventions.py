@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 import torch
 from strategies import graph_of
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 
+from grb_check.errors import ModelError
 from grb_check.victims.conventions import Adapter, parse_convention
 
 GRAPH = graph_of(4, [(0, 1), (1, 2), (2, 3)], x=torch.eye(4), y=torch.zeros(4, dtype=torch.int64))
@@ -25,3 +28,36 @@ def test_a_compiled_module_runs_as_it_is_written() -> None:
     adapter = Adapter(compiled, "mine", parse_convention("x, edge_index"))
     found = adapter(GRAPH.x, GRAPH.edge_index)
     assert found.equal(layer(GRAPH.x, GRAPH.edge_index))
+
+
+class Doubled(nn.Module):
+    """A layer whose parameters are double."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 2).double()
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return cast(Tensor, self.lin(x))
+
+
+class Embedded(nn.Module):
+    """An embedding of ten nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 4)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return x + self.embedding.weight
+
+
+@pytest.mark.parametrize(
+    ("module", "advice"),
+    [(Doubled(), r"call module\.float\(\)"), (Embedded(), "an embedding of node ids has no row")],
+)
+def test_errors_of_usual_mistakes_come_with_advice(module: nn.Module, advice: str) -> None:
+    """Below the lines of the user's code."""
+    adapter = Adapter(module, "mine", parse_convention("x, edge_index"))
+    with pytest.raises(ModelError, match=advice):
+        adapter(GRAPH.x, GRAPH.edge_index)
