@@ -24,6 +24,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     label: int = msgspec.field(name="class")
     before: int
     after: int
+    degree: int = 0  # in the clean graph; of a graph its number of edges
 
 
 class CounterExample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,7 +104,20 @@ def lines(found: CounterExample, what: str = "node") -> list[str]:
         *_few("nodes injected", list(map(_injected, found.injected))),
         *_few("nodes with modified features", list(map(str, found.modified_nodes))),
         *_few("changed predictions", [_flip(each, what) for each in found.flipped]),
+        *([f"lost, by class: {fallen(found)}"] if fallen(found) else []),
     ]
+
+
+def fallen(found: CounterExample) -> str:
+    """Return the targets that are lost, by class: `3 of class 2 (degrees 1 to 4), ...`."""
+    lost = [each for each in found.flipped if each.before == each.label]
+    told = []
+    for label in sorted({each.label for each in lost}):
+        degrees = [each.degree for each in lost if each.label == label]
+        least, most = min(degrees), max(degrees)
+        span = f"degree {least}" if least == most else f"degrees {least} to {most}"
+        told.append(f"{len(degrees)} of class {label} ({span})")
+    return ", ".join(told)
 
 
 def _parts(found: CounterExample) -> Iterator[str]:

@@ -223,7 +223,7 @@ class Outcome:
 
     @property
     def undefended_references(self) -> Mapping[str, Reference]:
-        """The others, by name: those of which a default limit is made."""
+        """Undefended references that have, of which a default limit is made; by name."""
         names = sorted(self.references.keys() & {*UNDEFENDED} - {*self.unlearned})
         return {name: self.references[name] for name in names}
 

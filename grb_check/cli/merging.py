@@ -87,6 +87,8 @@ def merge(
         baseline=end,
         environment=environment,
         notes=notes,
+        date=max(each.record.date for each in parts),
+        commit=parts[0].record.commit,
     )
     return Whole(record=record, rows=rows, baseline=end, absent=shards.absent(parts))
 

@@ -258,11 +258,16 @@ def _linked(perturbation: Perturbation, num_nodes: int) -> Tensor:
 
 def _flipped(replay: Replay, after: Tensor) -> tuple[Flip, ...]:
     """Targets whose prediction changes, those that were right first."""
-    columns = (replay.targets, replay.classes, replay.before, after)
+    ends = replay.graph.edge_index[0].cpu()
+    batch: Tensor | None = replay.graph.get("batch")
+    owners = ends if batch is None else batch.cpu()[ends]
+    degrees = torch.bincount(owners, minlength=int(replay.targets.max()) + 1)[replay.targets]
+    degrees = degrees if batch is None else degrees // 2
+    columns = (replay.targets, replay.classes, replay.before, after, degrees)
     rows = zip(*(each.tolist() for each in columns), strict=True)
     flips = [
-        Flip(target=target, label=label, before=before, after=after)
-        for target, label, before, after in rows
+        Flip(target=target, label=label, before=before, after=after, degree=degree)
+        for target, label, before, after, degree in rows
         if before != after
     ]
     return tuple(sorted(flips, key=lambda each: (each.before != each.label, each.target)))

@@ -278,7 +278,7 @@ class Digest:
 
     @property
     def headline(self) -> str:
-        """`12 of 15 cases passed, 3 without a limit; 2 failed, 1 inconclusive`."""
+        """`12 of 15 cases passed, 3 without a limit; 2 failed; failed: audit on cora`."""
         if not self.lines and not self.unknown:
             return "No case ran"
         counts = self.counts
@@ -290,7 +290,8 @@ class Digest:
         unlimited = sum(line.status == "pass" and line.unlimited for line in self.lines)
         if unlimited:
             head += f", {unlimited} without a limit"
-        return "; ".join([head, ", ".join(rest)] if rest else [head])
+        further = [f"failed: {', '.join(each.name for each in self.further)}"] * bool(self.further)
+        return "; ".join([head, *([", ".join(rest)] if rest else []), *further])
 
     @property
     def named_curves(self) -> list[tuple[str, Curve]]:

@@ -166,6 +166,8 @@ class RunRecord(Part, frozen=True):
         shard: None if this is the whole run.
         ranks: on leaderboards, which the record does not hold.
         notes: on the whole run, such as how the parts of a merge differ.
+        date: of its end, as in `2026-03-01 14:05 UTC`; empty if unknown.
+        commit: of the repository, shortened; empty if unknown.
     """
 
     environment: dict[str, str]
@@ -178,6 +180,8 @@ class RunRecord(Part, frozen=True):
     shard: ShardRecord | None
     ranks: Ranks
     notes: tuple[str, ...]
+    date: str = ""
+    commit: str = ""
 
     @property
     def release(self) -> str:

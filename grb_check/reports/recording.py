@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import platform
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 
@@ -40,6 +43,8 @@ def record_of(
     baseline: BaselineResult | None,
     environment: Mapping[str, str],
     notes: Sequence[str] = (),
+    date: str = "",
+    commit: str = "",
 ) -> RunRecord:
     """Return the record of a run.
 
@@ -52,6 +57,8 @@ def record_of(
         baseline: the comparison with it; None if the run has no baseline.
         environment: versions, see `environment_of`.
         notes: on the whole run.
+        date: see `now`.
+        commit: see `commit_of`.
     """
     record = RunRecord(
         environment=dict(environment),
@@ -64,8 +71,25 @@ def record_of(
         shard=_shard(plan),
         ranks=ranks_of(cases, missing, boards, settings.gate),
         notes=tuple(notes),
+        date=date,
+        commit=commit,
     )
     return msgspec.convert(fit_all(msgspec.to_builtins(record)), RunRecord)
+
+
+def now() -> str:
+    """Return the time as records have it."""
+    return f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def commit_of(folder: Path) -> str:
+    """Return the commit that a folder is at; empty without git or outside of a repository."""
+    command = ["git", "-C", str(folder), "rev-parse", "--short=12", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 def settings_record(

@@ -17,7 +17,7 @@ from grb_check.cases.shards import Plan
 from grb_check.gate.baselines.result import baseline_result
 from grb_check.reports import junit, terminal, written
 from grb_check.reports.digest import Digest, digest
-from grb_check.reports.recording import environment_of, record_of, settings_record
+from grb_check.reports.recording import commit_of, environment_of, now, record_of, settings_record
 from grb_check.session.collection import is_verdict_id
 from grb_check.session.entered_tests import audit_tests, baseline_tests, transfer_tests
 from grb_check.session.planning import SessionPlan
@@ -100,6 +100,8 @@ def finish(
         boards=plan.boards,
         baseline=compared,
         environment=environment,
+        date=now(),
+        commit=commit_of(session.config.rootpath),
     )
     add_tests(session, [*entered, *audit_tests(record)])
     named = settings.origins["grb_baseline"] == COMMAND_LINE

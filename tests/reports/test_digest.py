@@ -34,7 +34,7 @@ def test_the_headline_counts_every_case_once() -> None:
     found = view(rich())
     assert found.headline == (
         "4 of 16 cases passed; 7 failed, 1 ended in an error, 2 never came back, 1 inconclusive, "
-        "1 skipped"
+        "1 skipped; failed: baseline on synthetic-cora"
     )
     assert sum(found.counts.values()) == 16
     assert not found.green

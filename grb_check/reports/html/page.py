@@ -17,6 +17,7 @@ from grb_check.cases import counter_example
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
 from grb_check.reports.digest import WORDS, Digest
+from grb_check.reports.html.graph_drawing import graph_drawing
 from grb_check.reports.html.view import Run, says_more, sections
 from grb_check.reports.plain import clipped, percent, points
 
@@ -54,6 +55,8 @@ def _environment() -> Environment:
         "breakable": breakable,
         "clipped": clipped,
         "counted": count,
+        "example_drawing": graph_drawing,
+        "example_fallen": counter_example.fallen,
         "example_lines": counter_example.lines,
         "example_summary": counter_example.summary,
         "percent": percent,

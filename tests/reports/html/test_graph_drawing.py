@@ -1,4 +1,4 @@
-"""Small graphs on a circle."""
+"""Counter-examples on a circle."""
 
 from __future__ import annotations
 
@@ -7,23 +7,61 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.data import Data
 
-from grb_check import strategies
-from grb_check.reports.html.graph_drawing import MARGIN, graph_drawing
+from grb_check.cases.counter_example import CounterExample, Flip, InjectedNode, fallen
+from grb_check.reports.html.graph_drawing import MARGIN, MOST, graph_drawing
+
+EDGES = st.sets(st.tuples(st.integers(0, 30), st.integers(31, 60)), max_size=12)
 
 
-@given(graph=strategies.graphs(max_nodes=30), data=st.data())
-def test_every_node_has_room_and_every_edge_is_one_line(graph: Data, data: st.DataObject) -> None:
-    """In both directions or in one."""
-    ends = [(int(a), int(b)) for a, b in graph.edge_index.T]
-    kept = [each for each in ends if each[0] < each[1] or data.draw(st.booleans())]
-    nodes = int(graph.num_nodes)
-    found = graph_drawing(nodes, kept)
-    assert [each.number for each in found.nodes] == list(range(nodes))
-    assert all(MARGIN - 1 <= c <= found.size - MARGIN + 1 for _, *xy in found.nodes for c in xy)
-    apart = [math.dist(a[1:], b[1:]) for a, b in combinations(found.nodes, 2)]
-    assert min(apart, default=99) > 18  # two radii of a node
-    drawn = {frozenset((a.number, b.number)) for a, b in found.lines}
-    assert drawn == {frozenset(each) for each in kept}
-    assert len(drawn) == len(found.lines)
+def example(**changes: object) -> CounterExample:
+    about = {"repeat": 0, "units_before": 9, "units_after": 3, "clean": 0.8, "attacked": 0.5}
+    about |= {"drop": 0.4, "limit": 0.3, "minimal": True, "tests": 84}
+    return CounterExample(**{**about, **changes})  # type: ignore[arg-type]
+
+
+@given(added=EDGES, removed=EDGES, links=st.lists(st.integers(0, 60), max_size=5, unique=True))
+def test_every_node_has_room_and_every_changed_edge_is_one_line(
+    added: set[tuple[int, int]], removed: set[tuple[int, int]], links: list[int]
+) -> None:
+    """With what was done to it; a target that is lost is there without a change, too."""
+    removed -= added
+    injected = (InjectedNode(node=61, links=tuple(links)),)
+    lost = Flip(target=70, label=1, before=1, after=0, degree=2)
+    found = graph_drawing(
+        example(
+            added_edges=tuple(added),
+            removed_edges=tuple(removed),
+            injected=injected,
+            flipped=(lost,),
+        )
+    )
+    assert found is not None
+    kinds = {each.number: each.kind for each in found.nodes}
+    assert kinds[61] == "injected"
+    assert kinds[70] == "lost"
+    assert all(MARGIN - 1 <= c <= found.size - MARGIN + 1 for n in found.nodes for c in (n.x, n.y))
+    apart = [math.dist((a.x, a.y), (b.x, b.y)) for a, b in combinations(found.nodes, 2)]
+    assert min(apart) > 24  # two radii of a node
+    drawn = [(frozenset((a.number, b.number)), kind) for a, b, kind in found.lines]
+    wanted = {(frozenset(each), "added") for each in [*added, *((61, link) for link in links)]}
+    wanted |= {(frozenset(each), "removed") for each in removed}
+    assert set(drawn) == wanted
+    assert len(drawn) == len(wanted)
+
+
+def test_nothing_and_too_much_are_not_drawn() -> None:
+    """The list has it all."""
+    assert graph_drawing(example()) is None
+    many = tuple((each, each + 1) for each in range(0, 2 * MOST, 2))
+    assert graph_drawing(example(added_edges=many)) is None
+
+
+def test_what_is_lost_is_told_by_class_and_degree() -> None:
+    """Of the targets that were right."""
+    flips = [(1, 2, 2, 0, 3), (2, 2, 2, 0, 1), (3, 0, 0, 1, 4), (4, 0, 1, 2, 9)]
+    made = tuple(
+        Flip(target=t, label=label, before=was, after=now, degree=degree)
+        for t, label, was, now, degree in flips
+    )
+    assert fallen(example(flipped=made)) == "1 of class 0 (degree 4), 2 of class 2 (degrees 1 to 3)"
