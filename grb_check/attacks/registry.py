@@ -38,12 +38,18 @@ class Row:
             suite `graphs` runs it.
         adaptive: the suites that run its white-box form besides.
         local_budget: of its threat if its name gives none.
+        seconds: of one repeat, of attackers who do not know the model and of those who do: means of
+            a GCN and a GAT on synthetic-cora/full (`--grb-suite=audit --grb-repeats=1
+            --grb-store=off`, two cores). They tell how long a run may take.
+        knows_model: whether its plain name stands for attackers who do.
     """
 
     path: str
     tags: tuple[str, ...]
     adaptive: tuple[str, ...] = ()
     local_budget: float | None = None
+    seconds: tuple[float, float] = (0.1, 5.0)
+    knows_model: bool = False
 
 
 _INJECTION: Final = "grb_check.attacks.injection"
@@ -58,13 +64,23 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("injection", "rnd"): Row(f"{_INJECTION}.rnd:InjectionRnd", _SMOKE),
     ("injection", "fgsm"): Row(f"{_INJECTION}.fgsm:InjectionFgsm", _SMOKE),
     ("injection", "pgd"): Row(
-        f"{_INJECTION}.pgd:InjectionPgd", _SMOKE, ("smoke", "standard", "graphs")
+        f"{_INJECTION}.pgd:InjectionPgd",
+        _SMOKE,
+        ("smoke", "standard", "graphs"),
+        seconds=(0.5, 1.7),
     ),
-    ("injection", "speit"): Row(f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper")),
+    ("injection", "speit"): Row(
+        f"{_INJECTION}.speit:InjectionSpeit", ("standard", "paper"), seconds=(0.4, 5.0)
+    ),
     ("injection", "tdgia"): Row(
-        f"{_INJECTION}.tdgia:InjectionTdgia", ("standard", "paper", "graphs"), ("standard",)
+        f"{_INJECTION}.tdgia:InjectionTdgia",
+        ("standard", "paper", "graphs"),
+        ("standard",),
+        seconds=(0.4, 3.6),
     ),
-    ("injection", "agia"): Row(f"{_INJECTION}.agia:InjectionAgia", ("standard",), ("standard",)),
+    ("injection", "agia"): Row(
+        f"{_INJECTION}.agia:InjectionAgia", ("standard",), ("standard",), seconds=(3.0, 17.0)
+    ),
     ("injection", "afgsm"): Row(f"{_INJECTION}.afgsm:InjectionAfgsm", ("standard",)),
     ("modification", "rnd"): Row(f"{_MODIFICATION}.rnd:ModificationRnd", ("smoke", "standard")),
     ("modification", "dice"): Row(f"{_MODIFICATION}.dice:ModificationDice", ("smoke", "standard")),
@@ -73,7 +89,7 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "stack"): Row(f"{_MODIFICATION}.stack:ModificationStack", ("standard",)),
     ("modification", "fga"): Row(f"{_MODIFICATION}.fga:ModificationFga", ("standard",)),
     ("modification", "pgd"): Row(
-        f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",), ("standard",)
+        f"{_MODIFICATION}.pgd:ModificationPgd", ("standard",), ("standard",), seconds=(0.1, 1.2)
     ),
     ("modification", "random-flips"): Row(
         f"{_MODIFICATION}.random_flips:ModificationRandomFlips", _CONTRASTIVE
@@ -81,15 +97,32 @@ BUILT_IN: Final[Mapping[Pair, Row]] = {
     ("modification", "pgd-topology"): Row(
         f"{_MODIFICATION}.pgd_topology:ModificationPgdTopology",
         ("standard", *_OF_GRAPHS),
+        knows_model=True,
     ),
-    ("modification", "prbcd"): Row(f"{_MODIFICATION}.prbcd:ModificationPrbcd", _CONTRASTIVE),
+    ("modification", "prbcd"): Row(
+        f"{_MODIFICATION}.prbcd:ModificationPrbcd",
+        _CONTRASTIVE,
+        seconds=(2.7, 18.0),
+        knows_model=True,
+    ),
     ("modification", "grbcd"): Row(
         f"{_MODIFICATION}.grbcd:ModificationGrbcd",
         ("standard", "contrastive", *_OF_GRAPHS),
+        seconds=(6.0, 40.0),
+        knows_model=True,
     ),
-    ("modification", "eva"): Row(f"{_MODIFICATION}.eva:ModificationEva", ("standard",)),
+    ("modification", "eva"): Row(
+        f"{_MODIFICATION}.eva:ModificationEva",
+        ("standard",),
+        seconds=(15.0, 28.0),
+        knows_model=True,
+    ),
     ("modification", "lrbcd"): Row(
-        f"{_MODIFICATION}.lrbcd:ModificationLrbcd", ("local",), local_budget=names.LOCAL_SHARE
+        f"{_MODIFICATION}.lrbcd:ModificationLrbcd",
+        ("local",),
+        local_budget=names.LOCAL_SHARE,
+        seconds=(2.7, 18.0),
+        knows_model=True,
     ),
     ("modification", "nettack"): Row(f"{_MODIFICATION}.nettack:ModificationNettack", _TARGETED),
     ("modification", "sga"): Row(f"{_MODIFICATION}.sga:ModificationSga", _TARGETED),

@@ -3,9 +3,8 @@
 Trainings are taken to be as long as those that were measured, and a repeat of a case as long as its
 others. Cases that were not measured yet are estimated from those that were: attacks that know the
 model by their cost beside each other and beside its training, the others by what they cost on
-surrogates, whatever the model. The costs are the seconds of one repeat on synthetic-cora/full,
-means of a GCN and a GAT (`--grb-suite=audit --grb-repeats=1 --grb-store=off`, two cores); ratios
-between models differ by a factor of two.
+surrogates, whatever the model (`attacks.registry.Row.seconds`). Ratios between models differ by a
+factor of two.
 """
 
 from __future__ import annotations
@@ -15,27 +14,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from grb_check.attacks.names import base_name
+from grb_check.attacks.registry import BUILT_IN, Row
 from grb_check.cases.case import Case
 from grb_check.cases.repeat_results import RepeatResult
 from grb_check.errors import count
 
-BLACK_BOX: Final[Mapping[str, float]] = {
-    **{"pgd": 0.5, "speit": 0.4, "tdgia": 0.4, "agia": 3.0, "prbcd": 2.7, "grbcd": 6.0},
-    **{"lrbcd": 2.7, "eva": 15.0},
-}
-CHEAP: Final = 0.1  # any other that does not know the model
-WHITE_BOX: Final[Mapping[tuple[str, str], float]] = {
-    ("injection", "pgd"): 1.7,
-    ("injection", "tdgia"): 3.6,
-    ("injection", "agia"): 17.0,
-    ("modification", "pgd"): 1.2,
-    ("modification", "prbcd"): 18.0,
-    ("modification", "grbcd"): 40.0,
-    ("modification", "lrbcd"): 18.0,
-    ("modification", "eva"): 28.0,
-}
-USUAL: Final = 5.0  # any other that knows it
-TRAINING: Final = 3.4  # of the same models
+USERS: Final = Row("", ())  # an attack of a user
+TRAINING: Final = 3.4  # seconds, of the GCN and the GAT
 SEEDS: Final = 5  # of black-box attacks: later repeats find their perturbations
 
 
@@ -122,15 +107,14 @@ class Remaining:
 
 def knows_model(case: Case) -> bool:
     """Whether an attack sees the model under test, as far as its name tells."""
-    if "+white-box" in case.attack:
-        return True
-    usual = ("prbcd", "grbcd", "lrbcd", "eva")
-    return base_name(case.attack) in usual and "+black-box" not in case.attack
+    modifiers = case.attack.split("+")[1:]
+    return "white-box" in modifiers or (_row(case).knows_model and "black-box" not in modifiers)
 
 
 def cost_of(case: Case) -> float:
     """The cost of an attack beside others of its kind."""
-    name = base_name(case.attack)
-    if knows_model(case):
-        return WHITE_BOX.get((case.scenario, name), USUAL)
-    return BLACK_BOX.get(name, CHEAP)
+    return _row(case).seconds[knows_model(case)]
+
+
+def _row(case: Case) -> Row:
+    return BUILT_IN.get((case.scenario, base_name(case.attack)), USERS)

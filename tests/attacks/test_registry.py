@@ -148,3 +148,9 @@ def test_a_row_is_all_that_a_new_attack_needs(
     assert made.case.id == "tiny/easy/injection/toy"
     assert made.attack == "injection/toy v1"
     assert list((tmp_path / "store").glob("**/*.npz"))
+
+
+@pytest.mark.parametrize("pair", list(registry.BUILT_IN), ids="/".join)
+def test_the_table_knows_whether_an_attack_sees_the_model(pair: tuple[str, str]) -> None:
+    """Estimates of time need it without importing the attack."""
+    assert registry.BUILT_IN[pair].knows_model == (load_attack(*pair).knowledge == "white-box")
