@@ -99,10 +99,11 @@ class Remaining:
         ]
         spent = sum(statistics.fmean(self._attacks[other].values()) for other in alike)
         cost = sum(map(cost_of, alike))
-        if knows_model(case):  # as if one attack more had been measured, by the training
-            spent += self._training((case.model, case.dataset))
-            cost += TRAINING
-        return cost_of(case) * (spent / cost if cost else 1.0)
+        # As if one attack more had been measured: of those that know the model one as long as its
+        # training. The first case has the trainings of surrogates and references in its time.
+        training = self._training((case.model, case.dataset))
+        spent += training if knows_model(case) else TRAINING
+        return cost_of(case) * spent / (cost + TRAINING)
 
 
 def knows_model(case: Case) -> bool:
