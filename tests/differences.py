@@ -20,6 +20,6 @@ def differences(left: Any, right: Any, path: str = "") -> list[str]:
 def timeless(value: Any) -> Any:
     """Remove what differs between runs: durations, and hits of the store."""
     if isinstance(value, dict):
-        left_out = {"seconds", "training_seconds", "from_store", "origins", "digest"}
+        left_out = {"seconds", "training_seconds", "from_store", "origins", "digest", "date"}
         return {key: timeless(each) for key, each in value.items() if key not in left_out}
     return [timeless(each) for each in value] if isinstance(value, list) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
@@ -50,7 +50,7 @@ def compiled(model: CheckedModel) -> CheckedModel:
     if isinstance(module, torch.jit.ScriptModule):
         raise NotApplicableError("it is a TorchScript module")
     recorded = cast(nn.Module, torch.compile(module, dynamic=True, backend="eager"))
-    quiet = replace(model.victim.adapter, module=recorded, within=_without_warnings)
+    quiet = replace(model.victim.adapter, module=recorded, within=_compiled)
     return model.called_by(quiet)
 
 
@@ -102,9 +102,10 @@ def _copy(module: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def _without_warnings() -> Iterator[None]:
-    """Those of the compiler, about what it does not record."""
-    with warnings.catch_warnings():
+def _compiled() -> Iterator[None]:
+    """Let torch compile, as no attack does, without warnings about what it does not record."""
+    switch = getattr(torch.compiler, "set_stance", None)  # since 2.6
+    with warnings.catch_warnings(), nullcontext() if switch is None else switch("default"):
         warnings.simplefilter("ignore")
         yield
 

@@ -11,7 +11,7 @@ from grb_check.datasets import lock, published
 from grb_check.datasets.dataset import Dataset
 from grb_check.datasets.graph_dataset import GraphSet
 from grb_check.datasets.normalisation import REMARKS, scaled
-from grb_check.datasets.places import FeatureRule, data_home
+from grb_check.datasets.places import data_home
 from grb_check.datasets.source import Source
 from grb_check.errors import DataError, UsageError
 from grb_check.files.command_line import command_line
@@ -76,24 +76,13 @@ def _read(source: Source) -> Dataset | GraphSet:
 
 
 def _checked(source: Source) -> Dataset | GraphSet:
-    """Read a source; of one graph the features are scaled, and figures compared with GRB's."""
-    made = source.format.read(source)
+    """Read a source; of one graph figures are compared with GRB's, and features are scaled."""
+    made, rule = source.format.read(source), source.features
     if not isinstance(made, Dataset):
         return made
-    rule = source.features
-    if rule != "grb" and published.published(made.name):
-        published.check(_with_features(made, "grb"))
-    made = _with_features(made, rule)
-    if rule == "grb":
-        published.check(made)
-    return made
-
-
-def _with_features(dataset: Dataset, rule: FeatureRule) -> Dataset:
-    graph = dataset.graph.clone() if rule != "given" else dataset.graph
-    graph.x = torch.from_numpy(scaled(graph.x.numpy(), rule))
-    origin = dataset.origin + REMARKS[rule]
-    return replace(dataset, graph=graph, features=rule, origin=origin)
+    published.check(made)
+    made.graph.x = torch.from_numpy(scaled(made.graph.x.numpy(), rule))
+    return replace(made, features=rule, origin=made.origin + REMARKS[rule])
 
 
 def lock_command(source: Source) -> str:

@@ -54,13 +54,29 @@ def normalise(x: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArra
         float32 [num_nodes, num_features] in (-1, 1), computed in float64.
     """
     result = np.empty(x.shape, dtype=np.float32) if out is None else out
-    if float(x.min()) == float(x.max()):
+    mean, std = _moments(x)
+    if not std:
         result.fill(0)
         return result
-    mean = sum(float(x[rows].sum(dtype=np.float64)) for rows in blocks(x)) / x.size
-    # numpy before 2 would keep float32 here, where squares overflow
-    squares = sum(float(np.square(x[rows].astype(np.float64) - mean).sum()) for rows in blocks(x))
-    std = float(np.sqrt(squares / x.size))
     for rows in blocks(x):
         result[rows] = np.arctan((x[rows].astype(np.float64) - mean) / std) * (2 / np.pi)
     return result
+
+
+def normalised_range(x: NDArray[Any]) -> tuple[float, float]:
+    """Return the smallest and the largest value that `normalise` gives, without making it."""
+    mean, std = _moments(x)
+    if not std:
+        return 0.0, 0.0
+    low, high = (float(np.arctan((end - mean) / std)) * 2 / np.pi for end in (x.min(), x.max()))
+    return low, high
+
+
+def _moments(x: NDArray[Any]) -> tuple[float, float]:
+    """Mean and standard deviation of all entries; the latter is 0 if they are equal."""
+    mean = sum(float(x[rows].sum(dtype=np.float64)) for rows in blocks(x)) / x.size
+    if float(x.min()) == float(x.max()):
+        return mean, 0.0
+    # numpy before 2 would keep float32 here, where squares overflow
+    squares = sum(float(np.square(x[rows].astype(np.float64) - mean).sum()) for rows in blocks(x))
+    return mean, float(np.sqrt(squares / x.size))

@@ -352,7 +352,7 @@ class Adapter:
 
     def _guarded(self, function: Callable[..., object], *args: object, **kwargs: object) -> Any:
         try:
-            with self.within(), restored_after_forward(), _uncompiled():
+            with _uncompiled(), self.within(), restored_after_forward():
                 return function(*args, **kwargs)
         except ModelError:
             raise

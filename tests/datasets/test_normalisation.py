@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from grb_check.datasets.normalisation import normalise, scaled
+from grb_check.datasets.normalisation import normalise, normalised_range, scaled
 
 MATRICES = arrays(
     np.float32,
@@ -38,6 +38,8 @@ def test_order_is_kept_and_the_range_open(x: Matrix) -> None:
     """Larger features stay as large or larger, and none becomes 1."""
     values = normalise(x)
     assert (np.abs(values) < 1).all()
+    ends = (float(values.min()), float(values.max()))
+    assert normalised_range(x) == pytest.approx(ends, abs=1e-6)
     order = np.argsort(x, axis=None)
     assert (np.diff(values.ravel()[order]) >= 0).all()
 

@@ -60,7 +60,7 @@ def forbid_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
 def facts(path: Path) -> Any:
     """A run record without what may differ: times, whether perturbations were at hand, options."""
     record = json.loads(path.read_text("utf-8"))
-    del record["digest"], record["settings"]["origins"]
+    del record["digest"], record["settings"]["origins"], record["date"]
     record["environment"].pop("pack", None)
     for case in record["summary"]["cases"]:
         del case["seconds"]
@@ -119,9 +119,9 @@ def test_a_baseline_notes_its_pack(packed: pytest.Pytester) -> None:
     """A run from another pack, or without one, is in another environment."""
     kept = (*BASE, "--grb-baseline=kept.json")
     packed.runpytest(*kept, PACK, "--grb-update-baseline").assert_outcomes(passed=4)
-    packed.runpytest(*kept, PACK).assert_outcomes(passed=5)
+    packed.runpytest(*kept, PACK).assert_outcomes(passed=6)
     result = packed.runpytest(*kept)
-    result.assert_outcomes(passed=5)
+    result.assert_outcomes(passed=6)
     result.stdout.fnmatch_lines(["*measured in another environment: pack *, now none*"])
     packed.runpytest(*kept, "--grb-update-baseline").assert_outcomes(passed=4)
     result = packed.runpytest(*kept, PACK)

@@ -112,9 +112,9 @@ def test_inconclusive_comparisons_fail_where_that_is_asked_for(project: pytest.P
     base = (*TINY, *RND, "--grb-baseline=kept.json")
     project.runpytest(*base, "--grb-model=models:build", "--grb-update-baseline")
     other = (*base, "--grb-model=narrow:build", "--grb-min-clean=0", "--grb-max-drop=1")
-    project.runpytest(*other).assert_outcomes(passed=2)  # and all cases jointly
+    project.runpytest(*other).assert_outcomes(passed=3)  # and all cases jointly, and clean
     strict = project.runpytest(*other, "--grb-inconclusive=fail", "--grb-json=run.json")
-    strict.assert_outcomes(failed=1, passed=1)
+    strict.assert_outcomes(failed=1, passed=2)
     strict.stdout.fnmatch_lines(
         [
             "grb inconclusive: fail (command line)",
