@@ -42,13 +42,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.register(parser)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
-) -> None:
-    with _usage_errors():
-        options.check_flags(parser, args)
+) -> Generator[None, None, None]:
     early_config.stash[ALL_GPUS] = worker_gpus.take_gpu(early_config)
+    yield
+    with _usage_errors():
+        options.check_flags(parser, args)  # conftests may have options of that kind
 
 
 def pytest_configure(config: pytest.Config) -> None:

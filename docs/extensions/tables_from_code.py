@@ -203,7 +203,7 @@ def suites() -> str:
             codes(suite.difficulties),
             codes("/".join(pair) for pair in suite.attacks),
             suite.repeats,
-            f"{suite.split}, {suite.training}, {suite.features}",
+            f"{suite.split or '-'}, {suite.training}, {suite.features or '-'}",
         )
         for name, suite in SUITES.items()
     ]

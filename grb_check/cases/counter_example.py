@@ -104,19 +104,20 @@ def lines(found: CounterExample, what: str = "node") -> list[str]:
         *_few("nodes injected", list(map(_injected, found.injected))),
         *_few("nodes with modified features", list(map(str, found.modified_nodes))),
         *_few("changed predictions", [_flip(each, what) for each in found.flipped]),
-        *([f"lost, by class: {fallen(found)}"] if fallen(found) else []),
+        *([f"lost, by class: {fallen(found, what)}"] if fallen(found) else []),
     ]
 
 
-def fallen(found: CounterExample) -> str:
+def fallen(found: CounterExample, what: str = "node") -> str:
     """Return the targets that are lost, by class: `3 of class 2 (degrees 1 to 4), ...`."""
     lost = [each for each in found.flipped if each.before == each.label]
     told = []
     for label in sorted({each.label for each in lost}):
         degrees = [each.degree for each in lost if each.label == label]
         least, most = min(degrees), max(degrees)
-        span = f"degree {least}" if least == most else f"degrees {least} to {most}"
-        told.append(f"{len(degrees)} of class {label} ({span})")
+        span = f"{least}" if least == most else f"{least} to {most}"
+        size = "edges" if what == "graph" else "degree" if least == most else "degrees"
+        told.append(f"{len(degrees)} of class {label} ({size} {span})")
     return ", ".join(told)
 
 

@@ -235,7 +235,8 @@ class Measuring:
 
     def progress(self) -> str:
         """The same, and before that what is done."""
-        return self.left or "checking models and data"
+        begun = "no task is done yet" if self._planned else "checking models and data"
+        return self.left or begun
 
     def close(self) -> None:
         """End all work, and release the workers."""
@@ -279,6 +280,9 @@ class Measuring:
             if self._terminal is not None:
                 self._terminal.poll(self.progress)
         answer = pending.result()
+        for (case, seed), each in self._planned.items():
+            if each is pending:
+                self._remaining.end(case, seed)
         self._remaining.book(answer.values)
         if self._terminal is not None and not self.calls.width:
             self._terminal.log(self.progress)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Final
 
 from grb_check.attacks.names import base_name
@@ -40,7 +41,7 @@ class Remaining:
         self._trainings: dict[tuple[str, str], dict[int, float]] = {}
 
     def book(self, values: Mapping[Case, object]) -> None:
-        """Take down results of repeats; other values are ignored."""
+        """Take down results of repeats; errors and other values are ignored."""
         for case, each in values.items():
             if isinstance(each, RepeatResult):
                 measured = each.measurement
@@ -56,7 +57,17 @@ class Remaining:
         """Seconds of one process for the rest; None before anything was measured."""
         if not self._attacks:
             return None
-        return sum(map(self._attack, self._left)) + self._untrained()
+        rest = 0.0
+        for case, repeats in groupby(sorted(self._left, key=_by_case), key=lambda each: each[0]):
+            seeds = [seed for _, seed in repeats]
+            late = sum(seed >= SEEDS for seed in seeds)
+            rest += (len(seeds) - late) * self._attack(case, late=False)
+            rest += late * self._attack(case, late=True)
+        return rest + self._untrained()
+
+    def end(self, case: Case, seed: int) -> None:
+        """Take down that a repeat was done, with a result or an error."""
+        self._left.pop((case, seed), None)
 
     def told(self, width: int) -> str:
         """Return `12 of 54 repeats measured, about 9 min left`; empty before anything was measured.
@@ -65,7 +76,7 @@ class Remaining:
             width: number of processes; 0 for this one.
         """
         seconds = self.seconds
-        if seconds is None:
+        if seconds is None or not self._all:
             return ""
         text = f"{self._all - len(self._left)} of {count(self._all, 'repeat')} measured"
         left = seconds / max(width, 1)
@@ -85,12 +96,12 @@ class Remaining:
         every = [own] if own else self._trainings.values()
         return statistics.fmean(second for each in every for second in each.values())
 
-    def _attack(self, repeat: tuple[Case, int]) -> float:
-        case, seed = repeat
+    def _attack(self, case: Case, *, late: bool) -> float:
+        """One repeat of a case; a late one finds its perturbation, if it does not see the model."""
         if case in self._attacks:
             known = self._attacks[case].values()
-            late = seed >= SEEDS and not knows_model(case)
-            return min(known) if late else statistics.fmean(known)
+            found = late and not knows_model(case)
+            return min(known) if found else statistics.fmean(known)
         alike = [
             other
             for other in self._attacks
@@ -104,6 +115,10 @@ class Remaining:
         training = self._training((case.model, case.dataset))
         spent += training if knows_model(case) else TRAINING
         return cost_of(case) * spent / (cost + TRAINING)
+
+
+def _by_case(repeat: tuple[Case, int]) -> tuple[str, int]:
+    return repeat[0].id, repeat[1]
 
 
 def knows_model(case: Case) -> bool:

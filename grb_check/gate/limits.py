@@ -203,7 +203,10 @@ def judge_result(
         The verdict, and the result that it is based on.
     """
     while result.further is not None and _in_doubt(result.outcome, gate, comparison, cases):
+        unlearned = not result.outcome.undefended_references
         result = result.further()
+        if unlearned and not result.outcome.undefended_references:
+            break  # the other references have not learned the data either
     return judge(result.outcome, gate, comparison, cases=cases), result
 
 
@@ -241,7 +244,8 @@ def _other_failure(
     """
     if comparison is not None and comparison.result == "fail":
         return _Failure(comparison.text)
-    if gate.inconclusive == "fail" and comparison and comparison.result == "inconclusive":
+    inconclusive = comparison and comparison.result == "inconclusive" and not comparison.explained
+    if gate.inconclusive == "fail" and comparison and inconclusive:
         return _Failure(comparison.text, inconclusive=True)
     found = outcome.judged_findings if gate.strict_diagnostics else ()
     if not found:

@@ -41,7 +41,7 @@ class Conclusion:
 
 
 def conclusions(record: RunRecord) -> list[Conclusion]:
-    """Return the conclusion on each model and dataset; none for other suites.
+    """Return the conclusion on each model and dataset; none for other suites and parts of a run.
 
     A model stands against a threat if an attacker who knows it, and who may use the attacks that do
     not need that, too, leaves more than `AHEAD` beyond what is left of an undefended GCN. It only
@@ -49,7 +49,7 @@ def conclusions(record: RunRecord) -> list[Conclusion]:
     those that do it is not. It only may stand if diagnostics doubt an attack of that threat that
     knows it: a stronger one may have been missed.
     """
-    if record.settings.suite != AUDIT:
+    if record.settings.suite != AUDIT or record.shard is not None:
         return []
     groups: dict[tuple[str, str], list[CaseRecord]] = {}
     for row in record.cases:

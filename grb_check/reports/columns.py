@@ -91,7 +91,7 @@ def loss(comparison: Comparison | None) -> str:
     if comparison.loss is None or comparison.result == "equal":
         return COMPARED[comparison.result]
     mark = {"fail": " worse", "inconclusive": " ?"}.get(comparison.result, "")
-    if comparison.explained:
+    if comparison.explained and comparison.result != "fail":
         mark = " clean"
     return f"{comparison.loss:+.1f}{mark}"
 

@@ -19,7 +19,9 @@ from grb_check.cases.node_ids import is_node_id
 from grb_check.cases.outcomes import Outcome
 from grb_check.errors import count
 from grb_check.files.control_characters import fit
+from grb_check.gate.baselines.joint import group_name
 from grb_check.ranking.averages import Averages
+from grb_check.reports.audit_words import conclusions
 from grb_check.reports.digest import UNSURE, WORDS, Digest, Line, limits_of
 from grb_check.reports.junit import curve_points, note_properties, ranked
 from grb_check.reports.lowest_words import suite_properties
@@ -130,6 +132,9 @@ def _limits(made: Digest, group: tuple[str, str]) -> list[Any]:
         if joint.name in ids:
             told = f"{joint.scope}: {joint.comparison.text}"
             found.append(_judged(made, group, reference, not joint.failed, told))
+    for each in conclusions(made.record):
+        if group_name((each.model, each.dataset)) in ids:
+            found.append(_judged(made, group, "audit", not each.falls, each.text))
     if made.unasked:
         found.append(_judged(made, group, "baseline", False, made.unasked))
     if group[1] in made.inconsistent:

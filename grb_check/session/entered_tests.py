@@ -96,9 +96,7 @@ def _joint_test(each: JointComparison, name: str, advice: str) -> list[pytest.Te
 
 
 def audit_tests(record: RunRecord) -> list[list[pytest.TestReport]]:
-    """Return the reports of each `grb::[model::]dataset::test_audit`; none of a part of a run."""
-    if record.shard is not None:
-        return []
+    """Return the reports of each `grb::[model::]dataset::test_audit`."""
     return [
         entered_test(
             _path(each.model, each.dataset),

@@ -96,8 +96,10 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     if needs and not given.models:
         raise UsageError(f"{needs} needs a model; add --grb-model pkg.module:attr")
     settings = widened(given, node_ids, registry)
-    check_thresholds(settings, registry)
     only = bool(config.getoption("grb_only"))
+    if config.option.markexpr == NOT_ASKED_FOR and (only or node_ids or update or pin_label):
+        config.option.markexpr = ""  # that of addopts: the cases are asked for
+    check_thresholds(settings, registry)
     left_out = _leaves_out(config, settings, node_ids, only=only)
     idle = left_out or not settings.models
     selected = [] if idle else _selected(settings, node_ids)
@@ -114,8 +116,6 @@ def plan_session(config: pytest.Config) -> SessionPlan:
     )
     if only:
         config.args[:] = []
-        if config.option.markexpr == NOT_ASKED_FOR:  # of addopts, which leave the cases to this
-            config.option.markexpr = ""
     pass_settings(config, settings)
     if not is_worker(config):
         check_all("--grb-", settings.outputs, settings.baseline)
@@ -161,7 +161,7 @@ def _leaves_out(
     config: pytest.Config, settings: Settings, node_ids: Sequence[NodeId], *, only: bool
 ) -> bool:
     """Whether the command line is about single test files alone, or leaves the cases out."""
-    if config.option.markexpr == NOT_ASKED_FOR and not (only or node_ids):
+    if config.option.markexpr == NOT_ASKED_FOR:
         return True
     named_here = settings.origins["grb_model"] == COMMAND_LINE
     if not settings.models or node_ids or named_here or only:

@@ -16,6 +16,8 @@ FIXED_SIZE: Final = (
 def hint(module: nn.Module, error: BaseException) -> str:
     """Return advice on an error of a module; empty without any."""
     text = str(error)
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return ""
     double = any(each.dtype == torch.float64 for each in module.parameters())
     if double and any(word in text for word in ("dtype", "Double", "scalar type")):
         return "\nits parameters are float64, and features are float32: call module.float()"

@@ -61,3 +61,22 @@ def test_a_choice_is_not_questioned(
 ) -> None:
     """Whether it is the better one or not."""
     assert (outcome(features, monkeypatch).clean == 1) == right
+
+
+class Logarithm(Nearest):
+    """Is not finite on features below -1, as those that are normalised as in GRB."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index) + 0 * torch.log1p(3 * x[:, :1])
+
+
+def test_a_model_that_cannot_take_other_features_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are only tried."""
+    module = ModuleType("mine")
+    module.data = graph  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mine", module)
+    model = Trained(Logarithm(0.5).eval())
+    with pytest.raises(ModelError, match="--grb-features=rows"):  # and not what grb gives
+        evaluate(model, dataset="mine:data", attack="modification/rnd", repeats=1)

@@ -35,6 +35,10 @@ def test_nothing_is_said_before_anything_was_measured() -> None:
     rest = Remaining({PGD: 1})
     rest.book({PGD: ValueError("it failed")})
     assert (rest.seconds, rest.told(0)) == (None, "")
+    failed = Remaining({PGD: 1, WHITE: 1})
+    failed.book({PGD: result(PGD, 0, 1.0)})
+    failed.end(WHITE, 0)
+    assert failed.told(0) == "2 of 2 repeats measured"
     rest.book({PGD: result(PGD, 0, 1.0)})
     assert (rest.seconds, rest.told(0)) == (0.0, "1 of 1 repeat measured")
 

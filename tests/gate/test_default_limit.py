@@ -187,6 +187,8 @@ def test_other_references_are_measured_if_the_first_has_learned_nothing() -> Non
     verdict, found = judge_result(result(first, both, first), Gate())
     assert found.outcome is both
     assert verdict.unlimited
+    _, alone = judge_result(result(first, first, both), Gate())  # of a graph with one reference
+    assert alone.further is not None
 
 
 def test_a_model_as_robust_as_one_of_the_references_passes() -> None:

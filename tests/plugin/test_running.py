@@ -266,3 +266,7 @@ def test_the_cases_wait_until_they_are_asked_for(project: pytest.Pytester) -> No
     chosen = [each for each in QUICK if "--grb-model" not in each]
     project.runpytest(*chosen).assert_outcomes(passed=1)
     project.runpytest(*chosen, "--grb-only").assert_outcomes(passed=2)
+    project.runpytest(*chosen, IDS[0]).assert_outcomes(passed=1)
+    kept = "--grb-baseline=kept.json"
+    project.runpytest(*chosen, kept, "--grb-update-baseline").assert_outcomes(passed=3)
+    assert (project.path / "kept.json").exists()

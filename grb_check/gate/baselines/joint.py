@@ -143,7 +143,8 @@ def compare_clean(
     found = []
     for group, each in pairs.items():
         usable = [pair for pair in each if not why_incomparable(pair.before, pair.after)]
-        usable.sort(key=lambda pair: pair.repeats)  # of a difficulty that of most repeats stays
+        # Of a difficulty one stays: attacks on single nodes may have a part of its targets alone.
+        usable.sort(key=lambda pair: (pair.before.targets, pair.repeats))
         levels = {pair.case.difficulty: pair.clean for pair in usable}
         comparison = compare_jointly([*levels.values()], margin, alpha / len(pairs))
         if comparison is None:

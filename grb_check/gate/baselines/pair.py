@@ -48,7 +48,7 @@ class Pair:
     def clean(self) -> Pair:
         """The same without attack."""
         was, now = (replace(side, after=side.before) for side in (self.before, self.after))
-        return Pair(self.case, was, now, "clean")
+        return Pair(replace(self.case, scenario="", attack=""), was, now, "clean")
 
     @property
     def repeats(self) -> int:

@@ -42,10 +42,15 @@ class GraphDrawing:
     lines: Sequence[tuple[Node, Node, LineKind]]
 
 
-def graph_drawing(found: CounterExample) -> GraphDrawing | None:
-    """Return the drawing of a counter-example; None of one without changes, or of a large one."""
+def graph_drawing(found: CounterExample, what: str = "node") -> GraphDrawing | None:
+    """Return the drawing of a counter-example; None of one without changes, or of a large one.
+
+    Args:
+        found: the counter-example.
+        what: kind of the targets; lost graphs are none of the nodes.
+    """
     injected = {each.node for each in found.injected}
-    lost = {each.target for each in found.flipped if each.before == each.label}
+    lost = {each.target for each in found.flipped if each.before == each.label and what == "node"}
     links = [(each.node, other) for each in found.injected for other in each.links]
     added = {(min(pair), max(pair)) for pair in (*found.added_edges, *links)}
     ends = {node for pair in (*added, *found.removed_edges) for node in pair}

@@ -151,3 +151,21 @@ def test_accuracies_of_several_cases_are_plain_means() -> None:
     assert found.before == pytest.approx(0.705)
     assert found.loss == pytest.approx(100 * (found.before - (found.after or 0)))
     assert "weighted by the inverse variance of their losses: mean " in found.text
+
+
+def test_each_target_counts_once_in_the_test_of_clean_accuracy() -> None:
+    """Whatever attacks a difficulty has, and if one of them has a part of its targets."""
+    levels = {level: finished(0.88, 0.87) for level in LEVELS}
+    before = {Case("cora", level, "injection", "rnd"): each for level, each in levels.items()}
+    before[Case("cora", "full", "modification", "prbcd")] = finished(0.88, 0.87)
+    part = entry([[True] * 10], weights=["w"], pretrained=True)
+    before[Case("cora", "easy", "modification", "nettack")] = part
+    now = {
+        case: replace(each, weights=("v",), before=later(finished, 0.87, 0.87).before)
+        for case, each in before.items()
+        if each.targets > 10
+    }
+    now[Case("cora", "easy", "modification", "nettack")] = replace(part, weights=("v",))
+    found = joint(before, now)["clean"].comparison
+    assert found.n == 3000
+    assert found.loss == pytest.approx(1.0, abs=0.1)

@@ -65,3 +65,4 @@ def test_what_is_lost_is_told_by_class_and_degree() -> None:
         for t, label, was, now, degree in flips
     )
     assert fallen(example(flipped=made)) == "1 of class 0 (degree 4), 2 of class 2 (degrees 1 to 3)"
+    assert fallen(example(flipped=made), "graph").startswith("1 of class 0 (edges 4), ")
