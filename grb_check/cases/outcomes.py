@@ -15,9 +15,8 @@ from grb_check.cases.case import Case
 from grb_check.cases.metrics import relative_drop
 
 UNDEFENDED: Final = ("gcn", "gat", "sage", "gin")  # references of which a default limit is made
-LEARNED: Final = (
-    0.1  # share of the way from the majority class to 1, without which nothing is learnt
-)
+# A reference has learned the data if it is this share of the way from the majority class to 1.
+LEARNED: Final = 0.1
 NO_GRAPH: Final = "mlp"  # the reference that ignores the graph
 MAIN_REFERENCE: Final = "gcn"  # the reference that reports, deltas and the clean floor are about
 
@@ -223,7 +222,7 @@ class Outcome:
 
     @property
     def undefended_references(self) -> Mapping[str, Reference]:
-        """Undefended references that have, of which a default limit is made; by name."""
+        """Undefended references that have learned the data, by name: they make the limit."""
         names = sorted(self.references.keys() & {*UNDEFENDED} - {*self.unlearned})
         return {name: self.references[name] for name in names}
 

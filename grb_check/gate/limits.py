@@ -244,9 +244,9 @@ def _other_failure(
     """
     if comparison is not None and comparison.result == "fail":
         return _Failure(comparison.text)
-    inconclusive = comparison and comparison.result == "inconclusive" and not comparison.explained
-    if gate.inconclusive == "fail" and comparison and inconclusive:
-        return _Failure(comparison.text, inconclusive=True)
+    undecided = comparison if comparison is not None and not comparison.explained else None
+    if gate.inconclusive == "fail" and undecided and undecided.result == "inconclusive":
+        return _Failure(undecided.text, inconclusive=True)
     found = outcome.judged_findings if gate.strict_diagnostics else ()
     if not found:
         return None
@@ -299,8 +299,12 @@ def _figures(outcome: Outcome, limit: _Limit, interval: tuple[float, float] | No
     if limit.value is None:
         return f"drop {outcome.drop:.1%}, no limit ({figures})"
     near = f"; borderline, 95 % interval {interval[0]:.1%} .. {interval[1]:.1%}" if interval else ""
-    digits = 1  # as many as tell both apart
-    while digits < 4 and f"{outcome.drop:.{digits}%}" == f"{limit.value:.{digits}%}":
+    digits = 1  # as many as tell a drop from a limit that it exceeds
+    while (
+        outcome.drop > limit.value
+        and digits < 4
+        and f"{outcome.drop:.{digits}%}" == f"{limit.value:.{digits}%}"
+    ):
         digits += 1
     return (
         f"drop {outcome.drop:.{digits}%} {'<=' if outcome.drop <= limit.value else '>'} limit "
