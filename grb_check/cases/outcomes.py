@@ -222,7 +222,7 @@ class Outcome:
 
     @property
     def undefended_references(self) -> Mapping[str, Reference]:
-        """Undefended references that have learned the data, by name: they make the limit."""
+        """By name, the undefended references that have learned the data; they make the limit."""
         names = sorted(self.references.keys() & {*UNDEFENDED} - {*self.unlearned})
         return {name: self.references[name] for name in names}
 
